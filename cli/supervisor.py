@@ -1,0 +1,184 @@
+"""Children that are kept running: started again with back-off when they die, ended in order, never outliving us.
+
+Every child is in a session of its own (so that Ctrl-C reaches only us, and we stop them in order) and dies with us by
+the kernel's parent-death signal. What it prints goes straight into its log file: nothing blocks when we are stopped or
+slow, and nothing is lost when we die.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cli.errors import CommandError, ExitStatus
+from common.lifecycle import set_parent_death_signal
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+GOOD_RUN_S = 60.0
+LOG_LIMIT_BYTES = 5_000_000
+_HURRY_S = 2.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChildSpec:
+    """What to run, and how to tell that it is ready."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    is_ready: Callable[[], Awaitable[bool]]
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    before_start: Callable[[], None] = lambda: None
+    stop_within_s: float = 10.0
+    ready_within_s: float = 30.0
+
+
+class Child:
+    """One process at a time of a spec, kept running between `start` and `stop`."""
+
+    def __init__(self, spec: ChildSpec, say: Say) -> None:
+        self.spec = spec
+        self._say = say
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = asyncio.Event()
+        self._ended.set()
+        self._failure = "has not been started"
+        self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The running process, if any."""
+        return self._process.pid if self._process and not self._ended.is_set() else None
+
+    async def start(self) -> None:
+        """Start it and wait until it is ready; CommandError with the end of its log where it does not get there."""
+        self._spawn()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self.spec.ready_within_s):
+                while not self._ended.is_set():
+                    if await self.spec.is_ready():
+                        return
+                    await self._ends_within(0.05)
+        what = self._how() if self._ended.is_set() else f"is not ready after {self.spec.ready_within_s:g} s"
+        raise CommandError(
+            f"{self.spec.name} {what}; the end of {self.spec.log}:\n{self.log_end()}", ExitStatus.UNAVAILABLE
+        )
+
+    async def keep_running(self) -> None:
+        """Start it again whenever it ends, until `stop`; says so, with the end of its log where it ended by itself."""
+        delay_s = FIRST_DELAY_S
+        while not self._stopping:
+            if not await self._ends_within(GOOD_RUN_S):
+                delay_s = FIRST_DELAY_S
+                continue
+            self._say(f"{self.spec.name} {self._how()}; starting it again in {delay_s:g} s")
+            if self._process is not None and self._process.returncode > 0:
+                self._say(self.log_end(lines=3))
+            await asyncio.sleep(delay_s)
+            self._spawn()
+            delay_s = min(2 * delay_s, LONGEST_DELAY_S)
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """End it: TERM, its time, KILL. `hurry` cuts its time short (with another TERM, which it may understand)."""
+        self._stopping = True
+        if self.pid is None:
+            return
+        self._signal(signal.SIGTERM)
+        if await self._ends_within(self.spec.stop_within_s, unless=hurry):
+            return
+        self._signal(signal.SIGTERM)
+        if await self._ends_within(_HURRY_S):
+            return
+        self._say(f"{self.spec.name} does not stop; killing it")
+        self._signal(signal.SIGKILL)
+        await self._ended.wait()
+
+    def log_end(self, lines: int = 8) -> str:
+        """The last lines that it printed."""
+        try:
+            with self.spec.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
+                tail = file.read().decode(errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join("    " + line for line in tail[-lines:])
+
+    def _spawn(self) -> None:
+        """Start a process; one that cannot be started counts as one that has ended."""
+        self._process, self._ended = None, asyncio.Event()
+        try:
+            self._process = self._popen()
+        except OSError as error:
+            self._failure = f"cannot be started ({error})"
+            self._ended.set()
+        else:
+            self._watch(self._process, self._ended)
+
+    def _popen(self) -> subprocess.Popen[bytes]:
+        self.spec.before_start()
+        trim_log(self.spec.log)
+        with self.spec.log.open("ab") as output:
+            return subprocess.Popen(
+                self.spec.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env=dict(self.spec.environ),
+                start_new_session=True,
+                # This process has one thread, so running Python between fork and exec is safe.
+                preexec_fn=functools.partial(set_parent_death_signal, os.getpid()),
+            )
+
+    @staticmethod
+    def _watch(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:
+        """Set the event when the process ends, without a thread: its pidfd becomes readable then."""
+        loop = asyncio.get_running_loop()
+        pidfd = os.pidfd_open(process.pid)
+
+        def on_end() -> None:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
+            process.wait()
+            ended.set()
+
+        loop.add_reader(pidfd, on_end)
+
+    async def _ends_within(self, seconds: float, *, unless: asyncio.Event | None = None) -> bool:
+        """Whether it ends within the time, or before the event."""
+        waits = [asyncio.ensure_future(event.wait()) for event in (self._ended, unless) if event]
+        _, pending = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for wait in pending:
+            wait.cancel()
+        return self._ended.is_set()
+
+    def _signal(self, number: signal.Signals) -> None:
+        if self._process is not None and not self._ended.is_set():
+            self._process.send_signal(number)
+
+    def _how(self) -> str:
+        if self._process is None:
+            return self._failure
+        code = self._process.returncode
+        return f"ended with {f'status {code}' if code >= 0 else signal.Signals(-code).name}"
+
+
+def trim_log(path: Path, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
+    """Keep a log below about twice the limit: what is beyond it moves to `<name>.1`.
+
+    Copied and truncated in place, because the child goes on writing to the same file (opened for appending); a line
+    written between the two is lost.
+    """
+    if path.exists() and path.stat().st_size > limit_bytes:
+        shutil.copyfile(path, path.with_name(path.name + ".1"))
+        os.truncate(path, 0)

@@ -1,0 +1,158 @@
+"""`etcron up`: everything on one machine, started in order, kept running, stopped in order.
+
+etcd -> log store -> manager, workers        and back:  workers -> manager -> log store -> etcd
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+import cli
+import common
+from cli.children import answers, manager_spec, store_specs, worker_spec
+from cli.data_dir import DataDir
+from cli.errors import CommandError, ExitStatus
+from cli.examples import save_examples
+from cli.log_echo import LogEcho
+from cli.plan import Options, Plan, make_plan
+from cli.supervisor import Child, trim_log
+from common.lifecycle import Stop, causes, run_loops
+
+
+def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
+    """The main of `etcron up`. Raises CommandError or ConfigError where it cannot start."""
+
+    async def main(stop: Stop) -> None:
+        _check_neighbours()
+        data = DataDir(options.data_dir)
+        with data.held():
+            plan = make_plan(options, data)
+            say(f"data:      {data.path}")
+            for line in plan.said:
+                say(line)
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as http:
+                await _Machine(options, plan, data, http, stop).run()
+
+    return main
+
+
+def say(line: str) -> None:
+    """One line to the user, at once."""
+    print(line, flush=True)
+
+
+class _Machine:
+    """The children of one `up`."""
+
+    def __init__(self, options: Options, plan: Plan, data: DataDir, http: aiohttp.ClientSession, stop: Stop) -> None:
+        self._options = options
+        self._plan = plan
+        self._data = data
+        self._http = http
+        self._stop = stop
+        self._stores = [Child(spec, say) for spec in store_specs(plan, data, http)]
+        self._manager = Child(manager_spec(plan, data, http), say)
+        self._workers = [Child(worker_spec(plan, data, index), say) for index in range(len(plan.workers))]
+        self._echoes = {child.spec.name: LogEcho(child.spec.log) for child in (self._manager, *self._workers)}
+
+    async def run(self) -> None:
+        """Start, keep running, and stop in order, also where the start fails."""
+        children = [*self._stores, self._manager, *self._workers]
+        try:
+            if await self._unless_stopped(self._start()):
+                loops = {f"keep {child.spec.name}": child.keep_running for child in children}
+                await run_loops(self._stop, {**loops, "logs": self._mind_logs, "greet": self._greet})
+        except ExceptionGroup as group:
+            raise next(causes(group)) from group
+        finally:
+            await self._stop_in_order()
+
+    async def _start(self) -> None:
+        for store in self._stores:
+            await store.start()
+        async with asyncio.TaskGroup() as group:
+            for child in (self._manager, *self._workers):
+                group.create_task(child.start())
+
+    async def _unless_stopped(self, work: Awaitable[None]) -> bool:
+        """Whether the work was done before a stop was requested (which cancels it)."""
+        doing = asyncio.ensure_future(work)
+        stopping = asyncio.ensure_future(self._stop.requested.wait())
+        await asyncio.wait((doing, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not doing.done():
+            doing.cancel()
+            await asyncio.wait((doing,))
+            return False
+        doing.result()
+        return True
+
+    async def _stop_in_order(self) -> None:
+        hurry = self._stop.hurry
+        if any(worker.pid for worker in self._workers):
+            say("stopping (what runs may take a while to end; Ctrl-C again to hurry) ...")
+        await asyncio.gather(*(worker.stop(hurry) for worker in self._workers))
+        for child in (self._manager, *reversed(self._stores)):
+            await child.stop(hurry)
+        say("stopped")
+
+    async def _greet(self) -> None:
+        """Wait until it works, save the examples, say where it is; then there is nothing left to do but to wait."""
+        url = self._plan.url
+        await self._until(self._is_ready, "the manager is not ready yet: see /readyz?verbose and its log")
+        await self._until(self._workers_there, "the workers have not registered yet: see their logs")
+        if self._options.example:
+            with contextlib.suppress(aiohttp.ClientError):
+                saved = await save_examples(self._http, url)
+                say(
+                    f"examples:  saved {', '.join(saved)}" if saved else "examples:  there are jobs already, none saved"
+                )
+        count = len(self._plan.workers)
+        workers = "1 worker" if count == 1 else f"{count} workers"
+        say(f"etcron is up: {url} (1 manager, {workers}; what they print is in {self._data.path}/log)")
+        await self._stop.requested.wait()
+
+    async def _until(self, condition: Callable[[], Awaitable[bool]], complaint: str) -> None:
+        waited = 0
+        while not await condition():
+            waited += 1
+            if waited % 50 == 0:
+                say(complaint)
+            await asyncio.sleep(0.2)
+
+    async def _is_ready(self) -> bool:
+        return await answers(self._http, f"{self._plan.url}/readyz")
+
+    async def _workers_there(self) -> bool:
+        try:
+            async with self._http.get(f"{self._plan.url}/worker/list") as answer:
+                return answer.status == 200 and len((await answer.json())["data"]) >= len(self._plan.workers)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return False
+
+    async def _mind_logs(self) -> None:
+        """Show what is alarming, keep the logs small."""
+        while True:
+            await asyncio.sleep(1)
+            for name, echo in self._echoes.items():
+                for line in echo.alarming_lines():
+                    say(f"{name}: {line}")
+            for child in (*self._stores, self._manager, *self._workers):
+                trim_log(child.spec.log)
+
+
+def _check_neighbours() -> None:
+    """`common` is a common name: be sure that it is ours, not that of another package."""
+    home = Path(cli.__file__).parent.parent
+    if Path(common.__file__).parent.parent != home:
+        raise CommandError(
+            f"the package `common` comes from {common.__file__}, not from {home}: another package of that name is in "
+            "the way; install etcron into an environment of its own",
+            ExitStatus.REFUSED,
+        )

@@ -1,0 +1,212 @@
+"""What a key of the configuration may hold: its kind, its limits, and how its text is read.
+
+A kind takes a value as JSON gives it (`accept`) or a text as an environment variable or a flag gives it (`read`), and
+answers with the value as the programs use it. What does not fit raises `UnfitError`, whose text completes "give ...".
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+
+class UnfitError(ValueError):
+    """The value does not fit; the text says what would."""
+
+
+class Kind(Protocol):
+    """What a key may hold."""
+
+    def accept(self, value: object) -> object:
+        """The value as the programs use it, from a JSON value; raises UnfitError."""
+
+    def read(self, text: str) -> object:
+        """The same from a text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key: its name as in the file, what it may hold, and one line about it."""
+
+    name: str
+    kind: Kind
+    help: str
+    secret: bool = False
+    """May hold a password: shown and logged only through `redact_uri`."""
+    parents: bool = False
+    """The parent system had it: in the other program's file it is noted, not refused."""
+
+    @property
+    def flag(self) -> str:
+        """E.g. ``--api-port`` for ``apiPort``."""
+        return "--" + re.sub(r"(?<!^)(?=[A-Z])", "-", self.name).lower()
+
+    @property
+    def variable(self) -> str:
+        """E.g. ``ETCRON_CONFIG_APIPORT`` for ``apiPort``."""
+        return "ETCRON_CONFIG_" + self.name.upper()
+
+    @property
+    def attribute(self) -> str:
+        """E.g. ``api_port`` for ``apiPort``: the name with which argparse keeps the flag."""
+        return self.flag.removeprefix("--").replace("-", "_")
+
+
+def setting(key: Key, default: object = None, *, default_factory: Any = None) -> Any:
+    """The dataclass field of a key (typed Any, as dataclasses.field itself is for a checker)."""
+    if default_factory is not None:
+        return field(default_factory=default_factory, metadata={"key": key}, repr=not key.secret)
+    return field(default=default, metadata={"key": key}, repr=not key.secret)
+
+
+@dataclass(frozen=True, slots=True)
+class WholeNumber:
+    """A whole number within limits."""
+
+    least: int
+    most: int
+
+    def accept(self, value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not self.least <= value <= self.most:
+            raise UnfitError(f"a whole number from {self.least} to {self.most}")
+        return value
+
+    def read(self, text: str) -> int:
+        return self.accept(int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """true or false."""
+
+    def accept(self, value: object) -> bool:
+        if not isinstance(value, bool):
+            raise UnfitError("true or false")
+        return value
+
+    def read(self, text: str) -> bool:
+        return self.accept({"true": True, "false": False}.get(text.lower()))
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that matches a pattern; `needed` says it in words."""
+
+    needed: str
+    pattern: str = r"[^\0\n]+"
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(self.pattern, value):
+            raise UnfitError(self.needed)
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text)
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or value not in self.words:
+            raise UnfitError("one of " + ", ".join(self.words))
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text.lower())
+
+
+_ENDPOINT = re.compile(r"(?:http://)?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})/?")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """At least one ``host:port``; ``http://`` in front is taken off. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or not value:
+            raise UnfitError('a list of "host:port", at least one')
+        return tuple(self._endpoint(item) for item in value)
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+    @staticmethod
+    def _endpoint(item: object) -> str:
+        if isinstance(item, str) and item.startswith("https://"):
+            raise UnfitError('"host:port" without https:// (TLS to etcd is not supported yet)')
+        match = _ENDPOINT.fullmatch(item) if isinstance(item, str) else None
+        if match is None or not 1 <= int(match[1].rsplit(":", 1)[1]) <= 65535:
+            raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"]')
+        return match[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Names with texts. As text: ``zone=eu,gpu=a100``."""
+
+    def accept(self, value: object) -> dict[str, str]:
+        if not isinstance(value, dict) or not all(
+            isinstance(name, str) and name and isinstance(text, str) for name, text in value.items()
+        ):
+            raise UnfitError('an object of texts, e.g. {"zone": "eu"}')
+        return dict(value)
+
+    def read(self, text: str) -> dict[str, str]:
+        parts = [part for part in text.split(",") if part.strip()]
+        if not all("=" in part for part in parts):
+            raise UnfitError("name=text pairs, separated by commas, e.g. zone=eu,gpu=a100")
+        pairs = (part.split("=", 1) for part in parts)
+        return self.accept({name.strip(): value.strip() for name, value in pairs})
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory, made absolute; ``~`` is the user's home."""
+
+    def accept(self, value: object) -> Path:
+        if not isinstance(value, str) or not value or "\0" in value:
+            raise UnfitError("the path of a directory")
+        return Path(value).expanduser().absolute()
+
+    def read(self, text: str) -> Path:
+        return self.accept(text)
+
+
+@dataclass(frozen=True, slots=True)
+class NotYet:
+    """Known, and not supported yet: any value is refused."""
+
+    def accept(self, value: object) -> None:
+        raise UnfitError("no value: this key is not supported yet, take it out")
+
+    def read(self, text: str) -> None:
+        self.accept(text)
+
+
+def redact_uri(uri: str) -> str:
+    """The URI without its password: whatever stands between the first colon after ``//`` and the last ``@``.
+
+    Passwords and tokens among the parameters go too. Greedy on purpose: a password that should have been escaped
+    (with ``@`` or ``/`` in it) must not be shown because the URI is wrong.
+    """
+    shown = re.sub(r"//([^:/@]*):.*@", r"//\1:***@", uri, flags=re.DOTALL)
+    return re.sub(r"([?&;][^=&;]*)=([^&;]*)", _redact_parameter, shown)
+
+
+def _redact_parameter(parameter: re.Match[str]) -> str:
+    secret = re.search("password|token|secret", parameter[0], re.IGNORECASE)
+    return f"{parameter[1]}=***" if secret else parameter[0]
+
+
+def show(key: Key, value: object) -> str:
+    """The value as JSON for people, without secrets."""
+    if key.secret:
+        value = redact_uri(value) if isinstance(value, str) and "://" in value else "***"
+    return json.dumps(value, ensure_ascii=False, default=str)

@@ -1,0 +1,89 @@
+"""The errors that etcron raises, branched by what the caller can do about them.
+
+Every class's docstring is its default message; it names the remedy. Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+class EtcronError(Exception):
+    """Something in etcron went wrong; the log has the details."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or inspect.cleandoc(type(self).__doc__ or ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One mistake in what somebody gave us: where, what, and how to mend it."""
+
+    field: str
+    """The field as the user wrote it, e.g. ``cronExpr`` or ``misfire.graceSeconds``."""
+    message: str
+    """What was wrong, with the offending text."""
+    remedy: str
+    """What to write instead."""
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}; {self.remedy}"
+
+
+class InvalidInputError(EtcronError):
+    """The input is not valid. Mend the named fields and send it again; nothing was stored."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(" | ".join(str(problem) for problem in self.problems) or None)
+
+
+class ConfigError(InvalidInputError):
+    """The configuration is not valid. Mend the named keys and start again."""
+
+
+class ScheduleError(EtcronError):
+    """The schedule is not valid. Mend the named field; seven fields: second minute hour day month weekday year."""
+
+    def __init__(self, *, field: str, text: str, message: str, remedy: str) -> None:
+        self.field = field
+        """The cron field's name (``second`` ... ``year``), ``timezone``, or ``expression`` for the whole of it."""
+        self.text = text
+        """The offending text, as given (shortened beyond 80 characters)."""
+        self.message = message
+        self.remedy = remedy
+        super().__init__(f"{field} {text!r}: {message}; {remedy}")
+
+
+class NotFoundError(EtcronError):
+    """There is nothing by that name. List what there is and try again."""
+
+
+class ConflictError(EtcronError):
+    """Somebody else changed it meanwhile. Read it again and repeat the change."""
+
+
+class UnavailableError(EtcronError):
+    """A server that etcron needs cannot be reached. It is tried again by itself; check that it runs."""
+
+
+class EtcdError(EtcronError):
+    """etcd did not do what was asked."""
+
+
+class EtcdRefusedError(EtcdError):
+    """etcd refused the request: it was not carried out, and the same request would be refused again."""
+
+
+class EtcdCompactedError(EtcdRefusedError):
+    """The asked-for revision has been compacted away. Read the prefix again."""
+
+
+class EtcdLeaseGoneError(EtcdRefusedError):
+    """The lease does not exist any more. Open a new session."""
+
+
+class EtcdInDoubtError(EtcdError):
+    """No answer from etcd: the request may or may not have been carried out. Settle it before going on."""

@@ -1,0 +1,94 @@
+"""etcd for etcron: a client that never hides a doubt, and sessions, mirrors and elections built on it.
+
+It knows nothing of jobs. Its rule: *ownership is a comparison that goes into the owner's own transaction*.
+
+What is guaranteed
+    client      A read is linearizable. A write is sent once; its error says whether it was certainly not carried out
+                (UnavailableError, EtcdRefusedError) or is in doubt (EtcdInDoubtError): then send it again, identical.
+    session     While `session.alive` is true in etcd, the session's key has existed without interruption since
+                `session.incarnation`, and no other session has had either.
+    mirror      A consumer is told, in the order of revisions, every state of a key that lasted, whatever happens to
+                the watch; never an older state after a newer one.
+    election    At no revision do two candidates hold the key; `election.compare` is true for at most one of them.
+
+What is not
+    No clock here proves anything to anybody else. A process that believes in its session or its leadership may be
+    wrong for as long as it was frozen, or etcd silent; only the transaction tells. A mirror may lag, and skips the
+    states of a key that did not last. After an election inside etcd a dead session may last one TTL longer.
+
+A session's states
+                    confirmed: keep-alive answered, key read under its lease (put again if it was detached)
+                   +-----------+
+                   v           |
+    open() --> healthy --------+        a TTL without     +-------------+
+                   |  ^---------------------------------- | unconfirmed |  decides nothing; etcd is asked on
+                   |        confirmed again               +-------------+
+                   |  -----------------------------------------^  |
+                   v                                              v
+                 ended  <------------------- etcd says: no such lease, no such key, made again by somebody else
+                        <------------------- close()
+
+    Silence alone never ends a session: the lease may still live, and a transaction that is on its way may succeed.
+"""
+
+from __future__ import annotations
+
+from common.etcd.client import EtcdClient
+from common.etcd.election import Election
+from common.etcd.mirror import Change, Mirror, MirrorTimings
+from common.etcd.session import Ending, Session, SessionRefusedError
+from common.etcd.txn import (
+    MAX_COMPARES,
+    MAX_OPS,
+    Compare,
+    Delete,
+    DeletePrefix,
+    Get,
+    GetPrefix,
+    Operation,
+    Put,
+    TxnResult,
+    absent,
+    create_revision_is,
+    lease_is,
+    mod_revision_below,
+    mod_revision_is,
+    none_under,
+    present,
+    value_is,
+)
+from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status
+
+__all__ = [
+    "MAX_COMPARES",
+    "MAX_OPS",
+    "Change",
+    "Compare",
+    "Delete",
+    "DeletePrefix",
+    "Election",
+    "Ending",
+    "EtcdClient",
+    "Get",
+    "GetPrefix",
+    "KeyValue",
+    "Lease",
+    "LeaseState",
+    "Mirror",
+    "MirrorTimings",
+    "Operation",
+    "Page",
+    "Put",
+    "Session",
+    "SessionRefusedError",
+    "Status",
+    "TxnResult",
+    "absent",
+    "create_revision_is",
+    "lease_is",
+    "mod_revision_below",
+    "mod_revision_is",
+    "none_under",
+    "present",
+    "value_is",
+]

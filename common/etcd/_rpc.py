@@ -1,0 +1,98 @@
+"""The only place that touches the untyped packages (aetcd.rpc, grpc): everything else is given `Any` from here.
+
+`aetcd.rpc` has good protobuf messages for etcd's API; its client is not used (one endpoint, no deadlines). The calls
+are made on grpc.aio channels whose options are chosen below, each with its reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc  # type: ignore[import-untyped,unused-ignore]
+import grpc.aio  # type: ignore[import-untyped,unused-ignore]
+from aetcd import rpc as _rpc  # type: ignore[import-untyped,unused-ignore]
+
+messages: Any = _rpc
+"""The protobuf messages of etcd's API (RangeRequest, TxnRequest, ...)."""
+
+RpcError: type[Exception] = grpc.aio.AioRpcError
+UsageError: type[Exception] = grpc.aio.UsageError
+
+READY: Any = grpc.ChannelConnectivity.READY
+TRANSIENT_FAILURE: Any = grpc.ChannelConnectivity.TRANSIENT_FAILURE
+
+END_OF_STREAM: Any = grpc.aio.EOF
+
+HAS_LEADER = (("hasleader", "true"),)
+"""Metadata: a member that knows of no leader answers `no leader` at once, before it looks at the request."""
+
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
+"""Larger answers are refused by this side; `read_prefix` then asks for fewer keys."""
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
+    ("grpc.max_send_message_length", -1),  # etcd itself refuses what is too large, with a better message
+    # A dead connection is found within 6 + 3 s. etcd closes connections that ping more often than every 5 s, or
+    # without a call going; the probes for bandwidth count as pings.
+    ("grpc.keepalive_time_ms", 6_000),
+    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_permit_without_calls", 0),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.bdp_probe", 0),
+    # An etcd that was restarted is found again within about a second; a connection attempt gives up after two.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 2_000),
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    # Nothing is sent twice behind our back, and nothing but the given address decides where it goes.
+    ("grpc.enable_retries", 0),
+    ("grpc.service_config_disable_resolution", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),
+)
+
+
+class Channel:
+    """One connection to one etcd member, made when first used and made again by itself when it breaks."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self._channel: Any = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        kv = _rpc.KVStub(self._channel)
+        lease = _rpc.LeaseStub(self._channel)
+        maintenance = _rpc.MaintenanceStub(self._channel)
+        self.range: Callable[..., Any] = kv.Range
+        self.put: Callable[..., Any] = kv.Put
+        self.delete: Callable[..., Any] = kv.DeleteRange
+        self.txn: Callable[..., Any] = kv.Txn
+        self.compact: Callable[..., Any] = kv.Compact
+        self.lease_grant: Callable[..., Any] = lease.LeaseGrant
+        self.lease_revoke: Callable[..., Any] = lease.LeaseRevoke
+        self.lease_time_to_live: Callable[..., Any] = lease.LeaseTimeToLive
+        self.lease_keep_alive: Callable[..., Any] = lease.LeaseKeepAlive
+        self.watch: Callable[..., Any] = _rpc.WatchStub(self._channel).Watch
+        self.status: Callable[..., Any] = maintenance.Status
+        self.alarm: Callable[..., Any] = maintenance.Alarm
+
+    def state(self) -> Any:
+        """The connection's state now; asks for a connection where there is none."""
+        return self._channel.get_state(try_to_connect=True)
+
+    async def state_other_than(self, state: Any) -> None:
+        """Returns once the state is no longer `state`."""
+        await self._channel.wait_for_state_change(state)
+
+    async def close(self) -> None:
+        """Ends the connection and every call on it."""
+        await self._channel.close()
+
+
+def code_of(error: Exception) -> str:
+    """The grpc status of an `RpcError`, e.g. `UNAVAILABLE`."""
+    code = getattr(error, "code", lambda: None)()
+    return str(code.name) if code is not None else "UNKNOWN"
+
+
+def details_of(error: Exception) -> str:
+    """The text that came with an `RpcError`."""
+    return str(getattr(error, "details", lambda: "")() or "")

@@ -1,0 +1,308 @@
+"""The client: typed calls to etcd with a deadline each, over several members, that never hide a doubt."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from common.clock import Clock, SystemClock
+from common.errors import EtcdInDoubtError, EtcdLeaseGoneError, UnavailableError
+from common.etcd import _rpc, failures
+from common.etcd.endpoints import Endpoints
+from common.etcd.failures import Meaning
+from common.etcd.stream import Stream
+from common.etcd.txn import (
+    MAX_OPS,
+    Compare,
+    DeletePrefix,
+    Get,
+    GetPrefix,
+    Operation,
+    TxnResult,
+    txn_request,
+    txn_result,
+)
+from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
+
+_PAGE_BYTES = 4 * 1024 * 1024
+"""What a page of `read_prefix` should have at most, going by the pages before it."""
+_FIRST_PAGE = 256
+"""Keys of the first page of `read_prefix`, of whose size nothing is known."""
+
+
+class EtcdClient:
+    """Calls to etcd: each has a deadline, and each error says what is known of the request.
+
+    A *read* is linearizable. It is tried at another member when one fails, within its deadline; then it raises
+    UnavailableError. A *write* is sent once:
+
+    * UnavailableError: certainly not carried out: it was never sent, or every member turned it away unread;
+    * EtcdRefusedError (or EtcdLeaseGoneError, EtcdCompactedError): certainly not carried out, etcd said no;
+    * EtcdInDoubtError: anything else, also when a call is cancelled; send the identical transaction again to settle it.
+
+    Use as an async context manager, or call `close`; everything in the event loop in which it is first used.
+    """
+
+    def __init__(
+        self,
+        endpoints: Sequence[str],
+        *,
+        timeout: float = 5.0,
+        tls: None = None,
+        credentials: None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        if (tls, credentials) != (None, None):
+            raise NotImplementedError("TLS and credentials for etcd are not there yet")
+        self.timeout_s = timeout
+        self._clock = clock if clock is not None else SystemClock()
+        self._endpoints = Endpoints(endpoints, clock=self._clock)
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """`host:port` of every member that was given."""
+        return self._endpoints.addresses
+
+    @property
+    def endpoint(self) -> str:
+        """The member in use now."""
+        return self._endpoints.current
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Ends every connection; calls that are going are cancelled (CancelledError), so end their tasks first."""
+        await self._endpoints.close()
+
+    # Reading
+
+    async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
+        """The key as it is now, or was at `revision`; None: it does not exist.
+
+        EtcdCompactedError: that revision has been compacted away.
+        """
+        request = _rpc.messages.RangeRequest(key=to_bytes(key), revision=revision)
+        response = await self._read("range", request, what=f"get {key}")
+        return key_value(response.kvs[0]) if response.kvs else None
+
+    async def get_many(self, keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
+        """Those of the keys that exist. One request, so one revision, for each 128 keys in the order given."""
+        wanted = list(dict.fromkeys(keys))
+        found: dict[str, KeyValue] = {}
+        for start in range(0, len(wanted), MAX_OPS):
+            result = await self.txn((), [Get(key, keys_only) for key in wanted[start : start + MAX_OPS]])
+            for index in range(len(result.results)):
+                found.update((kv.key, kv) for kv in result.kvs(index))
+        return found
+
+    async def read_prefix(
+        self, prefix: str, *, page: int = 1000, keys_only: bool = False, revision: int = 0
+    ) -> AsyncIterator[Page]:
+        """Every key under the prefix in order, in pages of at most `page`, all as they were at one revision.
+
+        The revision is that of the first page (each page names it), or the given one. There is at least one page, of
+        no keys where the prefix has none. Pages are made smaller where values are large, so that no answer is larger
+        than a client takes. EtcdCompactedError: the revision was compacted away between two pages; start again.
+        """
+        start, end = to_bytes(prefix) or b"\0", range_end(to_bytes(prefix))
+        limit = min(page, _FIRST_PAGE)
+        while True:
+            request = _rpc.messages.RangeRequest(
+                key=start, range_end=end, limit=limit, keys_only=keys_only, revision=revision
+            )
+            try:
+                response = await self._read("range", request, what=f"read {prefix}")
+            except _AnswerTooLargeError:
+                limit = max(1, limit // 4)
+                continue
+            revision = revision or response.header.revision
+            kvs = response.kvs
+            yield Page(revision=revision, kvs=tuple(map(key_value, kvs)))
+            if not response.more:
+                return
+            start = kvs[-1].key + b"\0"
+            limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
+
+    async def count(self, prefix: str) -> int:
+        """How many keys start with the prefix."""
+        stem = to_bytes(prefix)
+        request = _rpc.messages.RangeRequest(key=stem or b"\0", range_end=range_end(stem), count_only=True)
+        return int((await self._read("range", request, what=f"count {prefix}")).count)
+
+    # Writing
+
+    async def put(self, key: str, value: bytes, lease: int = 0) -> int:
+        """Writes the key, whatever it holds; returns the revision. Detaches it from any other lease."""
+        request = _rpc.messages.PutRequest(key=to_bytes(key), value=value, lease=lease)
+        return int((await self._write("put", request, what=f"put {key}")).header.revision)
+
+    async def delete(self, key: str) -> bool:
+        """Deletes the key, whatever it holds; whether there was one."""
+        request = _rpc.messages.DeleteRangeRequest(key=to_bytes(key))
+        return bool((await self._write("delete", request, what=f"delete {key}")).deleted)
+
+    async def delete_prefix(self, prefix: str) -> int:
+        """Deletes every key that starts with the prefix; returns their number."""
+        stem = to_bytes(prefix)
+        request = _rpc.messages.DeleteRangeRequest(key=stem or b"\0", range_end=range_end(stem))
+        return int((await self._write("delete", request, what=f"delete {prefix}*")).deleted)
+
+    async def txn(
+        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        """`then` where every compare is true, else `otherwise`: one of them, whole, at one revision.
+
+        Where neither branch writes, it is a read in every respect. ValueError: more compares or operations than etcd
+        takes, or two writes to one key.
+        """
+        request = txn_request(compares, then, otherwise)
+        writes = any(operation.writes for branch in (then, otherwise) for operation in branch)
+        response = await (self._write if writes else self._read)("txn", request, what=_summary(compares, then))
+        return txn_result(response, then, otherwise)
+
+    # Leases
+
+    async def lease_grant(self, ttl_s: int, *, lease_id: int = 0) -> Lease:
+        """A new lease; etcd chooses the id where none is given.
+
+        A grant in doubt leaves at most a lease that expires by itself.
+        """
+        request = _rpc.messages.LeaseGrantRequest(TTL=ttl_s, ID=lease_id)
+        response = await self._write("lease_grant", request, what="a lease")
+        return Lease(id=response.ID, ttl_s=response.TTL)
+
+    async def lease_revoke(self, lease_id: int) -> None:
+        """Ends the lease and deletes its keys; one that is gone already is fine."""
+        try:
+            request = _rpc.messages.LeaseRevokeRequest(ID=lease_id)
+            await self._write("lease_revoke", request, what=f"the end of lease {lease_id:x}")
+        except EtcdLeaseGoneError:
+            return
+
+    async def lease_time_to_live(self, lease_id: int) -> LeaseState | None:
+        """What is left of the lease; None: it does not exist."""
+        request = _rpc.messages.LeaseTimeToLiveRequest(ID=lease_id)
+        response = await self._read("lease_time_to_live", request, what=f"the state of lease {lease_id:x}")
+        gone = response.TTL <= 0
+        return None if gone else LeaseState(remaining_s=response.TTL, granted_ttl_s=response.grantedTTL)
+
+    # Streams
+
+    async def keep_alive_stream(self) -> Stream:
+        """A stream of keep-alives (LeaseKeepAliveRequest and -Response), to the member in use."""
+        return await self._stream("lease_keep_alive", what="keep-alives")
+
+    async def watch_stream(self) -> Stream:
+        """A stream of watches (WatchRequest and -Response), to the member in use."""
+        return await self._stream("watch", what="the watch")
+
+    # Looking after the server
+
+    async def compact(self, revision: int) -> None:
+        """Forgets what was before `revision`. EtcdCompactedError: that was done already."""
+        request = _rpc.messages.CompactionRequest(revision=revision)
+        await self._write("compact", request, what=f"compaction to {revision}")
+
+    async def status(self, endpoint: str | None = None) -> Status:
+        """The state of the member in use, or of the given one of `endpoints`."""
+        deadline = self._deadline()
+        address = endpoint or self.endpoint
+        channel = await self._endpoints.channel_to(address, deadline)
+        why: dict[str, str] = {}
+        if channel is not None:
+            try:
+                status = await channel.status(_rpc.messages.StatusRequest(), timeout=self._left(deadline))
+                alarms = await channel.alarm(_rpc.messages.AlarmRequest(), timeout=self._left(deadline))
+                return _status(address, status, alarms)
+            except _rpc.RpcError as error:
+                self._failed(channel, error, why)
+        raise await self._endpoints.unreachable("the question for its status", why, among=(address,))
+
+    # The ways to send
+
+    async def _read(self, method: str, request: Any, *, what: str) -> Any:
+        deadline = self._deadline()
+        why: dict[str, str] = {}
+        while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:
+            left = self._left(deadline)
+            last = len(why) + 1 >= len(self.endpoints)
+            try:
+                # Half of what is left: a member that does not answer leaves time to ask another.
+                return await getattr(channel, method)(
+                    request, timeout=left if last else left / 2, metadata=_rpc.HAS_LEADER
+                )
+            except _rpc.RpcError as error:
+                if failures.meaning_of(error) is Meaning.REFUSED:
+                    raise failures.refusal(error, what=what, address=channel.address) from error
+                if failures.answer_too_large(error):
+                    raise _AnswerTooLargeError(f"etcd's answer to {what} is larger than this client takes") from error
+                self._failed(channel, error, why)
+        raise await self._endpoints.unreachable(what, why)
+
+    async def _write(self, method: str, request: Any, *, what: str) -> Any:
+        deadline = self._deadline()
+        why: dict[str, str] = {}
+        while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:
+            try:
+                return await getattr(channel, method)(request, timeout=self._left(deadline), metadata=_rpc.HAS_LEADER)
+            except _rpc.RpcError as error:
+                match failures.meaning_of(error):
+                    case Meaning.REFUSED:
+                        raise failures.refusal(error, what=what, address=channel.address) from error
+                    case Meaning.IN_DOUBT:
+                        self._failed(channel, error, why)
+                        raise EtcdInDoubtError(
+                            f"etcd at {channel.address} gave no answer to {what}: {why[channel.address]}. "
+                            "It may or may not have been carried out; settle it before going on."
+                        ) from error
+                    case Meaning.TURNED_AWAY:
+                        self._failed(channel, error, why)
+        raise await self._endpoints.unreachable(what, why)
+
+    async def _stream(self, method: str, *, what: str) -> Stream:
+        channel = await self._endpoints.connected(self._deadline())
+        if channel is None:
+            raise await self._endpoints.unreachable(what, {})
+        return Stream(getattr(channel, method)(metadata=_rpc.HAS_LEADER), channel, self._endpoints, what=what)
+
+    def _failed(self, channel: _rpc.Channel, error: Exception, why: dict[str, str]) -> None:
+        why[channel.address] = failures.describe(error)
+        if _rpc.code_of(error) != "RESOURCE_EXHAUSTED":  # no space: true of every member
+            self._endpoints.failed(channel, why[channel.address])
+
+    def _deadline(self) -> float:
+        return self._clock.monotonic() + self.timeout_s
+
+    def _left(self, deadline: float) -> float:
+        return max(0.001, deadline - self._clock.monotonic())
+
+
+class _AnswerTooLargeError(UnavailableError):
+    """etcd's answer is larger than this client takes; ask for less."""
+
+
+def _summary(compares: Sequence[Compare], then: Sequence[Operation]) -> str:
+    """A transaction in a few words, for messages."""
+    first = repr(then[0].prefix if isinstance(then[0], DeletePrefix | GetPrefix) else then[0].key) if then else "none"
+    return f"a transaction of {len(compares)} compares and {len(then)} operations (the first on {first})"
+
+
+def _status(address: str, status: Any, alarms: Any) -> Status:
+    kinds = _rpc.messages.AlarmType
+    return Status(
+        endpoint=address,
+        version=status.version,
+        db_size_bytes=status.dbSize,
+        db_size_in_use_bytes=status.dbSizeInUse,
+        member=status.header.member_id,
+        leader=status.leader,
+        revision=status.header.revision,
+        alarms=tuple(sorted({kinds.Name(alarm.alarm) for alarm in alarms.alarms})),
+    )

@@ -1,0 +1,142 @@
+"""The members of the cluster: which one is used, and what is known about those that failed.
+
+One is used for everything until it fails; then the next in the given order that can be connected to. A call is given
+a member only while its connection is ready: so "no member could be connected to" means that nothing was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Sequence
+
+from common.clock import Clock
+from common.errors import ConfigError, Problem, UnavailableError
+from common.etcd import _rpc, failures
+
+_log = logging.getLogger(__name__)
+
+CONNECT_S = 2.0
+"""How long one member may take to be connected to before the next is tried."""
+
+
+def parse_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
+    """`host:port` of each endpoint. ConfigError naming every endpoint that is not usable."""
+    problems = [problem for endpoint in endpoints if (problem := _problem(endpoint)) is not None]
+    if not endpoints:
+        problems = [Problem(field="endpoints", message="none given", remedy="name at least one, e.g. 127.0.0.1:2379")]
+    if problems:
+        raise ConfigError(problems)
+    return tuple(dict.fromkeys(map(_address, endpoints)))
+
+
+def _address(endpoint: str) -> str:
+    return endpoint.strip().removeprefix("http://").rstrip("/")
+
+
+def _problem(endpoint: str) -> Problem | None:
+    address = _address(endpoint)
+    host, _, port = address.rpartition(":")
+    if address.startswith("https://"):
+        return Problem(
+            field="endpoints",
+            message=f"{endpoint!r} asks for TLS, which etcron does not speak yet",
+            remedy="use http:// inside a trusted network, or a TLS tunnel on this machine",
+        )
+    if "://" in address or "/" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
+        return Problem(
+            field="endpoints",
+            message=f"{endpoint!r} is not the address of an etcd member",
+            remedy="write host:port, e.g. 127.0.0.1:2379",
+        )
+    return None
+
+
+class Endpoints:
+    """A channel to each member, of which the first that works is used."""
+
+    def __init__(self, endpoints: Sequence[str], *, clock: Clock) -> None:
+        self.addresses = parse_endpoints(endpoints)
+        self._clock = clock
+        self._channels: dict[str, _rpc.Channel] = {}
+        self._current = 0
+        self._closed = False
+
+    @property
+    def current(self) -> str:
+        """The address of the member that the next call goes to, if it can be connected to."""
+        return self.addresses[self._current]
+
+    async def connected(self, deadline: float, *, avoid: Collection[str] = ()) -> _rpc.Channel | None:
+        """A channel that is connected, not to one of those to avoid; None where there is none (before the deadline)."""
+        current = self._channel(self.current)
+        if not avoid and current.state() is _rpc.READY:
+            return current
+        for offset in range(len(self.addresses)):
+            index = (self._current + offset) % len(self.addresses)
+            address = self.addresses[index]
+            if address not in avoid and await self._connects(self._channel(address), deadline):
+                self._use(index)
+                return self._channel(address)
+        return None
+
+    def failed(self, channel: _rpc.Channel, why: str) -> None:
+        """The member did not answer properly: later calls go to the next one."""
+        if len(self.addresses) > 1 and channel.address == self.current:
+            index = (self._current + 1) % len(self.addresses)
+            extra = {"action": "etcd.failed", "endpoint": channel.address}
+            _log.warning("etcd at %s: %s", channel.address, why, extra=extra)
+            self._use(index)
+
+    async def channel_to(self, address: str, deadline: float) -> _rpc.Channel | None:
+        """A channel to this very member, or None where it cannot be connected to before the deadline."""
+        if address not in self.addresses:
+            raise ValueError(f"{address} is none of this client's endpoints: {', '.join(self.addresses)}")
+        channel = self._channel(address)
+        return channel if await self._connects(channel, deadline) else None
+
+    async def unreachable(self, what: str, why: dict[str, str], *, among: Sequence[str] = ()) -> UnavailableError:
+        """The error for a call that no member took; `why` has what is known, the rest is asked for here."""
+        addresses = among or self.addresses
+        reasons = [f"{address}: {why.get(address) or await self._why(address)}" for address in addresses]
+        return UnavailableError(f"no etcd took {what}: {'; '.join(reasons)}. Check that it runs; it is tried again.")
+
+    async def close(self) -> None:
+        """Ends every connection."""
+        self._closed = True
+        channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            await channel.close()
+
+    def _use(self, index: int) -> None:
+        if index != self._current:
+            self._current = index
+            extra = {"action": "etcd.endpoint", "endpoint": self.current}
+            _log.info("etcd at %s is used now", self.current, extra=extra)
+
+    def _channel(self, address: str) -> _rpc.Channel:
+        # Made when first used: grpc ties a channel to the event loop that runs then.
+        if self._closed:
+            raise UnavailableError("this etcd client has been closed")
+        channel = self._channels.get(address)
+        if channel is None:
+            channel = self._channels[address] = _rpc.Channel(address)
+        return channel
+
+    async def _connects(self, channel: _rpc.Channel, deadline: float) -> bool:
+        """Whether the channel is ready, or becomes so at its next attempt."""
+        try:
+            async with asyncio.timeout(max(0.0, min(CONNECT_S, deadline - self._clock.monotonic()))):
+                while (state := channel.state()) not in (_rpc.READY, _rpc.TRANSIENT_FAILURE):
+                    await channel.state_other_than(state)
+                return state is _rpc.READY
+        except TimeoutError:
+            return False
+
+    async def _why(self, address: str) -> str:
+        """Why this member cannot be connected to, in grpc's words."""
+        try:
+            await self._channel(address).status(_rpc.messages.StatusRequest(), timeout=0.2)
+        except _rpc.RpcError as error:
+            return failures.describe(error)
+        return "could not be connected to in time"

@@ -1,0 +1,82 @@
+"""What a failed call means: refused, not carried out, or in doubt. Only what is certain is called not carried out.
+
+The texts are those of etcd's `rpctypes/error.go`; they are the same in 3.4, 3.5 and 3.6.
+
+    Refused            etcd looked at the request and said no: nothing was changed
+    ElsewhereError     the member turned the call away before looking at it: another member may take it
+    in doubt           everything else, and above all whatever is not known here
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from common.errors import EtcdCompactedError, EtcdLeaseGoneError, EtcdRefusedError
+from common.etcd import _rpc
+
+
+class Meaning(Enum):
+    """What a failed call says about the request."""
+
+    REFUSED = auto()
+    """Not carried out, and the same request would be refused again."""
+    TURNED_AWAY = auto()
+    """Not carried out: the member did not look at it; another one may."""
+    IN_DOUBT = auto()
+    """It may have been carried out."""
+
+
+_TURNED_AWAY = {
+    # All three come from the interceptor, before the request is looked at (v3rpc/interceptor.go).
+    "etcdserver: no leader",
+    "etcdserver: not capable",
+    "etcdserver: rpc not supported for learner",
+}
+_REFUSED_CODES = {
+    "INVALID_ARGUMENT",
+    "NOT_FOUND",
+    "OUT_OF_RANGE",
+    "FAILED_PRECONDITION",
+    "PERMISSION_DENIED",
+    "UNAUTHENTICATED",
+    "UNIMPLEMENTED",
+}
+_REFUSED_TEXTS = (
+    "etcdserver: too many requests",  # the queue before the proposal is full
+    "grpc: received message larger than max",  # said by the server; this side says it with a capital R
+)
+_TOO_LARGE = "received message larger than max"
+
+
+def meaning_of(error: Exception) -> Meaning:
+    """What this grpc error says about the request that it answers."""
+    details = _rpc.details_of(error)
+    if details in _TURNED_AWAY:
+        return Meaning.TURNED_AWAY
+    if _rpc.code_of(error) in _REFUSED_CODES or details.startswith(_REFUSED_TEXTS):
+        return Meaning.REFUSED
+    return Meaning.IN_DOUBT
+
+
+def refusal(error: Exception, *, what: str, address: str) -> EtcdRefusedError:
+    """The error to raise for a refused request; the most precise class that there is."""
+    details = _rpc.details_of(error)
+    message = f"etcd at {address} refused {what}: {details}"
+    if "requested lease not found" in details:
+        return EtcdLeaseGoneError(message)
+    if "required revision has been compacted" in details:
+        return EtcdCompactedError(message)
+    return EtcdRefusedError(message)
+
+
+def answer_too_large(error: Exception) -> bool:
+    """Whether the answer was larger than this side takes."""
+    details = _rpc.details_of(error).lower()
+    return _rpc.code_of(error) == "RESOURCE_EXHAUSTED" and _TOO_LARGE in details
+
+
+def describe(error: BaseException) -> str:
+    """One line for people: the status and its text, without grpc's own ornaments."""
+    if isinstance(error, _rpc.RpcError):
+        return f"{_rpc.code_of(error)} {_rpc.details_of(error)}".strip()
+    return f"{type(error).__name__} {error}".strip()

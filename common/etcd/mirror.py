@@ -1,0 +1,296 @@
+"""The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
+
+It reads the prefix at a revision, then watches from the next. Whatever goes wrong (an error, a clean end, a watch
+that is created and cancelled, compaction, silence, a sentinel that it should have seen) leads to the same place: back
+off with jitter, read again, compare with what has been told, go on. So a consumer sees changes only, never a restart;
+of several writes to one key that arrive together, or during an interruption, it sees the last; a key deleted and made
+again as one change (`new.create_revision` tells); and of a key that came and went nothing at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from common.clock import Clock
+from common.errors import EtcdCompactedError, EtcdError, UnavailableError
+from common.etcd import _rpc
+from common.etcd.client import EtcdClient
+from common.etcd.stream import Stream
+from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
+
+_log = logging.getLogger(__name__)
+
+_FIRST_BACKOFF_S = 0.1
+_MAX_BACKOFF_S = 5.0
+_DELETE = 1
+"""etcd's number for a deletion event."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One key that is not as the consumer was last told."""
+
+    key: str
+    old_mod: int | None
+    """The mod revision that was told before, or None: it was not there."""
+    new: KeyValue | None
+    """What is there now, or None: it was deleted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MirrorTimings:
+    """How soon a dead watch is noticed."""
+
+    progress_s: float = 5.0
+    """How often the server is asked for a sign of life (its own interval is 10 minutes)."""
+    silence_s: float = 15.0
+    """How long without any message before the watch counts as dead."""
+    grace_s: float = 5.0
+    """How long events may be on their way after a sentinel has been read elsewhere."""
+
+
+class _InterruptedError(Exception):
+    """The watch is of no use any more; read again."""
+
+
+class Mirror:
+    """Keeps its owner in step with a prefix; knows of each key only the revision that it has told.
+
+    `on_changes` is called in the event loop with a list of changes, each key at most once in it; it must not block.
+    Where it raises, each change of that list is given to it again alone, and `on_error` is called (and a line logged)
+    for those that raise again: so one bad key harms nobody else. It must therefore bear to be told a change twice.
+    """
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        prefix: str,
+        on_changes: Callable[[list[Change]], None],
+        *,
+        clock: Clock,
+        on_error: Callable[[Change, Exception], None] | None = None,
+        timings: MirrorTimings | None = None,
+        page: int = 1000,
+    ) -> None:
+        self.prefix = prefix
+        self.synced = asyncio.Event()
+        """Set once the consumer has been told everything that the first complete reading found."""
+        self.revision = 0
+        """The consumer has been told everything up to this revision of etcd (and perhaps something later)."""
+        self.last_alive = clock.monotonic()
+        """The monotonic time of the newest message from etcd."""
+        self.newest_mod_revision = 0
+        """The greatest revision of a write under the prefix, deletions included, that was told."""
+        self.readings = 0
+        """Complete readings so far; more than one means that the watch was interrupted."""
+        self._client = client
+        self._on_changes = on_changes
+        self._on_error = on_error
+        self._clock = clock
+        self._timings = timings or MirrorTimings()
+        self._page = page
+        self._told: dict[str, int] = {}
+        self._expected: tuple[int, float] | None = None  # a sentinel's revision, and when it was first read
+        self._wish: str | None = None
+        self._wished = asyncio.Event()
+
+    def __len__(self) -> int:
+        """How many keys the consumer knows of."""
+        return len(self._told)
+
+    @property
+    def silent_s(self) -> float:
+        """Seconds since the newest message from etcd."""
+        return self._clock.monotonic() - self.last_alive
+
+    def resync(self, reason: str) -> None:
+        """Reads the prefix again soon, and tells what differs."""
+        self._wish = reason
+        self._wished.set()
+
+    def missed(self, sentinel_mod_revision: int) -> bool:
+        """Whether a write that the sentinel speaks of should have arrived, and has not.
+
+        Every write under the prefix also puts the sentinel, so events up to `sentinel_mod_revision` were to come.
+        Those still on their way are given a grace: so the first call with a new revision is always False; the mirror
+        remembers it, and by itself reads again should it not have arrived within the grace.
+        """
+        if self.revision >= sentinel_mod_revision:
+            return False
+        if self._expected is None:
+            self._expected = (sentinel_mod_revision, self._clock.monotonic())
+        return self._overdue()
+
+    async def run(self) -> None:
+        """Mirrors the prefix for ever; ends only by cancellation."""
+        failures = 0
+        while True:
+            reason, started = "", self._clock.monotonic()
+            try:
+                await self._read()
+                await self._watch()
+            except* (_InterruptedError, UnavailableError, EtcdError) as group:
+                reason = "; ".join(str(error) for error in group.exceptions)
+            # A watch that does not last is no success, or a large prefix would be read without end.
+            lasted = self._clock.monotonic() - started > 2 * _MAX_BACKOFF_S
+            failures = 0 if lasted else failures + 1
+            await self._pause(failures, reason)
+
+    async def _pause(self, failures: int, reason: str) -> None:
+        pause_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+        extra = {"action": "mirror.interrupted", "prefix": self.prefix, "pause_s": round(pause_s, 2)}
+        _log.warning("mirror of %s interrupted, reads again: %s", self.prefix, reason, extra=extra)
+        await asyncio.sleep(pause_s)
+
+    # Reading
+
+    async def _read(self) -> None:
+        """Tells what has changed since what was told; ends with `revision` at that of the reading."""
+        self._wish = None
+        self._wished.clear()
+        found: dict[str, int] = {}
+        revision = 0
+        try:
+            async for page in self._client.read_prefix(self.prefix, page=self._page):
+                revision = page.revision
+                self.last_alive = self._clock.monotonic()
+                changes = []
+                for kv in page.kvs:
+                    old_mod = self._told.pop(kv.key, None)
+                    found[kv.key] = kv.mod_revision
+                    if old_mod != kv.mod_revision:
+                        changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
+                self._tell(changes)
+                await asyncio.sleep(0)  # other work of this process between two pages
+            gone, self._told = self._told, {}
+            self._tell([Change(key=key, old_mod=old_mod, new=None) for key, old_mod in gone.items()])
+        finally:
+            self._told.update(found)
+        self._reached(revision)
+        self.readings += 1
+        if not self.synced.is_set():
+            extra = {"action": "mirror.synced", "prefix": self.prefix, "keys": len(self), "revision": revision}
+            _log.info("mirror of %s is complete: %d keys", self.prefix, len(self), extra=extra)
+            self.synced.set()
+
+    # Watching
+
+    async def _watch(self) -> None:
+        """Tells changes from the next revision on, until it raises."""
+        stream = await self._client.watch_stream()
+        try:
+            prefix = to_bytes(self.prefix)
+            create = {
+                "key": prefix or b"\0",
+                "range_end": range_end(prefix),
+                "start_revision": self.revision + 1,
+                "fragment": True,
+            }
+            await _write_within(self._timings.silence_s, stream, {"create_request": create})
+            self.last_alive = self._clock.monotonic()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._receive(stream), name=f"mirror {self.prefix}: receive")
+                tasks.create_task(self._look_after(stream), name=f"mirror {self.prefix}: look after")
+        finally:
+            stream.close()
+
+    async def _receive(self, stream: Stream) -> None:
+        fragments: list[Any] = []
+        while True:
+            response = await stream.read()
+            self.last_alive = self._clock.monotonic()
+            if response.canceled:
+                raise _cancelled(response)
+            # A revision's events may be spread over fragments: nothing is told before the last one.
+            fragments.extend(response.events)
+            if fragments and not response.fragment:
+                self._take(fragments)
+                fragments = []
+
+    async def _look_after(self, stream: Stream) -> None:
+        """Asks for signs of life, and raises once the watch has to be given up."""
+        while True:
+            try:
+                async with asyncio.timeout(self._timings.progress_s):
+                    await self._wished.wait()
+                raise _InterruptedError(f"asked to: {self._wish}")
+            except TimeoutError:
+                pass
+            if self.silent_s >= self._timings.silence_s:
+                raise _InterruptedError(f"silent for {self.silent_s:.1f} s")
+            if self._overdue():
+                raise _InterruptedError("the sentinel speaks of a write that did not arrive")
+            # The answer proves life only: its revision may be ahead of events that are still to come.
+            await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
+
+    def _take(self, events: list[Any]) -> None:
+        """Tells the events of one or more whole revisions, the last one for each key."""
+        last_of = {event.kv.key: event for event in events}
+        changes = []
+        for raw_key, event in last_of.items():
+            key = to_text(raw_key)
+            old_mod = self._told.get(key)
+            if event.type == _DELETE:
+                if self._told.pop(key, None) is not None:
+                    changes.append(Change(key=key, old_mod=old_mod, new=None))
+            elif event.kv.mod_revision > (old_mod or 0):
+                self._told[key] = event.kv.mod_revision
+                changes.append(Change(key=key, old_mod=old_mod, new=key_value(event.kv)))
+        self._tell(changes)
+        # Events come in the order of their revisions, so everything up to the last one has been told.
+        newest = events[-1].kv.mod_revision
+        self.newest_mod_revision = max(self.newest_mod_revision, newest)
+        self._reached(newest)
+
+    # Telling
+
+    def _tell(self, changes: list[Change]) -> None:
+        if not changes:
+            return
+        for change in changes:
+            if change.new is not None and change.new.mod_revision > self.newest_mod_revision:
+                self.newest_mod_revision = change.new.mod_revision
+        try:
+            self._on_changes(changes)
+        except Exception:  # whatever it was, it shows again below, for its own key
+            for change in changes:
+                self._tell_alone(change)
+
+    def _tell_alone(self, change: Change) -> None:
+        try:
+            self._on_changes([change])
+        except Exception as error:
+            extra = {"action": "mirror.handler_failed", "key": change.key}
+            _log.exception("the change of %s was not taken", change.key, extra=extra)
+            if self._on_error is not None:
+                self._on_error(change, error)
+
+    def _reached(self, revision: int) -> None:
+        self.revision = max(self.revision, revision)
+        if self._expected is not None and self.revision >= self._expected[0]:
+            self._expected = None
+
+    def _overdue(self) -> bool:
+        if self._expected is None:
+            return False
+        return self._clock.monotonic() - self._expected[1] >= self._timings.grace_s
+
+
+async def _write_within(seconds: float, stream: Stream, request: dict[str, Any]) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await stream.write(_rpc.messages.WatchRequest(**request))
+    except TimeoutError:
+        raise _InterruptedError(f"the server took no request for {seconds:g} s") from None
+
+
+def _cancelled(response: Any) -> EtcdError | _InterruptedError:
+    """Why the server cancelled the watch, which it also does right after creating it."""
+    if response.compact_revision:
+        return EtcdCompactedError(f"the watch needs revisions that were compacted up to {response.compact_revision}")
+    return _InterruptedError(f"the server cancelled the watch: {response.cancel_reason or 'no reason given'}")

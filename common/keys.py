@@ -1,0 +1,145 @@
+"""Where everything lies in etcd: the one place that spells a key, and reads one back.
+
+Pure: standard library only. The table of keys, with who writes each, is in ``docs/protocol.md``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self
+
+_PLAN_DIGITS = 16
+
+
+class Watched(StrEnum):
+    """The prefixes that are watched, each with a sentinel ``seen/<name>`` that every write to it also puts."""
+
+    JOBS = "jobs"
+    REQUESTS = "requests"
+    KILLS = "kills"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RunId:
+    """The identity of one run: job, fire and attempt; written ``<job>@<plan ms or r-id>#<attempt>``."""
+
+    job: str
+    fire: str
+    """The plan time in milliseconds since the epoch, in decimal; or ``r-...`` for a run that no schedule planned."""
+    attempt: int = 1
+
+    @classmethod
+    def planned(cls, job: str, plan_ms: int, attempt: int = 1) -> Self:
+        """The run of the fire that the schedule plans at ``plan_ms``."""
+        return cls(job, str(plan_ms), attempt)
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read ``<job>@<fire>#<attempt>``; ValueError where it is none."""
+        job, at, rest = text.rpartition("@")
+        fire, hash_, attempt = rest.partition("#")
+        if not (job and at and fire and hash_ and attempt.isascii() and attempt.isdecimal()):
+            raise ValueError(f"{text!r} is not a run id: <job>@<plan time in ms>#<attempt>")
+        return cls(job, fire, int(attempt))
+
+    @property
+    def plan_ms(self) -> int | None:
+        """The plan time, None where no schedule planned this run."""
+        return int(self.fire) if self.fire.isdecimal() else None
+
+    def __str__(self) -> str:
+        return f"{self.job}@{self.fire}#{self.attempt}"
+
+
+def encode_mark(plan_ms: int) -> bytes:
+    """A mark's value: exactly 16 digits, so that equal marks are equal bytes."""
+    return b"%016d" % plan_ms
+
+
+def decode_mark(value: bytes) -> int:
+    """The plan time in a mark; ValueError where the value is not 16 digits."""
+    if len(value) != _PLAN_DIGITS or not value.isdigit():
+        raise ValueError(f"a mark is exactly {_PLAN_DIGITS} digits, this is {value[:40]!r}")
+    return int(value)
+
+
+class Keys:
+    """Spells every key under one prefix, and takes them apart again."""
+
+    __slots__ = ("beats", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
+                 "seen_prefix", "steward", "workers")  # fmt: skip
+
+    def __init__(self, prefix: str = "/etcron") -> None:
+        self.prefix = prefix.rstrip("/") + "/"
+        self.jobs = self.prefix + "jobs/"
+        self.marks = self.prefix + "marks/"
+        self.runs = self.prefix + "runs/"
+        self.locks = self.prefix + "locks/"
+        self.requests = self.prefix + "requests/"
+        self.kills = self.prefix + "kills/"
+        self.workers = self.prefix + "workers/"
+        self.beats = self.prefix + "beats/"
+        self.drains = self.prefix + "drains/"
+        self.steward = self.prefix + "leader/steward"
+        self.seen_prefix = self.prefix + "seen/"
+
+    def job(self, job: str) -> str:
+        return self.jobs + job
+
+    def mark(self, job: str) -> str:
+        return self.marks + job
+
+    def lock(self, job: str) -> str:
+        return self.locks + job
+
+    def run(self, run: RunId) -> str:
+        return self.runs + _tail(run)
+
+    def request(self, run: RunId) -> str:
+        return self.requests + _tail(run)
+
+    def kill(self, run: RunId) -> str:
+        return self.kills + _tail(run)
+
+    def runs_of(self, job: str) -> str:
+        return f"{self.runs}{job}/"
+
+    def requests_of(self, job: str) -> str:
+        return f"{self.requests}{job}/"
+
+    def worker(self, worker: str, lease_hex: str) -> str:
+        return f"{self.workers}{worker}/{lease_hex}"
+
+    def worker_sessions(self, worker: str) -> str:
+        return f"{self.workers}{worker}/"
+
+    def beat(self, process: str) -> str:
+        return self.beats + process
+
+    def seen(self, prefix: Watched) -> str:
+        return self.seen_prefix + prefix
+
+    def job_of(self, key: str) -> str:
+        """The job's name in a key under ``jobs/``, ``marks/`` or ``locks/``."""
+        return key[len(self.prefix) :].partition("/")[2]
+
+    def run_of(self, key: str) -> RunId:
+        """The run in a key under ``runs/``, ``requests/`` or ``kills/``; ValueError where it is none."""
+        job, _, rest = key[len(self.prefix) :].partition("/")[2].partition("/")
+        fire, _, attempt = rest.partition("/")
+        if not (job and fire and attempt.isascii() and attempt.isdecimal()):
+            raise ValueError(f"{key!r} does not name a run: <job>/<plan>/<attempt>")
+        return RunId(job, str(int(fire)) if fire.isdecimal() else fire, int(attempt))
+
+    def session_of(self, key: str) -> tuple[str, str]:
+        """The worker's name and the lease id (hex) in a key under ``workers/``; ValueError where it is none."""
+        worker, _, lease_hex = key[len(self.workers) :].partition("/")
+        if not worker or not lease_hex or "/" in lease_hex:
+            raise ValueError(f"{key!r} does not name a session: workers/<worker>/<lease id>")
+        return worker, lease_hex
+
+
+def _tail(run: RunId) -> str:
+    fire = run.fire.zfill(_PLAN_DIGITS) if run.fire.isdecimal() else run.fire
+    return f"{run.job}/{fire}/{run.attempt}"

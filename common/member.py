@@ -1,0 +1,107 @@
+"""A worker as it describes itself under its session's key ``workers/<worker>/<lease id>``.
+
+Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One session of one worker."""
+
+    worker: str
+    session: str
+    """The lease id in hex."""
+    instance: str
+    """Random, written once into the worker's data directory."""
+    host: str
+    address: str
+    slots: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+    tzdata: str = ""
+    pid: int = 0
+    since_ms: int = 0
+    not_accepting: str | None = None
+    """Why it takes no new fires; None: it takes them."""
+    attached: bool = True
+    """Whether the key hangs on the lease that its name tells; one that does not counts for nothing."""
+
+    def to_json(self) -> bytes:
+        """The value of the session's key."""
+        document: dict[str, Any] = {
+            "host": self.host, "address": self.address, "instance": self.instance, "slots": self.slots,
+            "labels": dict(self.labels), "version": self.version, "tzdata": self.tzdata, "pid": self.pid,
+            "sinceMs": self.since_ms,
+        }  # fmt: skip
+        if self.not_accepting is not None:
+            document["notAccepting"] = self.not_accepting
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes, *, worker: str, session: str, lease: int) -> Self:
+        """Read a session key's value; ``lease`` is the one that the key hangs on. ValueError where it is none of ours."""
+        try:
+            document = json.loads(value)
+            return cls(
+                worker=worker, session=session, attached=lease == int(session, 16),
+                instance=str(document["instance"]), host=str(document["host"]), address=str(document["address"]),
+                slots=int(document["slots"]), labels=dict(document.get("labels", {})),
+                version=str(document.get("version", "")), tzdata=str(document.get("tzdata", "")),
+                pid=int(document.get("pid", 0)), since_ms=int(document.get("sinceMs", 0)),
+                not_accepting=document.get("notAccepting"),
+            )  # fmt: skip
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not a worker's session: {error}") from error
+
+    @property
+    def accepts(self) -> bool:
+        """Whether it may be ranked for new fires."""
+        return self.attached and self.not_accepting is None and self.slots > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """What a process says of itself every 3 s under ``beats/<process>``."""
+
+    kind: str
+    """``worker`` or ``manager``."""
+    wall_ms: int
+    """Its wall clock when it was sent."""
+    free_slots: int = 0
+    running: int = 0
+    waiting: int = 0
+    """Due fires that wait for a slot."""
+    unsent_records: int = 0
+    """Records that the log store has not acknowledged yet."""
+    load: float = 0.0
+    """Load average of the last minute."""
+    memory_percent: float = 0.0
+    problem: str | None = None
+    """What keeps it from working as it should, in words."""
+
+    def to_json(self) -> bytes:
+        """The value of the beat's key."""
+        document = {name: getattr(self, attribute) for attribute, name in _BEAT_FIELDS.items()}
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Self:
+        """Read a beat; ValueError where it is none."""
+        try:
+            document = json.loads(value)
+            return cls(**{attr: document[name] for attr, name in _BEAT_FIELDS.items() if name in document})
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not a beat: {error}") from error
+
+
+_BEAT_FIELDS = {
+    "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
+    "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
+}  # fmt: skip

@@ -1,0 +1,60 @@
+"""Who may try a fire, in which order: the same answer on every worker that sees the same members.
+
+A fire falls into one of 1,024 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
+For each bucket the members are ranked by rendezvous hashing weighted by their slots: a member that comes or goes moves
+only its own share. Pure: standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Final
+
+BUCKETS: Final = 1024
+_SPAN: Final = float(1 << 64)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Candidate:
+    """A worker that takes fires, and how many it can run at once."""
+
+    name: str
+    slots: int
+
+
+def bucket_of(job: str, fire: str) -> int:
+    """The bucket of a fire: ``fire`` is its plan time in ms in decimal, or the id of a request."""
+    return int.from_bytes(blake2b(f"{job}@{fire}".encode(), digest_size=2).digest()) % BUCKETS
+
+
+class Placement:
+    """The order of the candidates for each bucket, remembered; a new membership is a new object."""
+
+    __slots__ = ("_orders", "candidates")
+
+    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
+        self.candidates = tuple(sorted(candidates))
+        self._orders: dict[int, tuple[str, ...]] = {}
+
+    def order(self, bucket: int) -> tuple[str, ...]:
+        """The names of all candidates, rank 0 first."""
+        order = self._orders.get(bucket)
+        if order is None:
+            ranked = sorted(self.candidates, key=lambda one: (_score(one, bucket), one.name))
+            order = self._orders[bucket] = tuple(one.name for one in ranked)
+        return order
+
+    def rank(self, worker: str, job: str, fire: str) -> int | None:
+        """The place of ``worker`` among those who may try this fire; None where it is not among them."""
+        order = self.order(bucket_of(job, fire))
+        return order.index(worker) if worker in order else None
+
+
+def _score(candidate: Candidate, bucket: int) -> float:
+    """Weighted rendezvous score (Mosharaf, Thaler: -ln(u)/w): the smaller, the earlier its turn."""
+    digest = blake2b(f"{candidate.name}/{bucket}".encode(), digest_size=8).digest()
+    uniform = (int.from_bytes(digest) + 0.5) / _SPAN
+    return -math.log(uniform) / max(candidate.slots, 1)

@@ -1,0 +1,22 @@
+"""The log store: every run's record exactly once, pages by index only, whatever MongoDB does meanwhile.
+
+MongoDB 6 to 8, or nx-27017 for trying etcron. Two collections: ``log``, the parent's ``cron.log``, with the run id as
+``_id``; and ``last``, the last result of each job. Nothing outside this package knows pymongo.
+
+**Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
+there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
+the record that came late. What cannot be stored as it is comes back as a rejection; everything else is stored.
+
+**Reading.** Every page is one range of one index, from where the cursor left off (``pages``). Nothing is counted.
+
+**Two servers, one way to ask them.** nx-27017 uses an index only for ``$eq`` spelled out, for ranges and for ``_id``;
+it reads everything for ``$in`` on other fields; it cannot index ``_id`` together with something else; it takes text
+that begins like a date for a date. MongoDB does not mind any of the ways around that are taken here.
+"""
+
+from common.runlog.documents import Rejection
+from common.runlog.pages import RunFilter, RunPage
+from common.runlog.results import WriteResult
+from common.runlog.store import RunLog
+
+__all__ = ["Rejection", "RunFilter", "RunLog", "RunPage", "WriteResult"]

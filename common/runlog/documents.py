@@ -1,0 +1,114 @@
+"""The documents of the log store: a record as it is kept, encoded once, and the last result of a job.
+
+Next to the fields of the parent a document carries one of ours, ``pageKey``: plan time and run id in one string that
+sorts as "plan time, then run id". Pages sort and cut by that one field, so every page is one range of one index; and
+an index on it needs no ``_id`` part, which nx-27017 cannot make.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import bson
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+
+PAGE_KEY = "pageKey"
+ORDER = "order"
+MAX_DOCUMENT_BYTES = 16 * 1024 * 1024 - 4096
+"""MongoDB's limit of 16 MiB, less what a mark of being late may add."""
+
+_KEPT_IN_LAST = ("status", "planTime", "scheduleTime", "startTime", "endTime", "rangeEndTime", "exitCode", "signal",
+                 "worker", "host", "attempt", "trigger", "late", "count", "countIsMinimum", "revision")  # fmt: skip
+_TEXTS_IN_LAST = ("reason", "err")
+_TEXT_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rejection:
+    """A record that the log store does not take as it is, and why."""
+
+    run_id: RunId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoded:
+    """A record with its document, ready to be sent."""
+
+    record: RunRecord
+    document: RawBSONDocument
+
+
+def plan_key(plan_ms: int) -> str:
+    """The part of a page key that says the plan time; as a bound it stands before every key of that plan time."""
+    return f"{max(plan_ms, 0):016d}"
+
+
+def page_key(record: RunRecord) -> str:
+    """What pages sort by; unique. It never looks like a date, which nx-27017 would compare as one."""
+    return f"{plan_key(record.plan_ms)}/{record.run_id}"
+
+
+def encode(record: RunRecord) -> Encoded | Rejection:
+    """The document as it goes over the wire, or why no MongoDB takes it (size, lone surrogates, NUL in a key)."""
+    try:
+        document = bson.encode({**record.to_document(), PAGE_KEY: page_key(record)})
+    except (BSONError, OverflowError, ValueError, TypeError, RecursionError) as error:
+        return Rejection(run_id=record.run_id, reason=f"not encodable: {type(error).__name__}: {str(error)[:200]}")
+    if len(document) > MAX_DOCUMENT_BYTES:
+        return Rejection(run_id=record.run_id, reason=f"too large: {len(document)} of {MAX_DOCUMENT_BYTES} bytes")
+    return Encoded(record=record, document=RawBSONDocument(document))
+
+
+def encode_late(record: RunRecord) -> Encoded | Rejection:
+    """The same for a record that replaces its run's ``lost``: it says that it came late."""
+    return encode(replace(record, late=True))
+
+
+def tidy(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document as it is shown: without our own fields, its id a string (the parent's own are ObjectIds)."""
+    shown = {name: value for name, value in document.items() if name not in (PAGE_KEY, ORDER)}
+    if "_id" in shown:
+        shown["_id"] = str(shown["_id"])
+    return shown
+
+
+def last_id(job: str) -> str:
+    """The ``_id`` of a job's last result. Prefixed: nx-27017 takes ``_id`` "007" and "7" for one number."""
+    return f"job/{job}"
+
+
+def last_order(record: RunRecord) -> str:
+    """What decides which of two records of one job is the newer: plan time, attempt, a verdict before a ``lost``."""
+    newest_ms = max(record.plan_ms, record.range_end_ms or 0)
+    return f"{plan_key(newest_ms)}/{record.run_id.attempt:06d}/{record.status is not Verdict.LOST:d}/{record.run_id}"
+
+
+def last_document(record: RunRecord) -> dict[str, Any]:
+    """The last result of the record's job: what a list of jobs shows, without output; texts cut at 500 characters."""
+    document = record.to_document()
+    last = {name: document[name] for name in _KEPT_IN_LAST if name in document}
+    last.update((name, document[name][:_TEXT_LIMIT]) for name in _TEXTS_IN_LAST if document.get(name))
+    return {
+        "_id": last_id(record.run_id.job),
+        "jobName": record.run_id.job,
+        "runId": str(record.run_id),
+        ORDER: last_order(record),
+        **last,
+    }
+
+
+def newest_of_each_job(records: Iterable[RunRecord]) -> list[RunRecord]:
+    """One record a job: the newest by :func:`last_order`."""
+    newest: dict[str, RunRecord] = {}
+    for record in records:
+        seen = newest.get(record.run_id.job)
+        if seen is None or last_order(seen) <= last_order(record):
+            newest[record.run_id.job] = record
+    return list(newest.values())

@@ -1,0 +1,259 @@
+"""The run log in one database: write a batch, find, page.
+
+Every call ends within its deadline, as UnavailableError where the store did not do it; nothing is assumed then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import TracebackType
+from typing import Self
+
+import pymongo
+from pymongo import IndexModel, ReplaceOne
+from pymongo.asynchronous.collection import AsyncCollection
+from pymongo.errors import BulkWriteError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
+
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+from common.runlog.client import Document, asking, bulk, by_ids, open_client
+from common.runlog.documents import (
+    ORDER,
+    PAGE_KEY,
+    Encoded,
+    Rejection,
+    encode,
+    encode_late,
+    last_document,
+    last_id,
+    newest_of_each_job,
+    tidy,
+)
+from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
+from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
+
+_PING_SECONDS = 1.0
+_READ_SECONDS = 5.0
+_WRITE_SECONDS = 30.0
+_INDEX_SECONDS = 600.0
+"""An index over a big log that the parent left takes its time; a short deadline would make the server undo it."""
+
+_JOBS_A_WRITE = 1000
+
+_NEWEST_FIRST = [(PAGE_KEY, pymongo.DESCENDING)]
+_STARTED_LAST_FIRST = [("startTime", pymongo.DESCENDING), (PAGE_KEY, pymongo.DESCENDING)]
+_INDEXES = (
+    [("jobName", pymongo.ASCENDING), *_STARTED_LAST_FIRST],
+    _NEWEST_FIRST,
+    [("jobName", pymongo.ASCENDING), *_NEWEST_FIRST],
+    [("jobName", pymongo.ASCENDING), ("status", pymongo.ASCENDING), *_NEWEST_FIRST],
+    [("status", pymongo.ASCENDING), *_NEWEST_FIRST],
+    [("worker", pymongo.ASCENDING), *_NEWEST_FIRST],
+)
+
+
+class RunLog:
+    """The run log in one MongoDB database; an async context manager that closes its connections."""
+
+    def __init__(self, uri: str, *, database: str = "cron", connect_timeout_ms: int = 5000) -> None:
+        """``uri`` as MongoDB's; nothing is sent before the first call. InvalidInputError where it is no such URI."""
+        self._client = open_client(uri, connect_timeout_ms)
+        journaled = WriteConcern(w="majority", j=True)
+        store = self._client.get_database(database, write_concern=journaled)
+        self._log: AsyncCollection[Document] = store.get_collection("log")
+        self._last: AsyncCollection[Document] = store.get_collection("last")
+        # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
+        self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """No connection is left."""
+        await self._client.close()
+
+    async def ping(self, *, deadline_seconds: float = _PING_SECONDS) -> str:
+        """The server's version (``unknown`` where it does not say); UnavailableError where it does not answer."""
+        async with asking(deadline_seconds):
+            information = await self._client.server_info()
+        return str(information.get("version") or "unknown")
+
+    async def prepare(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """All indexes exist; may be repeated. UnavailableError where the store does not answer within the deadline.
+
+        Building an index over a log that is already big may take longer, up to 10 minutes.
+        """
+        await self.ping(deadline_seconds=deadline_seconds)
+        async with asking(_INDEX_SECONDS):
+            await self._log.create_indexes([IndexModel(keys) for keys in _INDEXES])
+
+    async def write(
+        self, records: Sequence[RunRecord], *, advance_last: bool = True, deadline_seconds: float = _WRITE_SECONDS
+    ) -> WriteResult:
+        """Every record is stored, or was already, or is rejected with the reason; repeating it changes nothing.
+
+        A record replaces the stored one of its run only where that is ``lost`` and it is not. UnavailableError: any
+        part of the batch may have been stored; send it again. Keep a batch below some 16 MiB and 1,000 records.
+        Without ``advance_last`` the caller owes `advance_last` before it forgets the records.
+        """
+        encoded, rejected = _split(encode(record) for record in records)
+        if not encoded:
+            return WriteResult(rejected=tuple(rejected))
+        async with asking(deadline_seconds):
+            faults = await self._insert(encoded)
+            late, refused_late = await self._replace_lost([encoded[index].record for index in faults.duplicates])
+            refused = [*refused_late, *_rejections(encoded, faults)]
+        if advance_last:
+            gone = {rejection.run_id for rejection in refused}
+            stored = [item.record for item in encoded if item.record.run_id not in gone]
+            await self.advance_last(stored, deadline_seconds=deadline_seconds)
+        return WriteResult(
+            inserted=len(encoded) - len(faults.duplicates) - len(faults.refused),
+            already_there=len(faults.duplicates) - late - len(refused_late),
+            late=late,
+            rejected=(*rejected, *refused),
+        )
+
+    async def advance_last(
+        self, records: Iterable[RunRecord], *, deadline_seconds: float = _WRITE_SECONDS
+    ) -> None:
+        """The last result of each job is at least as new as these; it never goes back. Only one write a job."""
+        operations = [_unless_newer(last_document(record)) for record in newest_of_each_job(records)]
+        for start in range(0, len(operations), _JOBS_A_WRITE):
+            async with asking(deadline_seconds):
+                await self._advance(operations[start : start + _JOBS_A_WRITE])
+
+    async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
+        """The records of these runs that are there for good, without their output, by run id as a string."""
+        asked = [str(run_id) for run_id in run_ids]
+        async with asking(deadline_seconds):
+            documents = await by_ids(self._settled, asked, projection={"output": 0})
+        return {document["_id"]: RunRecord.from_document(document) for document in documents}
+
+    async def job_log(
+        self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
+    ) -> list[Document]:
+        """The job's runs that started, newest start first, then by descending plan time and run id; with output."""
+        selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
+        async with asking(deadline_seconds):
+            cursor = self._log.find(selector, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit, batch_size=limit)
+            return [tidy(document) for document in await cursor.to_list()]
+
+    async def runs(
+        self,
+        wanted: RunFilter = RunFilter(),  # noqa: B008 - frozen
+        *,
+        cursor: str | None = None,
+        limit: int = 50,
+        deadline_seconds: float = _READ_SECONDS,
+    ) -> RunPage:
+        """A page of all records (also of fires that did not run), newest plan time first; without output.
+
+        A page can hold fewer items than ``limit``, even none, and have a next one all the same, where a filter by
+        worker joins one by job or status. InvalidInputError where the cursor is not one of ours.
+        """
+        plan = plan_page(wanted, cursor)
+        async with asking(deadline_seconds):
+            return await self._page(plan, limit)
+
+    async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
+        """The document of one run, with its output; None where there is none."""
+        async with asking(deadline_seconds):
+            document = await self._log.find_one({"_id": run_id})
+        return tidy(document) if document is not None else None
+
+    async def last_results(
+        self, jobs: Iterable[str], *, deadline_seconds: float = _READ_SECONDS
+    ) -> dict[str, Document]:
+        """The last result of each of these jobs that has one: the newest plan time that has a record, by job name."""
+        async with asking(deadline_seconds):
+            documents = await by_ids(self._last, [last_id(job) for job in jobs], projection={ORDER: 0, "_id": 0})
+        return {document["jobName"]: document for document in documents}
+
+    async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
+        try:
+            await self._log.insert_many([item.document for item in encoded], ordered=False)
+        except BulkWriteError as error:
+            return faults_of(error.details, len(encoded))
+        return NO_FAULTS
+
+    async def _replace_lost(self, duplicates: Iterable[RunRecord]) -> tuple[int, list[Rejection]]:
+        """A verdict that came late takes the place of ``lost``; how many did, and which the store does not take."""
+        late, rejected = _split(encode_late(record) for record in duplicates if record.status is not Verdict.LOST)
+        if not late:
+            return 0, rejected
+        result, faults = await bulk(self._log, [_instead_of_lost(item) for item in late])
+        return result, [*rejected, *_rejections(late, faults)]
+
+    async def _advance(self, operations: Sequence[ReplaceOne[Document]]) -> None:
+        # A duplicate key says that a newer result is there, or that an older one was being put there for the first
+        # time at the same moment: the second try tells.
+        for _ in range(2):
+            if operations:
+                _, faults = await bulk(self._last, operations)
+                operations = [operations[index] for index in faults.duplicates]
+
+    async def _page(self, plan: PagePlan, limit: int) -> RunPage:
+        found: list[Document] = []
+        below, walked = plan.below, 0
+        while True:
+            step = await self._newest(plan, below, plan.step(limit))
+            found += [document for document in step if plan.matches(document)]
+            walked += len(step)
+            if len(found) > limit:
+                return _cut(found[:limit], found[limit - 1][PAGE_KEY])
+            if len(step) < plan.step(limit):
+                return _cut(found, None)
+            below = step[-1][PAGE_KEY]
+            if walked >= WALK:
+                return _cut(found, below)
+
+    async def _newest(self, plan: PagePlan, below: str, count: int) -> list[Document]:
+        """The newest ``count`` documents of all ranges of the plan together."""
+        documents: list[Document] = []
+        for equal in plan.streams:
+            selector = plan.selector(equal, below)
+            cursor = self._log.find(selector, {"output": 0}, sort=_NEWEST_FIRST, limit=count, batch_size=count)
+            documents += await cursor.to_list()
+        documents.sort(key=lambda document: str(document[PAGE_KEY]), reverse=True)
+        return documents[:count]
+
+
+def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[Rejection]]:
+    encoded: list[Encoded] = []
+    rejected: list[Rejection] = []
+    for result in results:
+        match result:
+            case Encoded():
+                encoded.append(result)
+            case Rejection():
+                rejected.append(result)
+    return encoded, rejected
+
+
+def _rejections(sent: Sequence[Encoded], faults: WriteFaults) -> list[Rejection]:
+    return [Rejection(run_id=sent[index].record.run_id, reason=reason) for index, reason in faults.refused.items()]
+
+
+def _instead_of_lost(item: Encoded) -> ReplaceOne[Document]:
+    selector = {"_id": str(item.record.run_id), "status": {"$eq": str(Verdict.LOST)}}
+    return ReplaceOne(selector, item.document)
+
+
+def _unless_newer(document: Document) -> ReplaceOne[Document]:
+    """Where a newer one is there the selector misses it, and the upsert fails by its duplicate key."""
+    return ReplaceOne({"_id": document["_id"], ORDER: {"$lte": document[ORDER]}}, document, upsert=True)
+
+
+def _cut(documents: Sequence[Document], last_key: str | None) -> RunPage:
+    return RunPage(
+        items=tuple(tidy(document) for document in documents),
+        next_cursor=encode_cursor(last_key) if last_key is not None else None,
+    )

@@ -1,0 +1,107 @@
+"""The timings that must fit each other, and the checks that say which of them do not. Pure.
+
+The rules are those of the protocol's "Checked at start, and for each job when saved":
+
+    keep-alive x 3 < ttl                            two lost keep-alives in a row end no session
+    lostAfter > ttl + killGrace + 2 x margin        a command has ended before its lock can pass on
+    hedge > claimLead + maxClockSkew                the second in rank does not overtake the first
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from common.errors import Problem
+
+KEEPALIVES_PER_TTL = 4
+DEFAULT_KILL_GRACE_S = 5
+LEAST_TTL_S = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timings:
+    """What every process of one etcron must agree on; `problems()` is empty when they fit each other."""
+
+    lease_ttl_s: int = 10
+    keepalive_s: float = math.nan
+    """Seconds between two keep-alives; a quarter of the TTL unless given."""
+    lost_after_s: int = 300
+    claim_lead_ms: int = 200
+    hedge_ms: int = 500
+    max_clock_skew_ms: int = 250
+    margin_s: float = 2.0
+    """What the protocol allows for a process that is slow to act."""
+
+    def __post_init__(self) -> None:
+        if math.isnan(self.keepalive_s):
+            object.__setattr__(self, "keepalive_s", self.lease_ttl_s / KEEPALIVES_PER_TTL)
+
+    @property
+    def least_grace_s(self) -> int:
+        """The smallest `misfire.graceSeconds`: twice the hedge, rounded up."""
+        return math.ceil(2 * self.hedge_ms / 1000)
+
+    def least_lost_after_s(self, kill_grace_s: float) -> float:
+        """The bound that `lostAfterSeconds` has to exceed."""
+        return self.lease_ttl_s + kill_grace_s + 2 * self.margin_s
+
+    def problems(self, kill_grace_s: float = DEFAULT_KILL_GRACE_S) -> list[Problem]:
+        """What does not fit, all of it; for a job with this grace between TERM and KILL."""
+        found = (self._ttl_problem(), self._keepalive_problem(), self._hedge_problem())
+        return [problem for problem in found if problem] + self._lost_after_problems(self.lost_after_s, kill_grace_s)
+
+    def job_problems(self, *, lost_after_s: float | None, kill_grace_s: float, misfire_grace_s: float) -> list[Problem]:
+        """What of a job's own timings does not fit these; `lost_after_s` None stands for "never"."""
+        problems = [] if lost_after_s is None else self._lost_after_problems(lost_after_s, kill_grace_s)
+        if misfire_grace_s < self.least_grace_s:
+            problems.append(
+                Problem(
+                    field="misfire.graceSeconds",
+                    message=f"{misfire_grace_s:g} s is over before the second worker in rank has tried twice",
+                    remedy=f"give at least {self.least_grace_s} (2 x hedgeMs, rounded up)",
+                )
+            )
+        return problems
+
+    def _ttl_problem(self) -> Problem | None:
+        if self.lease_ttl_s >= LEAST_TTL_S:
+            return None
+        return Problem(
+            field="leaseTtlSeconds",
+            message=f"{self.lease_ttl_s} is less than etcd grants",
+            remedy=f"give at least {LEAST_TTL_S}",
+        )
+
+    def _keepalive_problem(self) -> Problem | None:
+        if self.keepalive_s * 3 < self.lease_ttl_s:
+            return None
+        return Problem(
+            field="leaseTtlSeconds",
+            message=f"{self.lease_ttl_s} s is too short for a keep-alive every {self.keepalive_s:g} s",
+            remedy=f"give more than {self.keepalive_s * 3:g} (3 x the keep-alive)",
+        )
+
+    def _hedge_problem(self) -> Problem | None:
+        bound_ms = self.claim_lead_ms + self.max_clock_skew_ms
+        if self.hedge_ms > bound_ms:
+            return None
+        return Problem(
+            field="hedgeMs",
+            message=f"{self.hedge_ms} lets the second worker in rank overtake the first",
+            remedy=f"give more than {bound_ms} (claimLeadMs {self.claim_lead_ms} + maxClockSkewMs "
+            f"{self.max_clock_skew_ms}), or lower those",
+        )
+
+    def _lost_after_problems(self, lost_after_s: float, kill_grace_s: float) -> list[Problem]:
+        bound_s = self.least_lost_after_s(kill_grace_s)
+        if lost_after_s > bound_s:
+            return []
+        return [
+            Problem(
+                field="lostAfterSeconds",
+                message=f"{lost_after_s:g} would pass a lock on while its command may still be ending",
+                remedy=f"give more than {bound_s:g} (leaseTtlSeconds {self.lease_ttl_s} + killGraceSeconds "
+                f"{kill_grace_s:g} + 2 x {self.margin_s:g} s), or lower those",
+            )
+        ]

@@ -1,0 +1,102 @@
+"""The manager's process: ``python -m manager --config manager.json``."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import logging
+import sys
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from common.config import ManagerConfig
+from common.config_flags import add_config_arguments, explain, manager_config_from
+from common.errors import ConfigError, Problem
+from common.lifecycle import Stop, run, run_loops
+from common.logs import configure_logging
+from manager.app import create_app, loops_of
+
+_log = logging.getLogger(__name__)
+
+_LAST_ANSWERS_S = 5.0
+"""How long requests that are going may take when the process is asked to stop."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a manager until it is asked to stop; the exit status: 0, 1 (it failed), 2 (the configuration)."""
+    parser = argparse.ArgumentParser(prog="etcron manager", description="Serves the API and the page of etcron.")
+    add_config_arguments(parser, "manager")
+    try:
+        config = manager_config_from(parser.parse_args(arguments))
+    except ConfigError as error:
+        print(explain(error), file=sys.stderr)  # noqa: T201 - for the person who has started it
+        return 2
+    return run_manager(config)
+
+
+def run_manager(config: ManagerConfig) -> int:
+    """The same with a configuration that is checked already."""
+    configure_logging(config.log_level)
+    for note in config.notes:
+        _log.warning("%s", note, extra={"action": "config.note"})
+    refused: list[ConfigError] = []
+
+    async def serve_or_say(stop: Stop) -> None:
+        try:
+            await serve(config, stop)
+        except ConfigError as error:
+            refused.append(error)
+
+    status = run(serve_or_say)
+    if refused:
+        print(explain(refused[0]), file=sys.stderr)  # noqa: T201 - for the person who has started it
+        return 2
+    return status
+
+
+async def serve(config: ManagerConfig, stop: Stop) -> None:
+    """Serve until asked to stop. ConfigError where the address cannot be listened on."""
+    app = create_app(config)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        # Also how long a connection may take to send the head of a request.
+        keepalive_timeout=config.api_read_timeout_ms / 1000,
+        shutdown_timeout=_LAST_ANSWERS_S,
+    )
+    await runner.setup()
+    try:
+        await _listen(runner, config)
+        # Stopping: the loops end with the wait; then no new requests, the last answers, and the servers' connections.
+        await run_loops(stop, loops_of(app))
+    finally:
+        await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, config: ManagerConfig) -> None:
+    try:
+        await web.TCPSite(runner, config.host.strip("[]"), config.api_port).start()
+    except OSError as error:
+        raise ConfigError([_cannot_listen(config, error)]) from error
+    for address in runner.addresses:
+        host, port = address[:2]
+        shown = f"[{host}]" if ":" in host else host
+        extra = {"action": "listening", "host": host, "port": port}
+        _log.info("serving at http://%s:%s", shown, port, extra=extra)
+
+
+def _cannot_listen(config: ManagerConfig, error: OSError) -> Problem:
+    if error.errno == errno.EADDRINUSE:
+        message = f"port {config.api_port} of {config.host} is taken"
+        remedy = "stop what listens there, or give another one (--api-port, 0 for any free one)"
+        return Problem(field="apiPort", message=message, remedy=remedy)
+    if error.errno == errno.EACCES:
+        message = f"port {config.api_port} may not be used by this user"
+        return Problem(field="apiPort", message=message, remedy="give one from 1024 up")
+    message = f"cannot listen on {config.host} port {config.api_port}: {error.strerror or error}"
+    return Problem(field="host", message=message, remedy="give an address of this machine, e.g. 127.0.0.1")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""Whether this manager can do its work: what it sees of etcd and of the log store, asked when somebody wants to know.
+
+* **ready**: everything is well.
+* **degraded**: jobs are saved and run, something needs a look (the log store away, etcd's database half full, ...).
+* **unready**: etcd cannot be reached, so nothing can be saved or listed: 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from common.clock import Clock
+from common.errors import EtcronError, UnavailableError
+from common.etcd import EtcdClient, Status
+from common.instants import iso
+from common.runlog import RunLog
+from manager.inventory import Inventory
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PROBE_S: Final = 5.0
+_ANSWER_S = 1.5
+_INDEXES_S = 5.0
+QUOTA_BYTES: Final = 2 * 1024**3
+"""etcd's default (``--quota-backend-bytes``); it does not tell its own."""
+_LOSES_WRITES = frozenset({(3, 5, 0), (3, 5, 1), (3, 5, 2)})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """Whether a server answers, and since when it has been so."""
+
+    server: str
+    where: str
+    reachable: bool | None = None
+    since_ms: int = 0
+    problem: str | None = None
+
+    def note(self, problem: str | None, now_ms: int) -> None:
+        """Take in an answer (None) or a failure; a change of state is logged once."""
+        reachable = problem is None
+        if reachable != self.reachable:
+            if self.reachable is not None or not reachable:
+                self._say(reachable, problem)
+            self.reachable, self.since_ms = reachable, now_ms
+        self.problem = None if reachable else (
+            f"{self.server} unreachable: looked at {self.where}, since {iso(self.since_ms)}: {problem}"
+        )  # fmt: skip
+
+    def _say(self, reachable: bool, problem: str | None) -> None:
+        action = f"{self.server.replace(' ', '_')}.{'reachable' if reachable else 'unreachable'}"
+        if reachable:
+            _log.info("%s answers again", self.server, extra={"action": action, "where": self.where})
+        else:
+            extra = {"action": action, "where": self.where, "error": problem}
+            _log.warning("%s cannot be reached; it is tried again by itself", self.server, extra=extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One look at everything."""
+
+    etcd: dict[str, Any]
+    log_store: dict[str, Any]
+    workers: dict[str, Any]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What an operator should know, although everything is well."""
+
+    @property
+    def state(self) -> str:
+        if self.etcd["state"] == "unreachable":
+            return "unready"
+        return "degraded" if self.problems else "ready"
+
+    def document(self, *, verbose: bool) -> dict[str, Any]:
+        """The answer of ``/readyz``."""
+        document: dict[str, Any] = {
+            "status": self.state, "problems": list(self.problems), "notes": list(self.notes),
+        }  # fmt: skip
+        if verbose:
+            document["checks"] = {"etcd": self.etcd, "logStore": self.log_store, "workers": self.workers}
+        return document
+
+
+class Health:
+    """Looks at the servers; every look ends within two seconds."""
+
+    def __init__(self, etcd: EtcdClient, runlog: RunLog, inventory: Inventory, *, clock: Clock, log_store: str) -> None:
+        self._etcd = etcd
+        self._runlog = runlog
+        self._inventory = inventory
+        self._clock = clock
+        self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
+        self._log_seen = _Seen(server="log store", where=log_store)
+        self._prepared = False
+
+    async def run(self) -> None:
+        """Look every 5 s, so that what goes away and comes back is logged; make the log store's indexes once."""
+        while True:
+            await asyncio.gather(self._workers(), self._log_store())
+            if self._log_seen.reachable and not self._prepared:
+                await self._prepare()
+            await asyncio.sleep(PROBE_S)
+
+    async def look(self) -> Report:
+        """Ask all of them now."""
+        workers, log_store, members = await asyncio.gather(self._workers(), self._log_store(), self._members())
+        away = self._etcd_seen.problem
+        faults = [] if away else _faults(members)
+        etcd = {
+            "state": "unreachable" if away else "degraded" if faults else "ok",
+            "problem": away or "; ".join(faults) or None,
+            "endpoints": [_member_view(*member) for member in members.items()],
+        }
+        problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
+        if workers == 0:
+            problems.append("no worker is live: nothing fires until one starts")
+        return Report(
+            etcd=etcd, log_store=log_store, workers={"live": workers}, problems=tuple(problems), notes=_notes(members)
+        )  # fmt: skip
+
+    async def _workers(self) -> int | None:
+        """How many workers are live; the question is a linearizable read, so it tells whether etcd has a quorum."""
+        workers, problem = await _asked(self._inventory.count_workers())
+        self._etcd_seen.note(problem, self._clock.wall_ms())
+        return workers
+
+    async def _log_store(self) -> dict[str, Any]:
+        version, problem = await _asked(self._runlog.ping())
+        self._log_seen.note(problem, self._clock.wall_ms())
+        state = "unreachable" if problem else "ok"
+        return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
+
+    async def _members(self) -> dict[str, tuple[Status | None, str | None]]:
+        endpoints = self._etcd.endpoints
+        answers = await asyncio.gather(*(_asked(self._etcd.status(endpoint)) for endpoint in endpoints))
+        return dict(zip(endpoints, answers, strict=True))
+
+    async def _prepare(self) -> None:
+        try:
+            await self._runlog.prepare(deadline_seconds=_INDEXES_S)
+            self._prepared = True
+        except UnavailableError as error:
+            extra = {"action": "log_store.not_prepared", "error": str(error)}
+            _log.warning("the log store's indexes are not there yet", extra=extra)
+
+
+async def _asked(question: Awaitable[T]) -> tuple[T | None, str | None]:
+    """(answer, None), or (None, what went wrong)."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            return await question, None
+    except TimeoutError:
+        return None, f"no answer within {_ANSWER_S:g} s"
+    except EtcronError as error:
+        return None, str(error)
+
+
+def _faults(members: dict[str, tuple[Status | None, str | None]]) -> list[str]:
+    faults = []
+    for endpoint, (status, problem) in members.items():
+        if status is None:
+            faults.append(f"the etcd member {endpoint} does not answer: {problem}")
+            continue
+        if status.db_size_bytes * 2 > QUOTA_BYTES:
+            share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
+            faults.append(f"the database of {endpoint} is {share}: compact and defragment it")
+        faults += [f"etcd has raised the alarm {alarm}" for alarm in status.alarms]
+    return list(dict.fromkeys(faults))
+
+
+def _notes(members: dict[str, tuple[Status | None, str | None]]) -> tuple[str, ...]:
+    notes = []
+    for endpoint, (status, _) in members.items():
+        version = _version(status.version) if status else ()
+        if status and (version in _LOSES_WRITES or version < (3, 5, 0)):
+            fault = "can lose committed writes in a crash" if version in _LOSES_WRITES else "is past its support"
+            notes.append(f"etcd {status.version} at {endpoint} {fault}: use 3.5.3 or newer")
+    return tuple(notes)
+
+
+def _member_view(endpoint: str, seen: tuple[Status | None, str | None]) -> dict[str, Any]:
+    status, problem = seen
+    if status is None:
+        return {"endpoint": endpoint, "problem": problem}
+    return {
+        "endpoint": endpoint,
+        "version": status.version,
+        "isLeader": status.member == status.leader,
+        "dbSizeBytes": status.db_size_bytes,
+        "dbSizeInUseBytes": status.db_size_in_use_bytes,
+        "quotaBytes": QUOTA_BYTES,
+        "alarms": list(status.alarms),
+    }
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("-")[0].split(".") if part.isdigit())

@@ -1,0 +1,253 @@
+"""The use cases that change something: save, delete and kill. One etcd transaction decides each, whoever else acts.
+
+    read what is there -> plan the edit -> send it
+                            ^                |-- carried out             done
+                            +----------------|-- a compare was false     somebody was faster: plan on what is there now
+                                             +-- no answer: in doubt     send the identical edit again: it is carried
+                                                                         out now, or what is there says whether it was
+                                                                         before
+
+Everything ends within `patience_s`, with an answer that says what is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from common.clock import Clock
+from common.errors import ConflictError, EtcdError, EtcdInDoubtError, InvalidInputError, UnavailableError
+from common.etcd import EtcdClient, Get, Put, present
+from common.instants import iso
+from common.job import NEVER, JobSpec
+from common.job_reader import check_name
+from common.keys import Keys, RunId, Watched
+from common.kill import Kill
+from common.run import EntryState, RunEntry
+from common.timings import Timings
+from manager.advice import save_warnings, schedule_problems
+from manager.edits import Edit, Stored, plan_delete, plan_save
+from manager.housekeeping import Delivery
+
+_log = logging.getLogger(__name__)
+
+_KILLS_AT_ONCE = 16
+_LONGEST_PAUSE_S = 0.5
+
+
+class StaleRevisionError(ConflictError):
+    """The job has changed since the revision in If-Match. Read it again and repeat the change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a save did."""
+
+    before: Stored
+    """What it replaced."""
+    revision: int
+    """The job's revision now."""
+    changed: bool
+    """False: the same spec was there already, and nothing was written."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    before: Stored
+    revision: int
+    edit: Edit | None
+
+
+class JobService:
+    """Saves, deletes and kills; any number of managers may do so at once."""
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        *,
+        clock: Clock,
+        timings: Timings,
+        deliver: Callable[[Delivery], None],
+        patience_s: float = 4.0,
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._timings = timings
+        self._deliver = deliver
+        self._patience_s = patience_s
+
+    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None) -> Saved:
+        """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
+
+        InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
+        at the revision `if_match` (0: there must be none). ConflictError: others kept changing it. UnavailableError:
+        its text says whether the job may have been saved.
+        """
+        self._refuse_unfit(spec)
+
+        def plan(stored: Stored) -> Edit | None:
+            if if_match is not None and if_match != stored.revision:
+                raise StaleRevisionError(_stale(stored, if_match))
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by)
+
+        outcome = await self._carry_out(spec.name, plan, "saved")
+        if outcome.edit is not None:
+            self._say("job.saved", spec.name, outcome, by)
+        mark_ms = outcome.edit.mark_ms if outcome.edit else outcome.before.mark_ms
+        return Saved(
+            before=outcome.before,
+            revision=outcome.revision,
+            changed=outcome.edit is not None,
+            warnings=save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=outcome.before.problem),
+        )
+
+    async def delete(self, name: str, *, by: str) -> Stored | None:
+        """Delete the job and answer with what it was, or None where there was none; what runs goes on."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            return plan_delete(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
+
+        outcome = await self._carry_out(name, plan, "deleted")
+        if outcome.edit is None:
+            return None
+        self._say("job.deleted", name, outcome, by)
+        return outcome.before
+
+    async def kill(self, name: str, *, by: str, reason: str | None = None) -> tuple[RunId, ...]:
+        """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are."""
+        check_name(name)
+        now_ms = self._clock.wall_ms()
+        runs = await self._running(name, now_ms)
+        limit = asyncio.Semaphore(_KILLS_AT_ONCE)
+        deadline = self._clock.monotonic() + self._patience_s
+
+        async def ask(run: RunId) -> bool:
+            async with limit:
+                return await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline)
+
+        asked = await asyncio.gather(*map(ask, runs))
+        killed = tuple(run for run, put in zip(runs, asked, strict=True) if put)
+        for run in killed:
+            _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
+        return killed
+
+    # Saves and deletes
+
+    def _refuse_unfit(self, spec: JobSpec) -> None:
+        lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
+        problems = self._timings.job_problems(
+            lost_after_s=None if lost_after_s == NEVER else lost_after_s,
+            kill_grace_s=spec.kill_grace_s,
+            misfire_grace_s=spec.misfire.grace_s,
+        )
+        problems += schedule_problems(spec, now_ms=self._clock.wall_ms())
+        if problems:
+            raise InvalidInputError(problems)
+
+    async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+        deadline = self._clock.monotonic() + self._patience_s
+        stored = await self._read(name)
+        tries = 0
+        while (edit := plan(stored)) is not None:
+            revision, there = await self._send(edit, deadline, done)
+            if there is None:
+                return _Outcome(before=stored, revision=revision, edit=edit)
+            stored, tries = there, tries + 1
+            if self._clock.monotonic() > deadline:
+                raise ConflictError(
+                    f"job {name!r} was not {done}: it was changed by others {tries} times meanwhile; try again"
+                )
+            await _pause(tries, shortest_s=0.002)
+        return _Outcome(before=stored, revision=stored.revision, edit=None)
+
+    async def _read(self, name: str) -> Stored:
+        found = await self._etcd.txn((), [Get(self._keys.job(name)), Get(self._keys.mark(name))])
+        return Stored.read(name, found.one(0), found.one(1))
+
+    async def _send(self, edit: Edit, deadline: float, done: str) -> tuple[int, Stored | None]:
+        """(revision, None) once the edit is carried out; (0, what is there) where it certainly is not."""
+        doubts = 0
+        while True:
+            try:
+                result = await self._etcd.txn(edit.compares, edit.then, edit.otherwise)
+            except EtcdInDoubtError as error:
+                doubts, last = doubts + 1, str(error)
+            except (EtcdError, UnavailableError) as error:
+                # This sending was certainly not carried out; an earlier one may have been.
+                if not doubts:
+                    raise
+                last = str(error)
+            else:
+                if result.succeeded:
+                    return self._settled(edit, result.revision)
+                return self._found(edit, edit.meanwhile(result), in_doubt=doubts > 0)
+            if self._clock.monotonic() > deadline:
+                raise UnavailableError(
+                    f"job {edit.before.name!r} may or may not have been {done}: etcd took it and gave no answer. "
+                    f"Look at the job before you try again. ({last})"
+                )
+            extra = {"action": "edit.in_doubt", "job": edit.before.name, "error": last}
+            _log.warning("an edit of %s is in doubt: it is settled", edit.before.name, extra=extra)
+            await _pause(doubts, shortest_s=0.05)
+
+    def _found(self, edit: Edit, there: Stored, *, in_doubt: bool) -> tuple[int, Stored | None]:
+        if in_doubt and edit.is_carried_out_in(there):
+            # The run key was put at the same revision; after a delete that revision is not known: the steward delivers.
+            return self._settled(edit, there.revision if edit.value is not None else 0)
+        return 0, there
+
+    def _settled(self, edit: Edit, revision: int) -> tuple[int, None]:
+        if edit.record is not None and edit.record_key is not None and revision:
+            self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
+        return revision, None
+
+    def _say(self, action: str, name: str, outcome: _Outcome, by: str) -> None:
+        assert outcome.edit is not None
+        mark = iso(outcome.edit.mark_ms)
+        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark}
+        _log.info("%s: %s by %s", action, name, by, extra=extra)
+
+    # Kills
+
+    async def _running(self, name: str, now_ms: int) -> list[RunId]:
+        runs = []
+        async for page in self._etcd.read_prefix(self._keys.runs_of(name)):
+            for kv in page.kvs:
+                try:
+                    run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+                except ValueError:
+                    continue  # somebody else's; the steward sets it aside
+                if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
+                    runs.append(run)
+        return runs
+
+    async def _put_kill(self, kill: Kill, deadline: float) -> bool:
+        """Whether the run was still open; a kill that is put twice is the same kill."""
+        run = kill.run_id
+        puts = [Put(self._keys.kill(run), kill.to_json()), Put(self._keys.seen(Watched.KILLS), str(run).encode())]
+        tries = 0
+        while True:
+            try:
+                return (await self._etcd.txn([present(self._keys.run(run))], puts)).succeeded
+            except EtcdInDoubtError as error:
+                if self._clock.monotonic() > deadline:
+                    raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error
+            tries += 1
+            await _pause(tries, shortest_s=0.05)
+
+
+async def _pause(tries: int, *, shortest_s: float) -> None:
+    """Longer with each try, and never the same for two who compete."""
+    await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, shortest_s * 2 ** min(tries, 10)))
+
+
+def _stale(stored: Stored, if_match: int) -> str:
+    there = f"is at revision {stored.revision}" if stored.job else "does not exist"
+    return f"job {stored.name!r} {there}, not at {if_match}; read it again and repeat the change"

@@ -1,0 +1,140 @@
+"""The JSON shapes of the answers: jobs, workers and runs, for the parent's calls and for ours. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from common.instants import iso
+from common.keys import RunId
+from common.member import Member
+from common.run import EntryState, RunEntry
+from manager.advice import mark_fault, next_fire
+from manager.edits import Stored
+from manager.inventory import SeenWorker, state_of
+
+_PARENTS_LOG_FIELDS: Final[Mapping[str, Any]] = {
+    "jobName": "", "command": "", "err": "", "output": "",
+    "planTime": 0, "scheduleTime": 0, "startTime": 0, "endTime": 0,
+}  # fmt: skip
+
+
+def parents_job(stored: Stored) -> dict[str, Any]:
+    """A job as the parent's calls show it: the spec with its defaults, which a client may send back as it is.
+
+    A value that is not a job is shown by its key's name, with the ``problem``.
+    """
+    if stored.saved is not None:
+        return stored.saved.spec.to_document()
+    return {"name": stored.name, "command": "", "cronExpr": "", "problem": stored.problem}
+
+
+def parents_log(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A log document with the parent's eight fields whatever it lacks, and ours."""
+    return {**_PARENTS_LOG_FIELDS, **document}
+
+
+def parents_workers(seen: Iterable[SeenWorker]) -> list[str]:
+    """The address of each healthy worker; ``address#n`` where one machine runs several, numbered by their names."""
+    by_address: dict[str, list[str]] = {}
+    for member in healthy(seen):
+        by_address.setdefault(member.address, []).append(member.worker)
+    return [
+        address if len(workers) == 1 else f"{address}#{number}"
+        for address, workers in sorted(by_address.items())
+        for number, _ in enumerate(sorted(workers), start=1)
+    ]
+
+
+def healthy(seen: Iterable[SeenWorker]) -> list[Member]:
+    """One member for each worker whose session's key hangs on the lease that its name tells; the newest session."""
+    newest: dict[str, Member] = {}
+    for worker in seen:
+        member = worker.member
+        if member is None or not member.attached:
+            continue
+        known = newest.get(member.worker)
+        if known is None or known.since_ms <= member.since_ms:
+            newest[member.worker] = member
+    return [newest[name] for name in sorted(newest)]
+
+
+def job_view(stored: Stored, last_result: Mapping[str, Any] | None, *, now_ms: int) -> dict[str, Any]:
+    """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it."""
+    saved = stored.saved
+    fault = mark_fault(stored.mark_ms, now_ms=now_ms)
+    return {
+        "name": stored.name,
+        "spec": saved.spec.to_document() if saved else None,
+        "revision": stored.revision,
+        "etag": f'"{stored.revision}"',
+        "state": str(state_of(stored)),
+        "problem": stored.problem or fault,
+        "savedMs": saved.saved_ms if saved else None,
+        "savedBy": saved.saved_by if saved else None,
+        "nextFire": next_fire(saved.spec, after_ms=max(now_ms, saved.anchor_ms)) if saved else None,
+        "lastResult": None if last_result is None else dict(last_result),
+    }
+
+
+def worker_view(seen: SeenWorker) -> dict[str, Any]:
+    """A worker's session with its newest beat."""
+    member, beat = seen.member, seen.beat
+    if member is None:
+        return {"key": seen.key, "state": "broken", "problem": seen.problem}
+    state = "detached" if not member.attached else "accepting" if member.accepts else "not accepting"
+    view: dict[str, Any] = {
+        "name": member.worker,
+        "session": member.session,
+        "instance": member.instance,
+        "host": member.host,
+        "address": member.address,
+        "state": state,
+        "problem": member.not_accepting or (beat.problem if beat else None),
+        "slots": member.slots,
+        "labels": dict(member.labels),
+        "version": member.version,
+        "tzdata": member.tzdata,
+        "sinceMs": member.since_ms,
+        "beat": None,
+    }
+    if beat is not None:
+        view["beat"] = {
+            "wallMs": beat.wall_ms, "freeSlots": beat.free_slots, "running": beat.running, "waiting": beat.waiting,
+            "unsentRecords": beat.unsent_records, "load": beat.load, "memoryPercent": beat.memory_percent,
+        }  # fmt: skip
+    return view
+
+
+def run_view(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A run that has its verdict: the log document, its ``_id`` as ``id``."""
+    view = dict(document)
+    return {"id": view.pop("_id", None), "state": "finished", **view}
+
+
+def open_run_view(run: RunId, entry: RunEntry, *, fence: int, now_ms: int) -> dict[str, Any]:
+    """A run that is still in etcd: claimed, running, or ended with its record on the way."""
+    if entry.record is not None:
+        return run_view(entry.record.to_document())
+    started = "running" if entry.dispatch_ms <= now_ms else "claimed"
+    return {
+        "id": str(run),
+        "state": "ended" if entry.state is EntryState.ENDED else started,
+        "jobName": run.job,
+        "attempt": run.attempt,
+        "planTime": entry.plan_ms,
+        "claimTime": entry.claim_ms,
+        "scheduleTime": entry.dispatch_ms,
+        "worker": entry.worker,
+        "session": entry.session,
+        "trigger": str(entry.trigger),
+        "by": entry.by,
+        "revision": entry.revision,
+        "fence": fence,
+        "locked": entry.locked,
+    }
+
+
+def plain_time(epoch_ms: int | None) -> str:
+    """An instant for the page: UTC to the second, or nothing."""
+    return "" if not epoch_ms else iso(epoch_ms)[:19].replace("T", " ")

@@ -1,0 +1,80 @@
+"""The wheel, installed into a fresh environment, runs from another directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from common.version import VERSION
+
+_ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow
+
+
+def _run(*command: str | Path, cwd: Path) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, capture_output=True, text=True, check=False, timeout=280
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from the sources (a copy of them: building leaves things behind)."""
+    work = tmp_path_factory.mktemp("wheel")
+    sources = work / "sources"
+    sources.mkdir()
+    for name in ("common", "manager", "worker", "cli", "webroot"):
+        _run("cp", "-r", _ROOT / name, sources / name, cwd=work)
+    for name in ("setup.cfg", "pyproject.toml", "README.md", "LICENSE"):
+        _run("cp", _ROOT / name, sources / name, cwd=work)
+    _run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", work, sources, cwd=work)
+    (built,) = work.glob("etcron-*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The bin directory of a fresh environment with nothing but the wheel and what it asks for."""
+    venv = tmp_path_factory.mktemp("fresh") / "venv"
+    _run(sys.executable, "-m", "venv", venv, cwd=venv.parent)
+    _run(venv / "bin/python", "-m", "pip", "install", "--quiet", f"{wheel}[embedded]", cwd=venv.parent)
+    return venv / "bin"
+
+
+def test_the_wheel_holds_the_programs_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        tops = {name.split("/")[0] for name in archive.namelist()}
+
+    assert tops == {"common", "manager", "worker", "cli", "webroot", f"etcron-{VERSION}.dist-info"}
+
+
+def test_everything_that_the_pages_need_is_in_the_wheel(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        packed = set(archive.namelist())
+    needed = {
+        str(file.relative_to(_ROOT))
+        for folder in ("templates", "static")
+        for file in (_ROOT / "webroot" / folder).rglob("*")
+        if file.is_file()
+    }
+
+    assert needed <= packed
+
+
+def test_it_runs_from_another_directory(installed: Path, tmp_path: Path) -> None:
+    assert _run(installed / "etcron", "version", cwd=tmp_path) == f"etcron {VERSION}\n"
+    assert "8070" in _run(installed / "etcron", "config", "show", "manager", cwd=tmp_path)
+    assert "usage: etcron up" in _run(installed / "etcron", "up", "--help", cwd=tmp_path)
+
+
+def test_another_package_named_common_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "common").mkdir()
+    (tmp_path / "common/__init__.py").write_text("raise SystemExit('the wrong common')")
+
+    assert _run(installed / "python", "-P", "-m", "cli", "version", cwd=tmp_path) == f"etcron {VERSION}\n"

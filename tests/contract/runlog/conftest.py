@@ -1,0 +1,52 @@
+"""What the suite of the run log stands on: a real log store.
+
+A test that disturbs its server asks for `own_store`; all others share one, with a database each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.runlog import RunLog
+from tests.support.log_store import LogStoreServer, log_store_program
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
+    """A server for all tests that do not disturb it."""
+    if log_store_program() is None:
+        pytest.skip("no log store: pip install nx-27017")
+    server = LogStoreServer(tmp_path_factory.mktemp("runlog") / "shared")
+    asyncio.run(server.start())
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+async def own_store(tmp_path: Path) -> AsyncIterator[LogStoreServer]:
+    """A server for one test, to do with as it likes."""
+    if log_store_program() is None:
+        pytest.skip("no log store: pip install nx-27017")
+    async with LogStoreServer(tmp_path / "own") as server:
+        yield server
+
+
+@pytest.fixture
+def database() -> str:
+    """The name of a database that nobody else uses."""
+    return f"test{next(_numbers)}"
+
+
+@pytest.fixture
+async def runlog(shared_store: LogStoreServer, database: str) -> AsyncIterator[RunLog]:
+    """An empty run log, prepared."""
+    async with RunLog(shared_store.uri, database=database) as log:
+        await log.prepare()
+        yield log

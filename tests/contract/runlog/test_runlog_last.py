@@ -1,0 +1,75 @@
+"""The last result of each job: it moves forward, and only forward."""
+
+from __future__ import annotations
+
+import asyncio
+
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+from common.runlog import RunLog
+from tests.support.records import PLAN_0_MS, record
+
+
+async def last_run(runlog: RunLog, job: str = "backup") -> str:
+    return str((await runlog.last_results([job]))[job]["runId"])
+
+
+async def test_says_how_the_newest_fire_ended(runlog: RunLog) -> None:
+    await runlog.write([record(1, status=Verdict.FAILED, exit_code=3, err="exit status 3"), record(0)])
+    last = (await runlog.last_results(["backup"]))["backup"]
+    expected = {"runId": str(record(1).run_id), "status": "failed", "exitCode": 3, "err": "exit status 3",
+                "planTime": record(1).plan_ms, "worker": "w1"}  # fmt: skip
+    assert {name: last[name] for name in expected} == expected
+    assert "output" not in last
+    assert "_id" not in last
+
+
+async def test_an_older_record_never_overwrites_a_newer_one(runlog: RunLog) -> None:
+    for number in (3, 1, 2):
+        await runlog.write([record(number)])
+        assert await last_run(runlog) == str(record(3).run_id)
+
+
+async def test_a_later_attempt_of_the_same_fire_is_newer(runlog: RunLog) -> None:
+    attempts = [record(1, run_id=RunId.planned("backup", record(1).plan_ms, attempt)) for attempt in (2, 10, 9)]
+    for attempt in attempts:
+        await runlog.write([attempt])
+    assert await last_run(runlog) == str(attempts[1].run_id)
+
+
+async def test_the_late_verdict_takes_the_place_of_lost_and_not_the_other_way(runlog: RunLog) -> None:
+    for status in (Verdict.LOST, Verdict.SUCCESS, Verdict.LOST):
+        await runlog.write([record(1, status=status)])
+    assert (await runlog.last_results(["backup"]))["backup"]["status"] == "success"
+
+
+async def test_a_range_counts_by_its_end(runlog: RunLog) -> None:
+    missed = record(0, status=Verdict.MISSED, range_end_ms=PLAN_0_MS + 60_000, count=61, reason="worker away")
+    await runlog.write([missed])
+    await runlog.write([record(30)])
+    last = (await runlog.last_results(["backup"]))["backup"]
+    assert (last["status"], last["count"], last["reason"]) == ("missed", 61, "worker away")
+
+
+async def test_names_that_look_like_numbers_are_different_jobs(runlog: RunLog) -> None:
+    await runlog.write([record(number, job=job) for number, job in enumerate(["7", "007", "7e0"])])
+    last = await runlog.last_results(["7", "007", "7e0", "07"])
+    assert {job: document["runId"] for job, document in last.items()} == {
+        job: str(record(number, job=job).run_id) for number, job in enumerate(["7", "007", "7e0"])
+    }
+
+
+async def test_writers_at_the_same_time_leave_the_newest(runlog: RunLog) -> None:
+    async def write(one: RunRecord) -> None:
+        await runlog.write([one])
+
+    await asyncio.gather(*(write(record(number)) for number in (4, 0, 9, 2, 7, 1)))
+    assert await last_run(runlog) == str(record(9).run_id)
+
+
+async def test_is_written_later_where_the_caller_takes_it_on(runlog: RunLog) -> None:
+    batch = [record(number, job=f"job-{number}") for number in range(1200)]
+    await runlog.write(batch, advance_last=False)
+    assert await runlog.last_results(["job-7"]) == {}
+    await runlog.advance_last(batch)
+    assert len(await runlog.last_results(f"job-{number}" for number in range(1200))) == 1200

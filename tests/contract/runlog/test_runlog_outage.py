@@ -1,0 +1,81 @@
+"""A log store that is away, frozen or restarted: said in time, in plain words, and over without a restart of ours."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from common.errors import InvalidInputError, UnavailableError
+from common.runlog import RunLog, WriteResult
+from tests.support.etcd_server import free_port
+from tests.support.log_store import LogStoreServer
+from tests.support.records import record
+
+Call = Callable[[RunLog, float], Awaitable[object]]
+CALLS: dict[str, Call] = {
+    "ping": lambda log, seconds: log.ping(deadline_seconds=seconds),
+    "prepare": lambda log, seconds: log.prepare(deadline_seconds=seconds),
+    "write": lambda log, seconds: log.write([record(1)], deadline_seconds=seconds),
+    "advance_last": lambda log, seconds: log.advance_last([record(1)], deadline_seconds=seconds),
+    "find": lambda log, seconds: log.find([record(1).run_id], deadline_seconds=seconds),
+    "job_log": lambda log, seconds: log.job_log("backup", deadline_seconds=seconds),
+    "runs": lambda log, seconds: log.runs(deadline_seconds=seconds),
+    "run": lambda log, seconds: log.run("x", deadline_seconds=seconds),
+    "last_results": lambda log, seconds: log.last_results(["backup"], deadline_seconds=seconds),
+}
+
+
+@pytest.mark.parametrize("call", list(CALLS.values()), ids=list(CALLS))
+async def test_a_log_store_that_is_away_is_unavailable(call: Call) -> None:
+    async with RunLog(f"mongodb://user:very-secret@127.0.0.1:{free_port()}/", connect_timeout_ms=200) as log:
+        with pytest.raises(UnavailableError) as caught:
+            await call(log, 5)
+    assert "very-secret" not in str(caught.value)
+
+
+async def test_a_frozen_log_store_is_unavailable_within_the_deadline(own_store: LogStoreServer) -> None:
+    async with RunLog(own_store.uri) as log:
+        await log.prepare()
+        own_store.pause()
+        async with asyncio.timeout(10):
+            results = await asyncio.gather(*(call(log, 0.3) for call in CALLS.values()), return_exceptions=True)
+        assert [type(result) for result in results] == [UnavailableError] * len(CALLS)
+        own_store.resume()
+        # What was in flight may have been stored meanwhile: either way it is there once.
+        result = await log.write([record(1)])
+        assert result.inserted + result.already_there == 1
+
+
+async def test_goes_on_by_itself_after_the_log_store_was_killed(own_store: LogStoreServer) -> None:
+    async with RunLog(own_store.uri, connect_timeout_ms=500) as log:
+        await log.prepare()
+        await log.write([record(1)])
+        await own_store.kill()
+        with pytest.raises(UnavailableError):
+            await log.write([record(2)])
+        await own_store.start()
+        assert await log.write([record(1), record(2)]) == WriteResult(inserted=1, already_there=1)
+
+
+async def test_indexes_may_be_prepared_again_and_on_an_empty_store(own_store: LogStoreServer) -> None:
+    async with RunLog(own_store.uri) as log:
+        await log.prepare()
+        await log.write([record(1)])
+        await log.prepare()
+        assert len(await log.job_log("backup")) == 1
+
+
+async def test_says_the_version_of_the_server(own_store: LogStoreServer) -> None:
+    async with RunLog(own_store.uri) as log:
+        assert await log.ping() == "unknown"  # nx-27017 does not say
+
+
+@pytest.mark.parametrize("uri", ["", "postgres://x", "mongodb://u:very-secret@/", "mongodb://u:very-se:cret@h/"])
+def test_a_uri_that_is_none_is_refused_without_repeating_it(uri: str) -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        RunLog(uri)
+    assert "mongodbUri" in str(caught.value)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__context__ is None or caught.value.__suppress_context__

@@ -1,0 +1,148 @@
+"""Pages: the right records in the right order, each once, from whatever filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pymongo
+import pytest
+from bson import ObjectId
+
+from common.errors import InvalidInputError
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+from common.runlog import RunFilter, RunLog
+from common.runlog.pages import WALK
+from tests.support.log_store import LogStoreServer
+from tests.support.records import PLAN_0_MS, record
+
+FAILED_OR_LOST = frozenset({Verdict.FAILED, Verdict.LOST})
+
+
+def history() -> list[RunRecord]:
+    """90 fires of 3 jobs on 2 workers: every third failed or lost, every ninth skipped; three share each plan time."""
+    statuses = [Verdict.SUCCESS, Verdict.SUCCESS, Verdict.FAILED, Verdict.SUCCESS, Verdict.SKIPPED, Verdict.LOST]
+    return [
+        record(number // 3, job=f"job-{number % 3}", status=statuses[number % 6], worker=f"w{number % 2}")
+        for number in range(90)
+    ]
+
+
+def matching(records: Sequence[RunRecord], wanted: RunFilter) -> list[str]:
+    """The run ids that a filter must give, in order: the simplest reading of it."""
+    hits = [
+        one
+        for one in records
+        if wanted.job in (None, one.run_id.job)
+        and (not wanted.statuses or one.status in wanted.statuses)
+        and wanted.worker in (None, one.worker)
+        and (wanted.from_ms is None or one.plan_ms >= wanted.from_ms)
+        and (wanted.to_ms is None or one.plan_ms < wanted.to_ms)
+    ]
+    return [str(one.run_id) for one in sorted(hits, key=lambda one: (one.plan_ms, str(one.run_id)), reverse=True)]
+
+
+async def all_pages(runlog: RunLog, wanted: RunFilter, limit: int) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await runlog.runs(wanted, cursor=cursor, limit=limit)
+        assert len(page.items) <= limit
+        items += page.items
+        cursor = page.next_cursor
+        if cursor is None:
+            return items
+
+
+@pytest.mark.parametrize("limit", [1, 7, 30, 200])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        RunFilter(),
+        RunFilter(job="job-1"),
+        RunFilter(worker="w1"),
+        RunFilter(statuses=FAILED_OR_LOST),
+        RunFilter(job="job-2", statuses=FAILED_OR_LOST),
+        RunFilter(job="job-0", worker="w0"),
+        RunFilter(worker="w1", statuses=frozenset({Verdict.LOST})),
+        RunFilter(job="job-2", worker="w1", statuses=FAILED_OR_LOST),
+        RunFilter(from_ms=PLAN_0_MS + 5000, to_ms=PLAN_0_MS + 20_000),
+        RunFilter(job="job-1", from_ms=PLAN_0_MS + 5000),
+        RunFilter(job="none such"),
+    ],
+    ids=str,
+)
+async def test_pages_give_each_matching_record_once_newest_first(runlog: RunLog, wanted: RunFilter, limit: int) -> None:
+    records = history()
+    await runlog.write(records)
+    items = await all_pages(runlog, wanted, limit)
+    assert [item["_id"] for item in items] == matching(records, wanted)
+
+
+async def test_items_are_documents_without_output_and_without_our_own_fields(runlog: RunLog) -> None:
+    await runlog.write([record(1)])
+    (item,) = (await runlog.runs()).items
+    assert item == {name: value for name, value in record(1).to_document().items() if name != "output"}
+
+
+async def test_records_that_come_meanwhile_shift_no_page(runlog: RunLog) -> None:
+    await runlog.write([record(number) for number in range(10)])
+    first = await runlog.runs(limit=5)
+    await runlog.write([record(number) for number in range(10, 20)])
+    second = await runlog.runs(cursor=first.next_cursor, limit=5)
+    assert [item["planTime"] for item in second.items] == [record(number).plan_ms for number in (4, 3, 2, 1, 0)]
+
+
+async def test_a_page_looks_at_a_bounded_number_of_records(runlog: RunLog) -> None:
+    """A filter that no index decides alone goes on from page to page, and ends."""
+    for start in range(0, 2 * WALK, 500):
+        await runlog.write([record(number) for number in range(start, start + 500)])
+    wanted = RunFilter(worker="w1", statuses=frozenset({Verdict.KILLED}))
+    first = await runlog.runs(wanted)
+    assert first.items == ()
+    assert first.next_cursor is not None
+    assert await all_pages(runlog, wanted, 50) == []
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGEgY3Vyc29y", "ü"])
+async def test_a_cursor_that_is_none_is_the_callers_mistake(runlog: RunLog, cursor: str) -> None:
+    with pytest.raises(InvalidInputError, match="cursor"):
+        await runlog.runs(cursor=cursor)
+
+
+async def test_job_log_has_the_runs_that_started_newest_start_first(runlog: RunLog) -> None:
+    late_start = record(0, start_ms=PLAN_0_MS + 99_000)
+    others = [record(number) for number in range(1, 5)]
+    not_started = [record(5, status=Verdict.SKIPPED), record(6, status=Verdict.KILLED, start_ms=None, end_ms=None)]
+    await runlog.write([late_start, *others, *not_started, record(7, job="another")])
+    expected = [str(one.run_id) for one in (late_start, *reversed(others))]
+    assert [document["_id"] for document in await runlog.job_log("backup")] == expected
+    assert [document["_id"] for document in await runlog.job_log("backup", skip=1, limit=2)] == expected[1:3]
+    assert await runlog.job_log("backup", skip=100) == []
+    assert (await runlog.job_log("backup"))[0] == late_start.to_document()
+
+
+async def test_job_log_has_a_stable_order_where_runs_started_together(runlog: RunLog) -> None:
+    together = [record(1, run_id=RunId("backup", f"r-{letter}"), start_ms=PLAN_0_MS) for letter in ("b", "c", "a")]
+    await runlog.write(together)
+    pages = [await runlog.job_log("backup", skip=skip, limit=1) for skip in range(3)]
+    assert [page[0]["_id"] for page in pages] == ["backup@r-c#1", "backup@r-b#1", "backup@r-a#1"]
+
+
+async def test_job_log_gives_big_outputs_whole(runlog: RunLog) -> None:
+    outputs = [f"{number} " + "x" * 262_144 for number in range(120)]
+    for number, output in enumerate(outputs):
+        await runlog.write([record(number, output=output)])
+    documents = await runlog.job_log("backup", limit=1000, deadline_seconds=30)
+    assert [document["output"] for document in documents] == outputs[::-1]
+
+
+async def test_job_log_shows_what_the_parent_wrote(runlog: RunLog, shared_store: LogStoreServer, database: str) -> None:
+    old_id = ObjectId()
+    old = {"_id": old_id, "jobName": "backup", "command": "echo", "err": "", "output": "hi\n", "planTime": 1,
+           "scheduleTime": 2, "startTime": 3, "endTime": 4}  # fmt: skip
+    async with pymongo.AsyncMongoClient[dict[str, Any]](shared_store.uri) as client:
+        await client[database]["log"].insert_one(dict(old))
+    await runlog.write([record(1)])
+    assert [document["_id"] for document in await runlog.job_log("backup")] == [str(record(1).run_id), str(old_id)]

@@ -1,0 +1,177 @@
+"""The client's single calls, on both versions of etcd."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.clock import SystemClock
+from common.errors import ConfigError, EtcdCompactedError, EtcdRefusedError
+from common.etcd import EtcdClient, KeyValue, Put
+from tests.support.etcd_server import EtcdServer
+
+pytestmark = pytest.mark.etcd
+
+
+async def test_reads_back_what_was_put(client: EtcdClient, prefix: str) -> None:
+    revision = await client.put(prefix + "a", b"\x00one")
+    assert await client.get(prefix + "a") == KeyValue(
+        key=prefix + "a", value=b"\x00one", create_revision=revision, mod_revision=revision, version=1, lease=0
+    )
+
+
+async def test_a_second_put_keeps_the_create_revision(client: EtcdClient, prefix: str) -> None:
+    created = await client.put(prefix + "a", b"one")
+    changed = await client.put(prefix + "a", b"two")
+    kv = await client.get(prefix + "a")
+    assert kv is not None
+    assert (kv.create_revision, kv.mod_revision, kv.version) == (created, changed, 2)
+
+
+async def test_a_missing_key_is_none(client: EtcdClient, prefix: str) -> None:
+    assert await client.get(prefix + "a") is None
+    assert await client.delete(prefix + "a") is False
+
+
+async def test_an_older_revision_can_be_read(client: EtcdClient, prefix: str) -> None:
+    first = await client.put(prefix + "a", b"one")
+    await client.put(prefix + "a", b"two")
+    kv = await client.get(prefix + "a", revision=first)
+    assert kv is not None
+    assert kv.value == b"one"
+
+
+async def test_a_key_that_is_not_utf8_survives_the_round_trip(client: EtcdClient, prefix: str) -> None:
+    garbage = prefix + b"\xff\xfe".decode(errors="surrogateescape")
+    await client.put(garbage, b"x")
+    [page] = [page async for page in client.read_prefix(prefix)]
+    assert [kv.key for kv in page.kvs] == [garbage]
+    assert await client.delete(garbage)
+
+
+async def test_delete_prefix_deletes_what_is_under_it_and_nothing_else(client: EtcdClient, prefix: str) -> None:
+    for key in ("a/1", "a/2", "a0", "b"):
+        await client.put(prefix + key, b"")
+    assert await client.delete_prefix(prefix + "a/") == 2
+    assert await client.count(prefix) == 2
+
+
+async def test_get_many_finds_those_that_exist_in_more_than_one_request(client: EtcdClient, prefix: str) -> None:
+    keys = [f"{prefix}{number:03}" for number in range(300)]
+    await client.txn([], [Put(key, key.encode()) for key in keys[:100]])
+    await client.txn([], [Put(key, key.encode()) for key in keys[200:]])
+    found = await client.get_many([*keys, keys[0]])
+    assert {key: kv.value for key, kv in found.items()} == {key: key.encode() for key in keys[:100] + keys[200:]}
+    assert {kv.value for kv in (await client.get_many(keys, keys_only=True)).values()} == {b""}
+
+
+async def test_pages_of_five_thousand_keys_are_of_one_revision(client: EtcdClient, prefix: str) -> None:
+    keys = [f"{prefix}{number:05}" for number in range(5_000)]
+    for start in range(0, len(keys), 125):
+        await client.txn([], [Put(key, b"old") for key in keys[start : start + 125]])
+
+    read: list[KeyValue] = []
+    revisions = set()
+    async for page in client.read_prefix(prefix, page=700):
+        assert len(page.kvs) <= 700
+        read += page.kvs
+        revisions.add(page.revision)
+        # Between two pages: one key changes, one goes, one comes, all of them behind the reader.
+        await client.put(keys[-1], b"new")
+        await client.delete(keys[-2])
+        await client.put(f"{prefix}99999-{len(read)}", b"new")
+
+    assert len(revisions) == 1
+    assert [kv.key for kv in read] == keys
+    assert {kv.value for kv in read} == {b"old"}
+
+
+async def test_large_values_are_read_in_smaller_pages(client: EtcdClient, prefix: str) -> None:
+    value = b"x" * 1_200_000
+    for number in range(60):  # 72 MB: more than one answer may have
+        await client.put(f"{prefix}{number:02}", value)
+    sizes = [len(page.kvs) async for page in client.read_prefix(prefix)]
+    await client.delete_prefix(prefix)
+    assert sum(sizes) == 60
+    assert max(sizes) < 30
+
+
+async def test_an_empty_prefix_gives_one_empty_page_with_its_revision(client: EtcdClient, prefix: str) -> None:
+    revision = await client.put("/elsewhere", b"")
+    [page] = [page async for page in client.read_prefix(prefix)]
+    assert page.kvs == ()
+    assert page.revision >= revision
+
+
+async def test_keys_only_reads_no_values(client: EtcdClient, prefix: str) -> None:
+    await client.put(prefix + "a", b"value")
+    [page] = [page async for page in client.read_prefix(prefix, keys_only=True)]
+    assert [(kv.key, kv.value) for kv in page.kvs] == [(prefix + "a", b"")]
+
+
+async def test_a_lease_takes_its_keys_with_it(client: EtcdClient, prefix: str) -> None:
+    lease = await client.lease_grant(60)
+    await client.put(prefix + "a", b"", lease.id)
+    state = await client.lease_time_to_live(lease.id)
+    assert state is not None
+    assert (state.granted_ttl_s, 0 < state.remaining_s <= 60) == (60, True)
+    await client.lease_revoke(lease.id)
+    assert await client.get(prefix + "a") is None
+    assert await client.lease_time_to_live(lease.id) is None
+
+
+async def test_revoking_a_lease_that_is_gone_is_fine(client: EtcdClient) -> None:
+    await client.lease_revoke(0x123456)
+
+
+async def test_a_compacted_revision_is_said_to_be_compacted(own_client: EtcdClient) -> None:
+    first = await own_client.put("a", b"one")
+    newest = await own_client.put("a", b"two")
+    await own_client.compact(newest)
+    with pytest.raises(EtcdCompactedError):
+        await own_client.get("a", revision=first)
+    with pytest.raises(EtcdCompactedError):
+        await own_client.compact(first)
+
+
+async def test_a_request_that_is_too_large_is_refused(client: EtcdClient, prefix: str) -> None:
+    with pytest.raises(EtcdRefusedError, match="too large"):
+        await client.put(prefix + "a", b"x" * 1_800_000)
+    with pytest.raises(EtcdRefusedError, match="larger than max"):
+        await client.put(prefix + "a", b"x" * 5_000_000)
+    assert await client.get(prefix + "a") is None
+
+
+async def test_status_describes_the_member(client: EtcdClient, shared_etcd: EtcdServer) -> None:
+    revision = await client.put("/status", b"")
+    status = await client.status()
+    assert status.endpoint == shared_etcd.endpoint
+    assert status.version.startswith(("3.4.", "3.5."))
+    assert status.member == status.leader != 0
+    assert status.revision >= revision
+    assert 0 < status.db_size_in_use_bytes <= status.db_size_bytes
+    assert status.alarms == ()
+
+
+async def test_http_before_the_address_is_taken(shared_etcd: EtcdServer) -> None:
+    async with EtcdClient([f"http://{shared_etcd.endpoint}/"], clock=SystemClock()) as client:
+        assert await client.get("/nothing") is None
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "problem"),
+    [
+        ("https://127.0.0.1:2379", "TLS"),
+        ("127.0.0.1", "not the address"),
+        ("127.0.0.1:port", "not the address"),
+        ("unix:///run/etcd", "not the address"),
+        ("", "not the address"),
+    ],
+)
+def test_an_endpoint_that_cannot_be_used_is_refused_at_once(endpoint: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        EtcdClient([endpoint])
+
+
+def test_no_endpoint_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="none given"):
+        EtcdClient([])

@@ -1,0 +1,255 @@
+"""The mirror: its consumer is in step with the prefix, whatever happens to the watch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import Change, DeletePrefix, EtcdClient, Mirror, MirrorTimings, Operation, Put
+from tests.support.background import running
+from tests.support.etcd_server import EtcdServer
+from tests.support.proxy import Mode, Proxy
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.etcd
+
+QUICK = MirrorTimings(progress_s=0.1, silence_s=0.6, grace_s=0.3)
+PATIENT = MirrorTimings(progress_s=0.1, silence_s=30, grace_s=0.3)
+
+
+class Copy:
+    """A consumer that checks each change against what it was told before."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.mods: dict[str, int] = {}
+        self.changes: list[Change] = []
+        self.bad: set[str] = set()
+
+    def take(self, changes: list[Change]) -> None:
+        keys = [change.key for change in changes]
+        assert len(set(keys)) == len(keys)
+        for change in changes:
+            if change.key in self.bad:
+                raise ValueError(f"cannot read {change.key}")
+            if change not in self.changes:  # told again after another one of its list was not taken
+                assert change.old_mod == self.mods.get(change.key)
+                self.changes.append(change)
+            self._apply(change)
+
+    def _apply(self, change: Change) -> None:
+        if change.new is None:
+            self.mods.pop(change.key, None)
+            self.values.pop(change.key, None)
+        else:
+            self.mods[change.key] = change.new.mod_revision
+            self.values[change.key] = change.new.value
+
+
+def mirror_of(client: EtcdClient, prefix: str, copy: Copy, timings: MirrorTimings = PATIENT) -> Mirror:
+    return Mirror(client, prefix, copy.take, clock=SystemClock(), timings=timings, page=100)
+
+
+async def synced(mirror: Mirror) -> None:
+    async with asyncio.timeout(10):
+        await mirror.synced.wait()
+
+
+async def test_tells_what_is_there_then_every_change(client: EtcdClient, prefix: str) -> None:
+    await client.txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120)])
+    await client.txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120, 240)])
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        assert len(copy.values) == len(mirror) == 240
+        assert all(change.old_mod is None for change in copy.changes)
+
+        await client.put(prefix + "000", b"new")
+        await client.delete(prefix + "001")
+        revision = await client.put(prefix + "new", b"new")
+        await client.put("/elsewhere", b"")
+        await wait_until(lambda: prefix + "new" in copy.values, description="the changes have arrived")
+        assert copy.values[prefix + "000"] == b"new"
+        assert prefix + "001" not in copy.values
+        assert mirror.revision == mirror.newest_mod_revision == revision
+        assert mirror.readings == 1
+
+
+async def test_a_key_deleted_and_made_in_one_breath_ends_as_it_is(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        for number in range(50):
+            await client.put(prefix + "a", f"{number}".encode())
+            await client.delete(prefix + "a")
+        await client.put(prefix + "a", b"last")
+        await client.put(prefix + "b", b"")
+        await wait_until(lambda: prefix + "b" in copy.values, description="everything has arrived")
+        assert copy.values[prefix + "a"] == b"last"
+
+
+async def test_a_batch_larger_than_an_answer_arrives_whole(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        puts: list[Operation] = [Put(f"{prefix}{number:03}", bytes(11_000)) for number in range(128)]
+        for _ in range(3):  # more than a megabyte each: etcd sends each revision in fragments
+            await client.txn([], puts)
+        await client.txn([], [DeletePrefix(prefix)])
+        await client.put(prefix + "end", b"")
+        await wait_until(lambda: prefix + "end" in copy.values, description="everything has arrived")
+        assert list(copy.values) == [prefix + "end"]
+        assert mirror.readings == 1
+
+
+async def test_goes_on_after_a_restart_and_tells_what_changed_meanwhile(
+    own_etcd: EtcdServer, own_client: EtcdClient
+) -> None:
+    for key in ("stays", "changes", "goes"):
+        await own_client.put("/p/" + key, b"old")
+    copy = Copy()
+    async with Proxy(own_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        mirror = mirror_of(behind, "/p/", copy)
+        async with running(mirror.run()):
+            await synced(mirror)
+            proxy.set(Mode.RESET)
+            await own_etcd.restart()
+            await wait_until(lambda: put(own_client, "/p/changes"), description="etcd is back")
+            await own_client.delete("/p/goes")
+            await own_client.put("/p/comes", b"new")
+            copy.changes.clear()
+            proxy.set(Mode.PASS)
+            await wait_until(lambda: mirror.readings > 1, description="it has read again")
+            assert sorted(change.key for change in copy.changes) == ["/p/changes", "/p/comes", "/p/goes"]
+            await own_client.put("/p/watched", b"")
+            await wait_until(lambda: "/p/watched" in copy.values, description="it watches again")
+
+
+async def put(client: EtcdClient, key: str) -> bool:
+    try:
+        await client.put(key, b"new")
+    except Exception:
+        return False
+    return True
+
+
+async def test_compaction_while_disconnected_costs_only_a_reading(own_etcd: EtcdServer, own_client: EtcdClient) -> None:
+    await own_client.put("/p/a", b"old")
+    copy = Copy()
+    async with Proxy(own_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        mirror = mirror_of(behind, "/p/", copy)
+        async with running(mirror.run()):
+            await synced(mirror)
+            proxy.set(Mode.RESET)
+            await own_client.delete("/p/a")
+            await own_client.compact(await own_client.put("/p/b", b"new"))
+            proxy.set(Mode.PASS)
+            await wait_until(lambda: copy.values == {"/p/b": b"new"}, description="it is in step")
+
+
+async def test_a_watch_from_a_compacted_revision_is_cancelled_and_read_again(
+    own_client: EtcdClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy = Copy()
+    mirror = mirror_of(own_client, "/p/", copy)
+    opening = own_client.watch_stream
+
+    async def compact_then_open() -> object:
+        if mirror.readings == 1:  # between the reading and the watch
+            await own_client.put("/p/a", b"1")
+            await own_client.put("/p/a", b"2")
+            await own_client.compact(await own_client.put("/p/a", b"3"))
+        return await opening()
+
+    own_client.watch_stream = compact_then_open  # type: ignore[assignment,method-assign]
+    with caplog.at_level(logging.WARNING):
+        async with running(mirror.run()):
+            await wait_until(lambda: copy.values == {"/p/a": b"3"}, description="it is in step")
+    assert mirror.readings == 2
+    [record] = [record for record in caplog.records if getattr(record, "action", "") == "mirror.interrupted"]
+    assert "compacted" in record.getMessage()
+
+
+async def test_a_watch_that_goes_silent_is_given_up(shared_etcd: EtcdServer, client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    async with (
+        Proxy(shared_etcd.endpoint) as silent,
+        Proxy(shared_etcd.endpoint) as other,
+        EtcdClient([silent.endpoint, other.endpoint], timeout=1, clock=SystemClock()) as behind,
+    ):
+        mirror = mirror_of(behind, prefix, copy, QUICK)
+        async with running(mirror.run()):
+            await synced(mirror)
+            silent.set(Mode.ONE_WAY)
+            await client.put(prefix + "a", b"")
+            await wait_until(lambda: prefix + "a" in copy.values, description="it is in step by another member")
+            assert mirror.silent_s < 1
+
+
+async def test_a_quiet_prefix_is_no_silence(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy, QUICK)
+    async with running(mirror.run()):
+        await synced(mirror)
+        started = mirror.last_alive
+        await wait_until(lambda: mirror.last_alive > started + 1.0, description="signs of life for a second")
+        assert mirror.readings == 1
+
+
+async def test_a_resync_finds_nothing_where_nothing_was_missed(client: EtcdClient, prefix: str) -> None:
+    await client.put(prefix + "a", b"")
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        mirror.resync("a test wants it")
+        await wait_until(lambda: mirror.readings == 2, description="it has read again")
+        assert len(copy.changes) == 1
+
+
+async def test_a_sentinel_that_has_arrived_is_not_missed(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        result = await client.txn([], [Put(prefix + "a", b""), Put("/seen" + prefix, b"")])
+        await wait_until(lambda: mirror.revision >= result.revision, description="the write has arrived")
+        assert not mirror.missed(result.revision)
+
+
+async def test_a_sentinel_of_a_write_that_never_arrives_makes_it_read_again(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        sentinel = await client.put("/seen" + prefix, b"")  # without the write that it speaks of
+        assert not mirror.missed(sentinel)  # it could still be on its way
+        await wait_until(lambda: mirror.readings == 2, description="it has read again by itself")
+        assert not mirror.missed(sentinel)
+
+
+async def test_a_change_that_is_not_taken_harms_no_other(client: EtcdClient, prefix: str) -> None:
+    await client.txn([], [Put(prefix + key, b"") for key in ("a", "bad", "z")])
+    copy = Copy()
+    copy.bad.add(prefix + "bad")
+    failed: list[tuple[str, str]] = []
+    mirror = Mirror(
+        client,
+        prefix,
+        copy.take,
+        clock=SystemClock(),
+        on_error=lambda change, error: failed.append((change.key, str(error))),
+        timings=PATIENT,
+    )
+    async with running(mirror.run()):
+        await synced(mirror)
+        assert sorted(copy.values) == [prefix + "a", prefix + "z"]
+        await client.put(prefix + "later", b"")
+        await wait_until(lambda: prefix + "later" in copy.values, description="it goes on")
+    assert failed == [(prefix + "bad", f"cannot read {prefix}bad")]

@@ -1,0 +1,255 @@
+"""Runs that are ended: by a kill, by their timeout, or because their first process has left something behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from common.keys import RunId
+from common.run import Verdict
+from tests.support.executing import executing
+from tests.support.waiting import wait_until
+from worker.executor import Ending
+from worker.processes import read_process
+from worker.sweeper import Remains, look
+
+KILL = Ending(reason="kill", by="console 127.0.0.1")
+
+
+async def test_kill_ends_the_whole_group() -> None:
+    async with executing() as runs:
+        run_id = runs.start("sleep 300 & sleep 300 | cat & echo up; sleep 300")
+        await runs.printed(run_id, "up")
+        assert runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert (outcome.verdict, outcome.err) == (Verdict.KILLED, "killed by console 127.0.0.1: kill")
+    assert (outcome.reason, outcome.by, outcome.signal) == ("kill", "console 127.0.0.1", signal.SIGTERM)
+    assert outcome.output == "up\n"
+
+
+@pytest.mark.parametrize(
+    "leaving",
+    [
+        pytest.param("setsid sleep 300 &", id="new session"),
+        pytest.param("setsid setsid sleep 300 & setsid setsid setsid sleep 300 &", id="new sessions of new sessions"),
+        pytest.param("set -m; sleep 300 & set +m;", id="own group in the session"),
+        pytest.param("set -m; env -i sleep 300 & set +m;", id="own group, no marks"),
+        pytest.param("(setsid sh -c 'sleep 300 & sleep 300' &) ;", id="daemon"),
+        pytest.param("setsid sh -c \"trap '' TERM; while :; do sleep 1; done\" &", id="daemon that ignores TERM"),
+    ],
+)
+async def test_kill_finds_what_left_the_group(leaving: str) -> None:
+    async with executing() as runs:
+        run_id = runs.start(f"{leaving} echo up; sleep 300", kill_grace_s=0.5)
+        await runs.printed(run_id, "up")
+        group = runs.executor.running[run_id].pid
+        runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+        assert [p for p in runs.alive(run_id) if "env -i" not in leaving or p.session == group] == []
+    assert outcome.verdict is Verdict.KILLED
+
+
+async def test_command_that_ignores_term_is_gone_after_its_grace() -> None:
+    async with executing() as runs:
+        run_id = runs.start("trap '' TERM; echo deaf; while :; do sleep 0.01; done", kill_grace_s=0.3)
+        await runs.printed(run_id, "deaf")
+        runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert (outcome.verdict, outcome.signal) == (Verdict.KILLED, signal.SIGKILL)
+
+
+async def test_command_that_ends_on_term_has_time_to_say_goodbye() -> None:
+    async with executing() as runs:
+        run_id = runs.start("trap 'sleep 0.2; echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+        await runs.printed(run_id, "up")
+        runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+    assert (outcome.verdict, outcome.exit_code) == (Verdict.KILLED, 0)
+    assert "goodbye" in outcome.output
+
+
+async def test_timeout_ends_a_run() -> None:
+    async with executing() as runs:
+        outcome = await runs.outcome_of("sleep 300 & sleep 300", timeout_s=0.2)
+        assert runs.alive(outcome.run_id) == []
+    assert (outcome.verdict, outcome.err, outcome.by) == (Verdict.TIMEOUT, "timed out after 0.2 s", None)
+
+
+async def test_run_that_ends_within_its_timeout_is_not_touched_by_it() -> None:
+    async with executing() as runs:
+        outcome = await runs.outcome_of("sleep 0.05", timeout_s=30)
+    assert outcome.verdict is Verdict.SUCCESS
+
+
+async def test_first_ending_wins() -> None:
+    async with executing() as runs:
+        run_id = runs.start("trap '' TERM; echo up; while :; do sleep 0.01; done", kill_grace_s=0.2)
+        await runs.printed(run_id, "up")
+        assert runs.executor.end(run_id, KILL)
+        assert runs.executor.end(run_id, Ending(kind=Verdict.TIMEOUT))
+        assert runs.executor.end(run_id, Ending(by="somebody else"))
+        outcome = await runs.ended(run_id)
+        assert not runs.executor.end(run_id, KILL), "it has ended"
+    assert (outcome.verdict, outcome.by) == (Verdict.KILLED, "console 127.0.0.1")
+
+
+async def test_kill_that_comes_as_it_exits_does_not_change_its_verdict() -> None:
+    async with executing() as runs:
+        run_id = runs.start("exit 0")
+        let_it_exit(runs.executor.running[run_id].pid)
+        assert not runs.executor.end(run_id, KILL)
+        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+
+
+def let_it_exit(pid: int) -> None:
+    """Wait for its exit before the loop has a turn; it stays to be reaped."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+
+
+async def test_kill_at_any_moment_gives_one_outcome() -> None:
+    async with executing() as runs:
+        ids: list[RunId] = []
+        for _ in range(100):
+            run_id = runs.start("sleep 0.005 & wait; exit 0")
+            asyncio.get_running_loop().call_later(len(ids) * 0.0001, runs.executor.end, run_id, KILL)
+            ids.append(run_id)
+        for run_id in ids:
+            outcome = await runs.ended(run_id)
+            assert outcome.verdict in (Verdict.SUCCESS, Verdict.KILLED)
+            assert (outcome.err == "") is (outcome.verdict is Verdict.SUCCESS)
+        assert [process for run_id in ids for process in runs.alive(run_id)] == []
+
+
+async def test_stopped_process_ends_on_term() -> None:
+    async with executing() as runs:
+        run_id = runs.start("echo up; exec sleep 300", kill_grace_s=60)
+        await runs.printed(run_id, "up")
+        os.kill(runs.executor.running[run_id].pid, signal.SIGSTOP)
+        runs.executor.end(run_id, KILL)
+        assert (await runs.ended(run_id)).signal == signal.SIGTERM
+
+
+@pytest.mark.parametrize(
+    ("command", "exit_code"),
+    [
+        pytest.param("sleep 300 & exit 0", 0, id="success"),
+        pytest.param("sleep 300 & sleep 300 & exit 4", 4, id="failure"),
+        pytest.param("sh -c 'sleep 300 & exit 0' & wait; exit 0", 0, id="grandchild"),
+    ],
+)
+async def test_what_is_left_in_the_group_is_ended_and_the_verdict_stands(command: str, exit_code: int) -> None:
+    async with executing() as runs:
+        run_id = runs.start(command, kill_grace_s=60)
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert outcome.verdict is (Verdict.SUCCESS if exit_code == 0 else Verdict.FAILED)
+    assert (outcome.exit_code, outcome.err) == (exit_code, f"exit status {exit_code}" if exit_code else "")
+
+
+def leaving_behind(script: str, ready: Path) -> str:
+    """A command that exits once what it leaves behind has begun."""
+    return f"sh -c \"{script} while :; do sleep 0.01; done\" & until [ -e {ready} ]; do sleep 0.01; done; exit 0"
+
+
+async def test_output_is_read_until_the_group_has_ended(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with executing() as runs:
+        script = f"trap 'echo last words; exit' TERM; echo up; : > {ready};"
+        outcome = await runs.outcome_of(leaving_behind(script, ready), kill_grace_s=60)
+    assert outcome.verdict is Verdict.SUCCESS
+    assert outcome.output.startswith("up\n")
+    assert outcome.output.endswith("last words\n")
+
+
+async def test_deaf_remains_are_killed_after_the_grace(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    async with executing() as runs:
+        run_id = runs.start(leaving_behind(f"trap '' TERM; : > {ready};", ready), kill_grace_s=0.3)
+        run = runs.executor.running[run_id]
+        await wait_until(lambda: run.exit is not None, description="the first exit", timeout=30)
+        assert not runs.executor.end(run_id, KILL), "its first process has exited: its verdict stands"
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert outcome.verdict is Verdict.SUCCESS
+
+
+async def test_zombie_that_nobody_reaps_does_not_hold_a_run() -> None:
+    """Its parent has left the group and never waits; the zombie stays in the group for as long as that parent lives."""
+    script = (
+        "import os\n"
+        "reading, writing = os.pipe()\n"
+        "if os.fork() == 0:\n"
+        "    child = os.fork()\n"
+        "    if child == 0: os._exit(0)\n"
+        "    os.setsid(); os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)\n"
+        "    print('zombie', child, flush=True); os.execvp('sleep', ['sleep', '300'])\n"
+        "os.close(writing); os.read(reading, 1)  # until the exec\n"
+    )
+    async with executing() as runs:
+        run_id = runs.start(("python3", "-c", script), kill_grace_s=60)
+        outcome = await runs.ended(run_id)
+        assert outcome.verdict is Verdict.SUCCESS
+        zombie = read_process(int(outcome.output.split()[1]))
+        assert zombie is not None
+        assert zombie.dead
+        for process in runs.alive(run_id):
+            os.kill(process.pid, signal.SIGKILL)
+
+
+async def test_storm_of_forks_is_over_after_a_kill() -> None:
+    branch = "(while :; do sleep 0.5 & wait; done) &"
+    storm = f"trap '' TERM; n=0; while [ $n -lt 200 ]; do {branch} n=$((n+1)); done; echo up; wait"
+    async with executing() as runs:
+        run_id = runs.start(storm, kill_grace_s=0.2)
+        await runs.printed(run_id, "up")
+        runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert outcome.verdict is Verdict.KILLED
+
+
+async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on kernels before 6.9."""
+    monkeypatch.setattr("worker.process_group.kernel_has_group_pidfds", lambda: False)
+    async with executing() as runs:
+        killed, left, plain = runs.start("sleep 300 & sleep 300"), runs.start("sleep 300 & exit 0"), runs.start("true")
+        runs.executor.end(killed, KILL)
+        assert (await runs.ended(killed)).verdict is Verdict.KILLED
+        assert (await runs.ended(left)).verdict is Verdict.SUCCESS
+        assert (await runs.ended(plain)).verdict is Verdict.SUCCESS
+        assert runs.alive(killed) == runs.alive(left) == []
+
+
+async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.sweeper._GIVE_UP_AFTER_KILL_S", 0.05)
+    monkeypatch.setattr("worker.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
+    async with executing() as runs:
+        run_id = runs.start("sleep 300", kill_grace_s=0.05)
+        runs.executor.end(run_id, KILL)
+        outcome = await runs.ended(run_id)
+    assert outcome.err.endswith("; could not be ended: processes 4711")
+
+
+async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    looks = iter([OSError("Too many open files"), OSError("Too many open files")])
+
+    def fails_twice(looked_for: Sequence[Remains], instance: str) -> list[list[int]]:
+        for error in looks:
+            raise error
+        return look(looked_for, instance)
+
+    monkeypatch.setattr("worker.sweeper.look", fails_twice)
+    async with executing() as runs:
+        run_id = runs.start("sleep 300 & sleep 300")
+        runs.executor.end(run_id, KILL)
+        assert (await runs.ended(run_id)).verdict is Verdict.KILLED
+        assert runs.alive(run_id) == []
+    actions = [getattr(record, "action", None) for record in caplog.records]
+    assert actions.count("look_failed") == 2

@@ -1,0 +1,130 @@
+"""The executor under many runs, and without the descriptors that it needs."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from common.run import Verdict
+from tests.support.executing import executing
+from tests.support.waiting import wait_until
+from worker.executor import Ending, Outcome
+
+
+def descriptors() -> set[str]:
+    return set(os.listdir("/proc/self/fd"))
+
+
+async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:
+    async with executing() as runs:
+        await runs.outcome_of("true")
+        before = descriptors()
+        kinds: list[tuple[str, dict[str, object]]] = [
+            ("echo", {}), ("sleep 300 & exit 0", {}), ("exec >&- 2>&-", {}), ("x", {"shell": "/no/such/shell"}),
+            ("echo \0", {}), ("sleep 300", {"timeout_s": 0.1}), ("exec yes", {"timeout_s": 0.1}),
+        ]  # fmt: skip
+        for number in range(200):
+            command, settings = kinds[number % len(kinds)]
+            runs.start(command, **settings)
+        await runs.executor.drained()
+        assert len(runs.outcomes) == 201
+        assert descriptors() == before
+
+
+async def test_300_runs_at_once() -> None:
+    async with executing() as runs:
+        ids = [runs.start(f"echo {number}; read line; sleep 0.5; echo $ETCRON_RUN_ID") for number in range(300)]
+        assert len(runs.executor.running) == 300
+        await runs.executor.drained()
+        for number, run_id in enumerate(ids):
+            assert runs.outcomes[run_id].output == f"{number}\n{run_id}\n"
+
+
+async def test_300_runs_killed_at_once() -> None:
+    async with executing() as runs:
+        ids = [runs.start("sleep 300 & sleep 300") for _ in range(300)]
+        for run_id in ids:
+            assert runs.executor.end(run_id, Ending(by="test"))
+        await asyncio.gather(*(runs.ended(run_id) for run_id in ids))
+        assert {outcome.verdict for outcome in runs.outcomes.values()} == {Verdict.KILLED}
+        assert [process for run_id in ids[::10] for process in runs.alive(run_id)] == []
+
+
+async def test_next_run_may_be_started_from_the_end_of_one() -> None:
+    async with executing() as runs:
+
+        def start_next(outcome: Outcome) -> None:
+            if len(runs.outcomes) < 20:
+                runs.start("true", shell=("/bin/sh", "/no/such/shell")[len(runs.outcomes) % 2])
+
+        runs.on_end = start_next
+        runs.start("true")
+        await runs.executor.drained()
+        assert len(runs.outcomes) == 20
+
+
+@contextmanager
+def no_descriptor_left(spare: int = 0) -> Iterator[None]:
+    """Every descriptor but ``spare`` is taken meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 20, hard))
+    taken: list[int] = []
+    try:
+        try:
+            while True:
+                taken.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            for _ in range(spare):
+                os.close(taken.pop())
+        yield
+    finally:
+        for descriptor in taken:
+            os.close(descriptor)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_out_of_descriptors_is_a_failure_without_a_start() -> None:
+    async with executing() as runs:
+        await runs.outcome_of("true")
+        before = descriptors()
+        for spare in range(4):
+            with no_descriptor_left(spare):
+                run_id = runs.start("true")
+            outcome = await runs.ended(run_id)
+            assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None), spare
+            assert outcome.err == "could not be started: Too many open files"
+        await runs.executor.drained()
+        assert descriptors() == before
+
+
+def refuse(_pid: int, _flags: int = 0) -> int:
+    raise OSError(errno.EMFILE, "Too many open files")
+
+
+async def test_run_that_cannot_be_watched_for_want_of_a_descriptor_is_watched_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with executing() as runs:
+        with monkeypatch.context() as machine:
+            machine.setattr(os, "pidfd_open", refuse)
+            run_id, killed = runs.start("echo hello"), runs.start("sleep 300")
+            runs.executor.end(killed, Ending(by="test"))
+            await wait_until(lambda: killed in runs.outcomes, description="the kill of an unwatched run", timeout=30)
+        assert (await runs.ended(run_id)).output == "hello\n"
+        assert runs.outcomes[killed].verdict is Verdict.KILLED
+
+
+async def test_hundred_kills_do_not_stop_other_runs() -> None:
+    async with executing() as runs:
+        deaf = [runs.start("trap '' TERM; while :; do sleep 1; done", kill_grace_s=0.5) for _ in range(100)]
+        for run_id in deaf:
+            runs.executor.end(run_id, Ending(by="test"))
+        assert (await runs.outcome_of("echo hello")).output == "hello\n"
+        await runs.executor.drained()
+        assert not runs.executor.running

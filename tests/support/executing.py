@@ -1,0 +1,80 @@
+"""An executor with real processes, and its outcomes to wait for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+from common.clock import SystemClock
+from common.keys import RunId
+from tests.support.waiting import wait_until
+from worker.executor import Executor, Launch, Outcome
+from worker.processes import Process, all_processes, run_mark
+
+PATIENCE_S = 30
+
+
+class Runs:
+    """Starts commands and collects what becomes of them. Each has an instance of its own, as two workers have."""
+
+    _numbers = count(1)
+
+    def __init__(self) -> None:
+        self.instance = f"test-{os.getpid()}-{next(self._numbers)}"
+        self.outcomes: dict[RunId, Outcome] = {}
+        self.given_twice: list[Outcome] = []
+        self.started: dict[RunId, tuple[int, int]] = {}
+        self.on_end: Callable[[Outcome], None] = lambda _outcome: None
+        self.executor = Executor(
+            worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
+            on_started=self._on_started, on_end=self._on_end,
+        )  # fmt: skip
+
+    def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
+        """Start a command under a new run id."""
+        run_id = settings.pop("run_id", None) or RunId.planned("job", 1_700_000_000_000 + next(self._numbers))
+        settings = {"env": {}, "plan_ms": run_id.plan_ms, "fence": 7, **settings}
+        self.executor.start(Launch(run_id=run_id, command=command, **settings))
+        return run_id
+
+    async def ended(self, run_id: RunId) -> Outcome:
+        """The outcome, once it is given."""
+        await wait_until(lambda: run_id in self.outcomes, description=f"{run_id} to end", timeout=PATIENCE_S)
+        return self.outcomes[run_id]
+
+    async def outcome_of(self, command: str | tuple[str, ...], **settings: Any) -> Outcome:
+        """Start a command and wait for its outcome."""
+        return await self.ended(self.start(command, **settings))
+
+    async def printed(self, run_id: RunId, text: str) -> None:
+        """Wait until a running command has printed this."""
+        run = self.executor.running[run_id]
+        await wait_until(lambda: text in run.output.text(), description=f"{text!r} from {run_id}", timeout=PATIENCE_S)
+
+    def alive(self, run_id: RunId) -> list[Process]:
+        """The living processes that carry the marks of a run."""
+        return [p for p in all_processes() if not p.dead and run_mark(p.pid, self.instance) == str(run_id)]
+
+    def _on_started(self, run_id: RunId, pid: int, start_ms: int) -> None:
+        self.started[run_id] = (pid, start_ms)
+
+    def _on_end(self, outcome: Outcome) -> None:
+        if outcome.run_id in self.outcomes:
+            self.given_twice.append(outcome)
+        self.outcomes[outcome.run_id] = outcome
+        self.on_end(outcome)
+
+
+@asynccontextmanager
+async def executing() -> AsyncIterator[Runs]:
+    """An executor that is closed afterwards; whatever it was asked to start has had exactly one outcome then."""
+    runs = Runs()
+    try:
+        yield runs
+    finally:
+        await runs.executor.close()
+    assert not runs.given_twice
+    assert set(runs.started) <= set(runs.outcomes)

@@ -1,0 +1,139 @@
+"""A real log store for tests: nx-27017, started, stopped, killed, frozen and restarted; it never outlives the run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from common.errors import UnavailableError
+from common.runlog import RunLog
+from tests.support.etcd_server import free_port
+from tests.support.waiting import wait_until
+
+# The kernel kills the server when its parent dies. A preexec_fn would do it too, but forks a process full of threads.
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+def log_store_program() -> Path | None:
+    """The server of pip's nx-27017, or None."""
+    program = Path(sys.executable).with_name("nx-27017")
+    return program if os.access(program, os.X_OK) else None
+
+
+class LogStoreServer:
+    """One server on a port of its own, also after a restart. An async context manager; or `destroy` it."""
+
+    def __init__(self, data_dir: Path) -> None:
+        self.data_dir = data_dir
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def uri(self) -> str:
+        """For clients."""
+        return f"mongodb://127.0.0.1:{self.port}/"
+
+    @property
+    def pid(self) -> int:
+        """The server's process id; it must run."""
+        assert self._process is not None, "the log store does not run"
+        return self._process.pid
+
+    def launch(self) -> None:
+        """Starts the process, on the same port and data as before, without waiting for it."""
+        assert self._process is None, "the log store runs already"
+        program = log_store_program()
+        assert program is not None, "no nx-27017: pip install nx-27017"
+        self.data_dir.mkdir(parents=True, exist_ok=True)
+        beside = self.data_dir.with_suffix
+        flags = ["--data-dir", str(self.data_dir), "--port", str(self.port)]
+        flags += ["--log-file", str(beside(".log")), "--pid-file", str(beside(".pid"))]
+        with beside(".out").open("ab") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(program), *flags],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+            )
+
+    async def start(self) -> None:
+        """Starts the server and waits until it serves; AssertionError with the end of its output when it does not."""
+        self.launch()
+        try:
+            await wait_until(self._serves, description=f"the log store on port {self.port} serves", timeout=30)
+        except AssertionError as error:
+            tail = self.data_dir.with_suffix(".out").read_text(errors="replace")[-2000:]
+            raise AssertionError(f"{error}\n{tail}") from None
+
+    async def stop(self) -> None:
+        """Ends the server in good order."""
+        await self._end(signal.SIGTERM)
+
+    async def kill(self) -> None:
+        """Ends the server as a power cut would."""
+        await self._end(signal.SIGKILL)
+
+    def pause(self) -> None:
+        """Freezes the process: its connections stay, and nothing answers."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Lets a frozen process go on."""
+        os.kill(self.pid, signal.SIGCONT)
+
+    def forget(self) -> None:
+        """The data of a stopped server is gone."""
+        assert self._process is None, "the log store runs"
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def destroy(self) -> None:
+        """Ends the server at once and forgets its data."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        self.forget()
+
+    async def __aenter__(self) -> LogStoreServer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        self.destroy()
+
+    async def _serves(self) -> bool:
+        if self._process is not None and self._process.poll() is not None:
+            raise AssertionError(f"the log store has exited with {self._process.returncode}")
+        with contextlib.suppress(OSError):
+            _, writer = await asyncio.open_connection("127.0.0.1", self.port)
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+            return await self._answers()
+        return False
+
+    async def _answers(self) -> bool:
+        async with RunLog(self.uri, connect_timeout_ms=1000) as log:
+            try:
+                await log.ping()
+            except UnavailableError:
+                return False
+        return True
+
+    async def _end(self, number: signal.Signals) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+        await wait_until(lambda: process.poll() is not None, description="the log store has ended")

@@ -1,0 +1,149 @@
+"""A manager in the test's own process, on real servers, with its keys and documents apart from those of other tests."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import ClientResponse
+from aiohttp.test_utils import TestClient, TestServer
+from aiohttp.web import Application, Request
+
+from common.clock import Clock, SystemClock
+from common.config import load_manager_config
+from common.etcd import EtcdClient, KeyValue
+from common.keys import Keys, decode_mark
+from common.run import RunRecord
+from common.runlog import RunLog
+from manager.app import create_app, loops_of
+from manager.parts import PARTS, Parts
+from tests.support.background import running
+
+_numbers = itertools.count(1)
+
+
+class ShiftedClock(SystemClock):
+    """The machine's clock, off by as much as the test says."""
+
+    def __init__(self, offset_ms: int = 0) -> None:
+        self.offset_ms = offset_ms
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + self.offset_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one test's servers are, and what there is its own."""
+
+    etcd: str
+    log_store: str
+    prefix: str
+    database: str
+
+    @classmethod
+    def new(cls, *, etcd: str, log_store: str) -> Place:
+        number = next(_numbers)
+        return cls(etcd=etcd, log_store=log_store, prefix=f"/manager-test-{number}", database=f"manager_test_{number}")
+
+    @property
+    def keys(self) -> Keys:
+        return Keys(self.prefix)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Managed:
+    """One manager, and a look behind it."""
+
+    http: TestClient[Request, Application]
+    parts: Parts
+    keys: Keys
+    etcd: EtcdClient
+    runlog: RunLog
+
+    async def save(self, text: str, **headers: str) -> dict[str, Any]:
+        """Save the job in this JSON text; the answer, which must be a success."""
+        response = await self.http.post("/job/save", data={"job": text}, headers=headers)
+        answer: dict[str, Any] = await response.json()
+        assert response.status == 200, answer
+        assert answer["errno"] == 0, answer
+        return answer
+
+    async def get(self, path: str, **query: str) -> Any:
+        """What a GET answers, which must be a success."""
+        response = await self.http.get(path, params=query)
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+    async def post(self, path: str, **form: str) -> Any:
+        """What a form gets for an answer, which must be a success."""
+        response = await self.http.post(path, data=form)
+        assert response.status == 200, await response.text()
+        return await response.json()
+
+    async def mark(self, job: str) -> int | None:
+        """The job's mark in etcd."""
+        kv = await self.etcd.get(self.keys.mark(job))
+        return decode_mark(kv.value) if kv else None
+
+    async def stored(self) -> dict[str, KeyValue]:
+        """Everything that etcd holds of this test, beats apart."""
+        found = {}
+        async for page in self.etcd.read_prefix(self.keys.prefix):
+            found.update({kv.key: kv for kv in page.kvs if not kv.key.startswith(self.keys.beats)})
+        return found
+
+    async def has_run_keys(self) -> bool:
+        return await self.etcd.count(self.keys.runs) > 0
+
+    async def record(self, run_id: str) -> dict[str, Any]:
+        document = await self.runlog.run(run_id)
+        assert document is not None, f"the log store has no record of {run_id}"
+        return document
+
+    async def write(self, records: Sequence[RunRecord]) -> None:
+        result = await self.runlog.write(records)
+        assert not result.rejected
+
+
+@asynccontextmanager
+async def managing(
+    place: Place, *, clock: Clock | None = None, loops: bool = False, etcd: str | None = None, **flags: object
+) -> AsyncIterator[Managed]:
+    """A manager that serves; with `loops` also its loops. `etcd`: another way to it than the test's own (a proxy)."""
+    config = load_manager_config(None, {}, {
+        "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
+        "mongodbDatabase": place.database, **flags,
+    })  # fmt: skip
+    app = create_app(config, clock=clock)
+    async with AsyncExitStack() as stack:
+        http = await stack.enter_async_context(TestClient(TestServer(app)))
+        client = await stack.enter_async_context(EtcdClient([place.etcd]))
+        runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
+        if loops:
+            await stack.enter_async_context(running(*(loop() for loop in loops_of(app).values())))  # type: ignore[arg-type]
+        yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog)
+
+
+async def problem_of(response: ClientResponse, status: int) -> dict[str, Any]:
+    """The problem document of an error of ours."""
+    assert response.status == status, await response.text()
+    assert response.content_type == "application/problem+json"
+    document: dict[str, Any] = await response.json()
+    assert document["status"] == status
+    return document
+
+
+async def refusal_of(response: ClientResponse, status: int) -> str:
+    """The message of an error in the parent's shape."""
+    assert response.status == status, await response.text()
+    assert response.content_type == "application/json"
+    document = await response.json()
+    assert set(document) == {"errno", "msg", "data"}
+    assert document["errno"] == -1
+    assert document["data"] is None
+    assert isinstance(document["msg"], str)
+    return document["msg"]

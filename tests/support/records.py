@@ -1,0 +1,24 @@
+"""Records to write: run number ``number`` of a job, with plausible values everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+
+PLAN_0_MS = 1_790_000_000_000
+"""The plan time of number 0; each further one is a second later."""
+
+
+def record(number: int = 0, *, job: str = "backup", status: Verdict = Verdict.SUCCESS, **changes: Any) -> RunRecord:
+    """A run that started at its plan time and took 5 ms; skipped and missed fires have not started."""
+    plan_ms = changes.pop("plan_ms", PLAN_0_MS + number * 1000)
+    started = {"start_ms": plan_ms + 2, "end_ms": plan_ms + 7, "exit_code": 0} if status.is_of_a_run else {}
+    values: dict[str, Any] = {
+        "run_id": RunId.planned(job, plan_ms), "status": status, "command": "echo hello", "output": f"hello {number}\n",
+        "plan_ms": plan_ms, "schedule_ms": plan_ms - 50, "create_ms": plan_ms - 60, "claim_ms": plan_ms - 55,
+        "worker": "w1", "host": "h1", "revision": 12, "fence": 34, "output_bytes": 8, "max_rss": 1 << 20,
+        "cpu_seconds": 0.01, **started, **changes,
+    }  # fmt: skip
+    return RunRecord(**values)

@@ -1,0 +1,67 @@
+"""What a line of the log looks like, and what is never in it."""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from common.logs import configure_logging
+
+log = logging.getLogger("etcron.test")
+
+
+@pytest.fixture
+def printed() -> Iterator[io.StringIO]:
+    """What is logged; the root logger is put back afterwards."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logging("info", stream=stream)
+    yield stream
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    logging.captureWarnings(False)
+
+
+def test_an_event_is_one_line_with_its_fields(printed: io.StringIO) -> None:
+    log.info("run\nended", extra={"action": "run_ended", "status": "success", "reason": 'exit "0"'})
+
+    time, rest = printed.getvalue().split(" ", 1)
+    assert time.endswith("Z")
+    assert rest == 'INFO    etcron.test  run\\nended  action=run_ended status=success reason="exit \\"0\\""\n'
+
+
+def test_what_is_below_the_level_is_left_out(printed: io.StringIO) -> None:
+    log.debug("nothing")
+
+    assert printed.getvalue() == ""
+
+
+def test_a_password_in_a_uri_is_left_out(printed: io.StringIO) -> None:
+    log.error("cannot reach mongodb://u:hunter2@h/db", extra={"uri": "mongodb://u:hunter2@h"})
+
+    assert "hunter2" not in printed.getvalue()
+    assert "u:***@h/db" in printed.getvalue()
+
+
+def test_a_traceback_follows_indented(printed: io.StringIO) -> None:
+    try:
+        raise ValueError("mongodb://u:hunter2@h")
+    except ValueError:
+        log.exception("failed")
+
+    first, *rest = printed.getvalue().splitlines()
+    assert first.endswith("failed")
+    assert all(line.startswith("    ") for line in rest)
+    assert "hunter2" not in printed.getvalue()
+
+
+def test_libraries_do_not_log_documents_when_debugging(printed: io.StringIO) -> None:
+    configure_logging("debug", stream=printed)
+
+    logging.getLogger("pymongo.command").debug("insert {...}")
+
+    assert printed.getvalue() == ""

@@ -1,0 +1,101 @@
+"""What of a command's output is kept, and how it is shown."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from worker.output import Output
+
+
+def kept(limit: int, *chunks: bytes) -> Output:
+    output = Output(limit)
+    for chunk in chunks:
+        output.add(chunk)
+    return output
+
+
+@pytest.mark.parametrize(
+    ("chunks", "text"),
+    [
+        pytest.param([], "", id="nothing"),
+        pytest.param([b"hello\n"], "hello\n", id="one line"),
+        pytest.param([b"no newline"], "no newline", id="no newline"),
+        pytest.param([b"0123456789"], "0123456789", id="exactly the limit"),
+        pytest.param([b"01234", b"56", b"789"], "0123456789", id="in pieces"),
+        pytest.param("añ€".encode(), "añ€", id="bytes one by one"),
+    ],
+)
+def test_keeps_everything_within_the_limit(chunks: list[bytes] | bytes, text: str) -> None:
+    pieces = [bytes([byte]) for byte in chunks] if isinstance(chunks, bytes) else chunks
+    output = kept(10, *pieces)
+    assert output.text() == text
+    assert not output.truncated
+    assert output.printed == len(text.encode())
+
+
+def test_cuts_the_middle_and_counts_it() -> None:
+    output = kept(10, b"0123456789", b"x" * 1_234_557, b"abcde")
+    assert output.text() == "01234\n... 1,234,562 bytes cut ...\nabcde"
+    assert output.truncated
+    assert output.printed == 1_234_572
+
+
+def test_does_not_break_a_line_that_ends_at_the_cut() -> None:
+    assert kept(10, b"0123\n", b"xxx", b"abcde").text() == "0123\n... 3 bytes cut ...\nabcde"
+
+
+def test_keeps_nothing_under_a_limit_of_zero() -> None:
+    output = kept(0, b"abc")
+    assert output.text() == "... 3 bytes cut ...\n"
+    assert output.truncated
+
+
+@pytest.mark.parametrize("letter", ["é", "€", "😀"])
+@pytest.mark.parametrize("shift", range(4))
+def test_never_tears_a_character_at_the_cut(letter: str, shift: int) -> None:
+    printed = b"x" * shift + letter.encode() * 40
+    output = kept(40, printed)
+    text = output.text()
+    assert "\ufffd" not in text
+    head, mark, tail = text.partition("\n... ")
+    cut = int(tail.split(" ", 1)[0])
+    tail = tail.split("\n", 1)[1]
+    assert mark
+    assert set(head + tail) <= {letter, "x"}
+    assert len(head.encode()) + cut + len(tail.encode()) == len(printed)
+
+
+def test_shows_bytes_that_are_not_text_in_place() -> None:
+    assert kept(100, b"a\xff\xfeb\x80").text() == "a\ufffd\ufffdb\ufffd"
+
+
+def test_shows_nul_so_that_every_store_takes_it() -> None:
+    text = kept(100, b"a\0b").text()
+    assert text == "a\u2400b"
+    assert json.loads(json.dumps(text)) == text
+
+
+def test_cuts_what_is_not_text_without_losing_count() -> None:
+    output = kept(10, b"\x80" * 100)
+    assert output.text().startswith("\ufffd" * 5)
+    assert output.printed == 100
+
+
+@pytest.mark.parametrize("size", [1, 7, 4_096, 65_536, 1_000_000])
+def test_holds_little_more_than_the_limit_whatever_is_printed(size: int) -> None:
+    output = Output(1_000)
+    for _ in range(3_000_000 // size):
+        output.add(b"x" * size)
+        assert len(output._head) + len(output._tail) <= 1_000 + 65_536
+    assert output.printed == 3_000_000 // size * size
+    assert len(output.text()) < 1_100
+
+
+def test_keeps_the_newest_bytes_in_the_tail() -> None:
+    output = Output(100)
+    for number in range(100_000):
+        output.add(b"%06d\n" % number)
+    assert output.text().endswith("099998\n099999\n")
+    assert output.text().startswith("000000\n000001\n")

@@ -1,0 +1,65 @@
+"""``python -m worker``, ``etcron worker``: one worker process."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+
+from common.clock import SystemClock
+from common.config import WorkerConfig
+from common.config_flags import add_config_arguments, explain, worker_config_from
+from common.errors import ConfigError, ConflictError
+from common.etcd import EtcdClient
+from common.lifecycle import Stop, run, run_loops
+from common.logs import configure_logging
+from common.runlog import RunLog
+from worker.agent import Agent
+from worker.identity import Identity, load_identity, locked_directory
+from worker.spool import Spool, SpoolError
+
+_log = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a worker until it is told to stop; its exit status: 0 stopped, 1 failed, 2 configuration, 4 name or directory
+    taken."""
+    parser = argparse.ArgumentParser(prog="etcron worker", description="Runs the jobs.", allow_abbrev=False)
+    add_config_arguments(parser, "worker")
+    try:
+        config = worker_config_from(parser.parse_args(argv))
+    except ConfigError as error:
+        print(f"etcron worker: {explain(error)}", file=sys.stderr)
+        return 2
+    configure_logging(config.log_level)
+    for note in config.notes:
+        _log.warning("%s", note, extra={"action": "config.note"})
+    try:
+        with locked_directory(config.data_dir):
+            identity = load_identity(config.data_dir, name=config.worker_name)
+            return run(lambda stop: _work(config, identity, stop), passed_on=(ConflictError, SpoolError, ConfigError))
+    except (ConflictError, ConfigError, SpoolError, OSError) as error:
+        print(f"etcron worker: {error}", file=sys.stderr)
+        return 4
+
+
+async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
+    clock = SystemClock()
+    spool = Spool.open(config.data_dir / "spool")
+    async with (
+        EtcdClient(config.etcd_endpoints, timeout=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
+        RunLog(
+            config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=config.mongodb_connect_timeout_ms
+        ) as runlog,
+    ):
+        agent = Agent(config, identity, spool, client, runlog, clock)
+        await agent.prepare()
+        extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
+        _log.info("worker %s started", identity.worker, extra=extra)
+        await run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
+        _log.info("worker %s stopped", identity.worker, extra={"action": "worker.stopped"})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

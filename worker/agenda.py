@@ -1,0 +1,104 @@
+"""What is due when: one heap for all jobs, and for each job the fires that this worker has yet to decide.
+
+No timer and no task per job. For each job the heap holds one entry, its next planned fire; when that comes up, the
+worker's rank for this very fire says whether to claim it now, to look again after the hedge, or to leave it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from worker.catalog import CatalogJob
+from worker.claims import Blocker
+
+
+class Cue(Enum):
+    """Why an entry of the heap comes up."""
+
+    FIRE = auto()
+    """The job's next fire may be claimed by rank 0."""
+    HEDGE = auto()
+    """A fire should have been claimed by now: rank 1 looks."""
+    RETRY = auto()
+    """A held lock may be free by now."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Agendum:
+    """One job's place on the agenda."""
+
+    job: CatalogJob
+    next_ms: int | None = None
+    """The next planned fire that has not come up yet."""
+    base_ms: int = 0
+    """The mark that the next decision starts from, as far as this worker knows."""
+    until_ms: int = 0
+    """Fires in (base, until] are this worker's to decide."""
+    afresh: bool = False
+    """Among them, only the newest has its grace."""
+    blocker: Blocker | None = None
+    """The run because of which the next fire is to be recorded as skipped."""
+    queued: bool = False
+    """Whether it stands in the queue of those to decide."""
+    parked: bool = False
+    """It waits for a retry cue: a lock was held."""
+    busy: bool = False
+    """A decision of it is on its way to etcd, or in doubt."""
+    gone: bool = False
+    """Its job was changed or deleted; a newer agendum has taken its place."""
+
+    @property
+    def wants(self) -> bool:
+        return not self.gone and self.until_ms > self.base_ms
+
+
+@dataclass(slots=True, kw_only=True)
+class Agenda:
+    """The heap of cues, and the queue of agenda that have something to decide, oldest fire first."""
+
+    _cues: list[tuple[int, int, Cue, Agendum, int]] = field(default_factory=list)
+    _queue: list[tuple[int, int, Agendum]] = field(default_factory=list)
+    _sequence: int = 0
+
+    def put_cue(self, at_ms: int, cue: Cue, agendum: Agendum, plan_ms: int) -> None:
+        """Have the agendum come up at a wall time, about one of its fires."""
+        self._sequence += 1
+        heapq.heappush(self._cues, (at_ms, self._sequence, cue, agendum, plan_ms))
+
+    def next_cue_ms(self) -> int | None:
+        return self._cues[0][0] if self._cues else None
+
+    def due(self, now_ms: int) -> Iterator[tuple[Cue, Agendum, int]]:
+        """Takes what has come up, with the fire that each is about; what is gone is dropped."""
+        while self._cues and self._cues[0][0] <= now_ms:
+            _, _, cue, agendum, plan_ms = heapq.heappop(self._cues)
+            if not agendum.gone:
+                yield cue, agendum, plan_ms
+
+    def enqueue(self, agendum: Agendum) -> None:
+        """Put it into the queue of those to decide, once."""
+        if agendum.wants and not (agendum.queued or agendum.busy or agendum.parked):
+            agendum.queued = True
+            self._sequence += 1
+            heapq.heappush(self._queue, (agendum.until_ms, self._sequence, agendum))
+
+    def dequeue(self) -> Agendum | None:
+        """The one with the oldest fire that still has something to decide."""
+        while self._queue:
+            _, _, agendum = heapq.heappop(self._queue)
+            agendum.queued = False
+            if agendum.wants and not (agendum.busy or agendum.parked):
+                return agendum
+        return None
+
+    @property
+    def waiting(self) -> int:
+        """How many stand in the queue."""
+        return len(self._queue)
+
+    def forget_cues(self) -> None:
+        """Drop every cue, for they were planned by a clock that has jumped."""
+        self._cues.clear()

@@ -1,0 +1,88 @@
+"""The jobs as this worker has seen them in etcd, each parsed once; a bad one is set aside and disturbs nobody."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from common.errors import EtcronError
+from common.etcd import Change, KeyValue
+from common.job import JobSpec, Overlap
+from common.keys import Keys
+from common.saved_job import SavedJob
+from common.schedule import Schedule
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogJob:
+    """A job at one revision."""
+
+    spec: JobSpec
+    schedule: Schedule
+    anchor_ms: int
+    revision: int
+    """The mod revision of its key."""
+    create_revision: int
+
+    @property
+    def name(self) -> str:
+        return self.spec.name
+
+    @property
+    def takes_lock(self) -> bool:
+        """Whether its claims take the job's lock."""
+        return self.spec.overlap is not Overlap.ALLOW
+
+    def dispatch_ms(self, plan_ms: int) -> int:
+        """When a fire is to start: its plan time, until jitter exists."""
+        return plan_ms
+
+    def base_before(self, plan_ms: int) -> int:
+        """The mark that a claim of this fire presumes: the planned fire before it, or else the anchor."""
+        before = self.schedule.last_before_ms(plan_ms)
+        return self.anchor_ms if before is None else max(before, self.anchor_ms)
+
+
+class Catalog:
+    """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
+
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None]) -> None:
+        self._keys = keys
+        self._on_changed = on_changed
+        self.jobs: dict[str, CatalogJob] = {}
+        self.set_aside: dict[str, str] = {}
+        """The jobs that cannot be read, with the reason."""
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in; each key's error is its own."""
+        for change in changes:
+            name = self._keys.job_of(change.key)
+            self._take(name, change.new)
+            self._on_changed(name)
+
+    def _take(self, name: str, kv: KeyValue | None) -> None:
+        self.jobs.pop(name, None)
+        self.set_aside.pop(name, None)
+        if kv is None:
+            return
+        try:
+            self.jobs[name] = read_job(name, kv)
+        except EtcronError as error:
+            self.set_aside[name] = str(error)
+            extra = {"action": "job.set_aside", "job": name}
+            _log.warning("job %r cannot be read and is set aside: %s", name, error, extra=extra)
+
+
+def read_job(name: str, kv: KeyValue) -> CatalogJob:
+    """The job in a key under ``jobs/``; InvalidInputError or ScheduleError where it is none of ours."""
+    saved = SavedJob.from_json(kv.value, name=name)
+    return CatalogJob(
+        spec=saved.spec,
+        schedule=saved.spec.schedule,
+        anchor_ms=saved.anchor_ms,
+        revision=kv.mod_revision,
+        create_revision=kv.create_revision,
+    )

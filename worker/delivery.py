@@ -1,0 +1,239 @@
+"""Delivery: every record in the spool comes to the log store, in batches, however often the log store goes away.
+
+    wait until something is there  ->  write a batch to the log  ->  say so  ->  last results, acknowledge the spool
+              ^                                                        |  more full batches: those first       |
+              '--------------------------------------------------------'---------------------------------------'
+
+A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
+batch is full. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from common.clock import Clock
+from common.errors import UnavailableError
+from common.keys import RunId
+from common.run import RunRecord
+from common.runlog import Rejection, WriteResult
+from worker.rejected import REJECTED, set_aside
+from worker.spool import Spool, SpoolError
+
+_log = logging.getLogger(__name__)
+
+BIGGEST_BATCH = 500
+"""When more is waiting than a batch."""
+_OWED_LIMIT = 10_000
+"""In a burst the jobs' last results are written when it is over, or after this many records."""
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 5.0
+
+
+class LogStore(Protocol):
+    """What delivery asks of the log store: see `common.runlog.RunLog`."""
+
+    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult: ...
+
+    async def advance_last(self, records: Iterable[RunRecord]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeliveryState:
+    """How delivery is doing, for the beat, the console and the metrics."""
+
+    away_since_ms: int | None
+    """Wall clock of the first failure since the last success; None: all is well."""
+    last_error: str | None
+    """Of the outage under way; holds no password."""
+    waiting: int
+    """Records in the spool that are not acknowledged."""
+    delivered: int
+    """Records since the start, those set aside included."""
+    set_aside: int
+    """Records since the start that the log store took in no form."""
+
+    @property
+    def healthy(self) -> bool:
+        return self.away_since_ms is None
+
+
+class Delivery:
+    """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
+
+    def __init__(
+        self, spool: Spool, runlog: LogStore, *,
+        batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
+        on_delivered: Callable[[list[RunId]], None], jitter: Callable[[], float] = random.random,
+    ) -> None:  # fmt: skip
+        """``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly."""
+        self._spool = spool
+        self._runlog = runlog
+        self._batch_size = batch_size
+        self._commit_timeout_seconds = commit_timeout_ms / 1000
+        self._clock = clock
+        self._on_delivered = on_delivered
+        self._jitter = jitter
+        self._written = spool.cursor
+        """Up to here all is in the log. The spool's cursor stays behind until the last results are there, too."""
+        self._owed: list[RunRecord] = []
+        """Those in between, without their output."""
+        self._not_before = clock.monotonic()
+        """When less than a batch is written."""
+        self._hurrying = False
+        self._emptied = asyncio.Event()
+        self._failures = 0
+        self._away_since_ms: int | None = None
+        self._last_error: str | None = None
+        self._delivered = 0
+        self._set_aside = 0
+
+    @property
+    def state(self) -> DeliveryState:
+        """As of now."""
+        return DeliveryState(
+            away_since_ms=self._away_since_ms, last_error=self._last_error, waiting=self._spool.pending,
+            delivered=self._delivered, set_aside=self._set_aside,
+        )  # fmt: skip
+
+    async def run(self) -> None:
+        """Delivers until it is cancelled; an outage of the log store, or of the spool's disk, is waited out."""
+        while True:
+            await self._wait_until_due()
+            try:
+                await self._deliver()
+            except (UnavailableError, SpoolError, OSError) as error:
+                self._note_failure(error)
+                await self._pause()
+            else:
+                self._note_success()
+
+    async def flush(self, deadline_seconds: float) -> bool:
+        """Whether all in the spool was delivered within the deadline; waits for no batch to fill. `run` has to run."""
+        self._emptied.clear()
+        self._hurrying = True
+        self._spool.changed.set()
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await self._emptied.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self._hurrying = False
+        return True
+
+    @property
+    def _unwritten(self) -> int:
+        return self._spool.last - self._written
+
+    async def _wait_until_due(self) -> None:
+        while True:
+            self._spool.changed.clear()
+            if self._is_due():
+                return
+            something = bool(self._unwritten or self._owed)
+            if not something:
+                self._emptied.set()
+            await self._sleep(self._not_before - self._clock.monotonic() if something else None)
+
+    def _is_due(self) -> bool:
+        if self._unwritten >= self._batch_size:
+            return True
+        return bool(self._unwritten or self._owed) and (self._hurrying or self._clock.monotonic() >= self._not_before)
+
+    async def _sleep(self, seconds: float | None) -> None:
+        """Until the spool has changed, somebody is in a hurry, or the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._spool.changed.wait()
+        except TimeoutError:
+            pass
+
+    async def _deliver(self) -> None:
+        if self._unwritten:
+            await self._write_batch()
+        if self._unwritten < self._batch_size or len(self._owed) >= _OWED_LIMIT:
+            await self._settle()
+
+    async def _write_batch(self) -> None:
+        size = self._batch_size if self._unwritten <= self._batch_size else max(self._batch_size, BIGGEST_BATCH)
+        batch = await self._spool.read(size, after=self._written)
+        records = [record for _, record in batch]
+        stored = await self._write(records)
+        # If we die here, the batch is written once more: every record is there already, and stays.
+        self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
+        self._written = batch[-1][0] if batch else self._spool.last
+        self._owed += [replace(record, output="") for record in stored]
+        self._on_delivered([record.run_id for record in records])
+
+    async def _settle(self) -> None:
+        """What was written is over and done with: also the last results know of it, and the spool lets go of it."""
+        await self._runlog.advance_last(self._owed)
+        self._owed.clear()
+        self._delivered += max(0, self._written - self._spool.cursor)
+        await self._spool.acknowledge(self._written)
+
+    async def _write(self, records: Sequence[RunRecord]) -> list[RunRecord]:
+        """The records as they were stored. One that is not taken is stored without its output, or set aside."""
+        result = await self._runlog.write(records, advance_last=False)
+        refused = _with_reasons(records, result.rejected)
+        if not refused:
+            return list(records)
+        shortened = [record.without_output(f"output not stored: {reason}") for record, reason in refused]
+        result = await self._runlog.write(shortened, advance_last=False)
+        hopeless = _with_reasons(shortened, result.rejected)
+        if hopeless:
+            await self._put_aside(hopeless)
+        gone = {record.run_id for record, _ in refused}
+        lost = {record.run_id for record, _ in hopeless}
+        whole = [record for record in records if record.run_id not in gone]
+        return whole + [record for record in shortened if record.run_id not in lost]
+
+    async def _put_aside(self, refused: Sequence[tuple[RunRecord, str]]) -> None:
+        await asyncio.to_thread(set_aside, self._spool.directory, refused)
+        self._set_aside += len(refused)
+        for record, reason in refused:
+            _log.error(
+                "the log store takes this record in no form; it is in %s", self._spool.directory / REJECTED,
+                extra={"action": "record_set_aside", "run": str(record.run_id), "reason": reason},
+            )  # fmt: skip
+
+    def _note_failure(self, error: Exception) -> None:
+        self._failures += 1
+        self._last_error = str(error)
+        if self._away_since_ms is None:
+            self._away_since_ms = self._clock.wall_ms()
+            _log.warning(
+                "records cannot be delivered and wait in the spool: %s", error,
+                extra={"action": "log_store_away", "waiting": self._spool.pending},
+            )  # fmt: skip
+
+    def _note_success(self) -> None:
+        if self._away_since_ms is not None:
+            away_ms = self._clock.wall_ms() - self._away_since_ms
+            _log.info(
+                "records are delivered again", extra={"action": "log_store_back", "away_ms": away_ms,
+                                                      "waiting": self._spool.pending},
+            )  # fmt: skip
+        self._failures, self._away_since_ms, self._last_error = 0, None, None
+
+    async def _pause(self) -> None:
+        """Longer with each failure in a row, never the same for all workers; short for who is in a hurry."""
+        longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10))
+        began, pause = self._clock.monotonic(), longest * (0.5 + self._jitter() / 2)
+        while (left := began + self._shortened(pause) - self._clock.monotonic()) > 0:
+            self._spool.changed.clear()
+            await self._sleep(left)
+
+    def _shortened(self, pause: float) -> float:
+        return min(pause, _FIRST_PAUSE_SECONDS) if self._hurrying else pause
+
+
+def _with_reasons(records: Sequence[RunRecord], rejections: Sequence[Rejection]) -> list[tuple[RunRecord, str]]:
+    reasons = {rejection.run_id: rejection.reason for rejection in rejections}
+    return [(record, reasons[record.run_id]) for record in records if record.run_id in reasons]

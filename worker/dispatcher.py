@@ -1,0 +1,262 @@
+"""Claimed runs, started at their dispatch time: not before it, not past their grace, and only on a fresh claim.
+
+    claimed --(dispatch time, a free slot, claim sent < 2 s ago)--> running
+    claimed --(claim sent >= 2 s ago)--> re-stamped, then looked at again
+    claimed --(1 s without a slot, or graceful stop)--> handed on to whoever has one
+    claimed --(killed before start, or past its grace)--> settled without a process
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import (
+    Compare,
+    Delete,
+    EtcdClient,
+    Get,
+    Operation,
+    Put,
+    Session,
+    TxnResult,
+    create_revision_is,
+    mod_revision_is,
+)
+from common.keys import Keys, RunId, Watched
+from common.request import Origin, Request
+from common.run import RunRecord, Verdict
+from worker.alarm import Alarm
+from worker.claims import Claims, Result
+from worker.executor import Executor
+from worker.identity import Identity
+from worker.kills import Kills
+from worker.launch import Launch
+from worker.members import Members
+from worker.records import not_started_record
+from worker.runs import Phase, Run, RunTable
+from worker.settlement import Settlement
+
+_log = logging.getLogger(__name__)
+
+STAMP_VALID_S = 2.0
+"""A process starts only within this time of sending a claim or re-stamp that succeeded."""
+HAND_ON_AFTER_MS = 1000
+_RETRY_S = 0.3
+
+
+class Dispatcher:
+    """Starts what was claimed, or gives it a truthful end."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        identity: Identity,
+        table: RunTable,
+        claims: Claims,
+        members: Members,
+        kills: Kills,
+        executor: Executor,
+        settlement: Settlement,
+        shell: str,
+        on_slot_free: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._table = table
+        self._claims = claims
+        self._members = members
+        self._kills = kills
+        self._executor = executor
+        self._settlement = settlement
+        self._shell = shell
+        self._on_slot_free = on_slot_free
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        self._ready: list[tuple[int, str, Run]] = []
+        self._tasks: asyncio.TaskGroup | None = None
+        self.stopping = False
+        """Whether claimed runs are handed on rather than started."""
+
+    def won(self, result: Result, session: Session) -> None:
+        """Take over a claim that etcd has granted."""
+        proposal = result.proposal
+        entry = self._claims.entry(proposal, session=session, claim_ms=result.claim_ms)
+        self.add(
+            Run(
+                run_id=RunId.planned(proposal.job.name, entry.plan_ms), job=proposal.job, entry=entry,
+                fence=result.revision, mod_revision=result.revision, session=session, sent=result.sent,
+                start_by_ms=proposal.start_by_ms, unlocked=False,
+            )
+        )  # fmt: skip
+
+    def add(self, run: Run) -> None:
+        """Take over a claimed run."""
+        self._table.add(run)
+        self._put(run)
+        self._alarm.ring()
+
+    def recorded(self, record: RunRecord, revision: int) -> None:
+        """See to the delivery of a final record that was put for fires that did not run."""
+        self._settlement.deliver_final(record, revision)
+
+    def wake(self) -> None:
+        """A slot came free, or the worker is stopping."""
+        self._alarm.ring()
+
+    async def run(self) -> None:
+        """Starts claimed runs until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            while True:
+                self._alarm.clear()
+                now_ms = self._clock.wall_ms()
+                await self._alarm.wait_until_wall(self._start_due(now_ms))
+
+    def _start_due(self, now_ms: int) -> int | None:
+        """Starts what is due, oldest first; returns the wall time at which to look again."""
+        while self._ready and (self._ready[0][0] <= now_ms or self.stopping):
+            run = heapq.heappop(self._ready)[2]
+            if run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run:
+                continue
+            if not self._dispatch(run, now_ms):
+                self._put(run)
+                return run.dispatch_ms + HAND_ON_AFTER_MS if self._may_hand_on() else None
+        return self._ready[0][0] if self._ready else None
+
+    def _put(self, run: Run) -> None:
+        heapq.heappush(self._ready, (run.dispatch_ms, str(run.run_id), run))
+
+    def _may_hand_on(self) -> bool:
+        return len(self._members.accepting()) > 1
+
+    def _dispatch(self, run: Run, now_ms: int) -> bool:
+        """One claimed run's next step; False: it waits for a slot."""
+        kill = self._kills.of(run.run_id, run.fence)
+        if kill is not None:
+            self._end_unstarted(run, Verdict.KILLED, "before start", by=kill.by)
+        elif now_ms > run.start_by_ms:
+            self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
+        elif self.stopping:
+            self._spawn(self._hand_on(run), "hand on")
+        elif self._table.running >= self._table.slots:
+            if now_ms < run.dispatch_ms + HAND_ON_AFTER_MS or not self._may_hand_on():
+                return False
+            self._spawn(self._hand_on(run), "hand on")
+        elif self._clock.monotonic() - run.sent >= STAMP_VALID_S:
+            self._spawn(self._restamp(run), "re-stamp")
+        else:
+            self._start(run, now_ms)
+        return True
+
+    def _start(self, run: Run, now_ms: int) -> None:
+        spec = run.job.spec
+        run.schedule_ms = now_ms
+        self._table.started(run)
+        self._executor.start(
+            Launch(
+                run_id=run.run_id, command=spec.command, plan_ms=run.entry.plan_ms, fence=run.fence, shell=self._shell,
+                env=spec.env, timeout_s=spec.timeout_s, kill_grace_s=spec.kill_grace_s,
+                output_limit=spec.output_limit_bytes,
+            )
+        )  # fmt: skip
+
+    def _end_unstarted(self, run: Run, status: Verdict, reason: str, *, by: str | None = None) -> None:
+        record = not_started_record(
+            run, status=status, reason=reason, now_ms=self._clock.wall_ms(), host=self._identity.host, by=by
+        )
+        self._table.ended(run, self._clock.monotonic())
+        self._settlement.settle(run, record)
+        self._on_slot_free()
+
+    # Steps that ask etcd
+
+    def _spawn(self, work: object, name: str) -> None:
+        assert self._tasks is not None, "only while the dispatcher runs"
+        self._tasks.create_task(work, name=name)  # type: ignore[arg-type]
+
+    async def _restamp(self, run: Run) -> None:
+        """Renews the claim of a run that waited, under the session that is current now."""
+        session = self._settlement.session
+        if session is None:
+            await self._later(run)
+            return
+        entry = replace(run.entry, session=session.id)
+        key, sent = self._keys.run(run.run_id), self._clock.monotonic()
+        compares = [session.alive, mod_revision_is(key, run.mod_revision)]
+        try:
+            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key), Get(session.key, True)])
+        except (EtcdError, UnavailableError):
+            await self._later(run)
+            return
+        if result.succeeded:
+            run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
+            self._put_back(run)
+            return
+        kv = result.one(0)
+        if kv is not None and kv.mod_revision == run.mod_revision:
+            await self._later(run)  # the session has ended: its successor re-adopts the run
+        elif kv is not None and kv.create_revision == run.fence and kv.value == entry.to_json():
+            run.mod_revision = kv.mod_revision  # an earlier re-stamp, in doubt, had been carried out
+            await self._later(run)
+        else:
+            self._settlement.lost_to_others(run)
+            self._on_slot_free()
+
+    async def _later(self, run: Run) -> None:
+        await asyncio.sleep(_RETRY_S)
+        self._put_back(run)
+
+    def _put_back(self, run: Run) -> None:
+        self._put(run)
+        self._alarm.ring()
+
+    async def _hand_on(self, run: Run) -> None:
+        """Turns a claim of which no process was started into a request that anybody may take."""
+        result = await self._answer(self._handing_on(run))
+        extra = {"action": "run.handed_on", "run": str(run.run_id)}
+        _log.info("%s is handed on: no free slot", run.run_id, extra=extra)
+        kv = None if result.succeeded else result.one(0)
+        if kv is not None and kv.mod_revision != run.mod_revision:
+            kv = None
+        if kv is None:
+            self._table.forget(run)
+            self._on_slot_free()
+        else:
+            await self._later(run)  # its lock is not its own: settled by the usual way
+
+    async def _answer(
+        self, transaction: tuple[list[Compare], list[Operation], list[Operation]]
+    ) -> TxnResult:
+        """etcd's answer, however long it takes: once in doubt, nothing else tells whether the run may start here."""
+        while True:
+            try:
+                return await self._client.txn(*transaction)
+            except (EtcdError, UnavailableError):
+                await asyncio.sleep(_RETRY_S)
+
+    def _handing_on(self, run: Run) -> tuple[list[Compare], list[Operation], list[Operation]]:
+        keys, run_id, now_ms = self._keys, run.run_id, self._clock.wall_ms()
+        request = Request(
+            run_id=run_id, origin=Origin.HANDED_ON, job_create_revision=run.job.create_revision,
+            plan_ms=run.entry.plan_ms, dispatch_ms=run.dispatch_ms, not_before_ms=now_ms,
+            expires_ms=run.start_by_ms, trigger=run.entry.trigger, by=run.entry.by,
+        )  # fmt: skip
+        compares = [mod_revision_is(keys.run(run_id), run.mod_revision)]
+        then: list[Operation] = [
+            Delete(keys.run(run_id)),
+            Put(keys.request(run_id), request.to_json()),
+            Put(keys.seen(Watched.REQUESTS), b""),
+        ]
+        if run.holds_lock:
+            compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
+            then.append(Delete(keys.lock(run.run_id.job)))
+        return compares, then, [Get(keys.run(run_id))]

@@ -1,0 +1,102 @@
+"""What a command finds around it is the same on every worker: a clean environment, nothing of the worker's own.
+
+From the bottom up: who the worker runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
+that begin with ``ETCRON_`` are etcron's: a process is known by them (see ``worker.processes``), so no job can set them.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Self
+
+from common.instants import iso
+from common.keys import RunId
+
+RESERVED = "ETCRON_"
+RUN_MARK = "ETCRON_RUN_ID"
+INSTANCE_MARK = "ETCRON_INSTANCE"
+
+_RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The user that the commands run as."""
+
+    user: str
+    home: str
+
+    @classmethod
+    def own(cls) -> Self:
+        """The account of this process; a user id that the machine does not know goes by its number and lives in /."""
+        uid = os.geteuid()
+        try:
+            entry = pwd.getpwuid(uid)
+        except KeyError:
+            return cls(user=str(uid), home="/")
+        return cls(user=entry.pw_name, home=entry.pw_dir if os.path.isdir(entry.pw_dir) else "/")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
+    """What a run's environment says of it, and what it is found by."""
+
+    run_id: RunId
+    plan_ms: int
+    fence: int
+    worker: str
+    instance: str
+
+    def variables(self) -> dict[str, str]:
+        """The ``ETCRON_*`` variables of the run."""
+        return {
+            "ETCRON_JOB": self.run_id.job,
+            RUN_MARK: str(self.run_id),
+            "ETCRON_PLAN_TIME": iso(self.plan_ms),
+            "ETCRON_PLAN_MS": str(self.plan_ms),
+            "ETCRON_ATTEMPT": str(self.run_id.attempt),
+            "ETCRON_FENCE": str(self.fence),
+            "ETCRON_WORKER": self.worker,
+            INSTANCE_MARK: self.instance,
+        }
+
+
+def clean_environment(
+    *, account: Account, path: str, shell: str, job_env: Mapping[str, str], marks: Marks
+) -> dict[str, str]:
+    """The whole environment of a run: nothing is in it that is not named here, in the job, or in its marks."""
+    environment = {
+        "PATH": path,
+        "HOME": account.home,
+        "USER": account.user,
+        "LOGNAME": account.user,
+        "SHELL": shell,
+        "LANG": "C.UTF-8",
+    }
+    environment.update((name, value) for name, value in job_env.items() if not name.startswith(RESERVED))
+    environment.update(marks.variables())
+    return environment
+
+
+def give_commands_default_signals() -> None:
+    """Commands start with no signal ignored, however the worker itself was started.
+
+    An ignored signal stays ignored across exec: under a worker started by ``nohup``, or with ``&`` in a script, no
+    command would notice HUP or INT. A handler does not survive exec, so one that does nothing takes the place of the
+    ignoring. (SIGCHLD ignored would even take the exit statuses away.) Only the main thread may do this.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in signal.valid_signals() - _RESTORED_BY_SUBPROCESS:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else _do_nothing)
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """Stand in for an ignored signal."""

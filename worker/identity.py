@@ -1,0 +1,80 @@
+"""Who this worker is: its name, its instance, and the lock that lets only one process be it on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from common.errors import ConfigError, ConflictError, Problem
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A worker, known by its name; its data directory, known by its instance."""
+
+    worker: str
+    instance: str
+    """Random, written once into the data directory: what this directory's worker has left behind, it may settle."""
+    host: str
+
+
+class DirectoryTakenError(ConflictError):
+    """Another worker uses this data directory. Give each worker a ``dataDir`` of its own, or stop the other one."""
+
+
+@contextmanager
+def locked_directory(directory: Path) -> Iterator[None]:
+    """Hold the data directory's lock; DirectoryTakenError where another process does."""
+    directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 32, 0).decode(errors="replace").strip()
+            raise DirectoryTakenError(
+                f"{directory} is in use by the worker with process id {holder or 'unknown'}. "
+                "Give each worker a dataDir of its own, or stop the other one."
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def load_identity(directory: Path, *, name: str | None) -> Identity:
+    """The identity of the worker of this (locked) directory; made and written down the first time."""
+    host = socket.gethostname() or "localhost"
+    default = f"{re.sub(r'[^A-Za-z0-9._-]', '-', host)[:48].strip('-._') or 'worker'}-{secrets.token_hex(3)}"
+    worker = name or _written_once(directory / "name", default)
+    if not _NAME.fullmatch(worker):
+        problem = Problem(
+            field="workerName", message=f"{worker[:80]!r} is not a worker's name",
+            remedy="1 to 63 letters, digits, '.', '_' or '-', the first a letter or digit",
+        )  # fmt: skip
+        raise ConfigError([problem])
+    return Identity(worker=worker, instance=_written_once(directory / "instance", secrets.token_hex(8)), host=host)
+
+
+def _written_once(path: Path, value: str) -> str:
+    """What the file says; written whole and made durable where it does not exist yet."""
+    if path.exists() and (text := path.read_text().strip()):
+        return text
+    draft = path.with_suffix(".new")
+    with draft.open("w") as file:
+        file.write(value + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    return value

@@ -1,0 +1,52 @@
+"""The kills as this worker sees them: each names one run, and applies only to a run that is older than the kill."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+
+from common.etcd import Change, KeyValue
+from common.keys import Keys, RunId
+from common.kill import Kill
+
+_log = logging.getLogger(__name__)
+
+
+class Kills:
+    """Run id to kill, kept in step by a mirror of ``kills/``; tells its listener of each new one."""
+
+    def __init__(self, keys: Keys, *, on_kill: Callable[[Kill], None]) -> None:
+        self._keys = keys
+        self._on_kill = on_kill
+        self.by_run: dict[RunId, Kill] = {}
+
+    def of(self, run_id: RunId, fence: int) -> Kill | None:
+        """The kill that applies to this run."""
+        kill = self.by_run.get(run_id)
+        return kill if kill is not None and fence < kill.revision else None
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in."""
+        for change in changes:
+            if change.new is not None:
+                self.take(change.new)
+            else:
+                self._forget(change.key)
+
+    def take(self, kv: KeyValue) -> None:
+        """One kill, as it stands in etcd."""
+        try:
+            run_id = self._keys.run_of(kv.key)
+            kill = Kill.from_json(kv.value, run_id=run_id, revision=kv.create_revision)
+        except ValueError as error:
+            extra = {"action": "kill.set_aside", "key": kv.key}
+            _log.warning("the kill %r is set aside: %s", kv.key, error, extra=extra)
+            return
+        self.by_run[run_id] = kill
+        self._on_kill(kill)
+
+    def _forget(self, key: str) -> None:
+        try:
+            self.by_run.pop(self._keys.run_of(key), None)
+        except ValueError:
+            return  # it had been set aside

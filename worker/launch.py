@@ -1,0 +1,97 @@
+"""What the executor is asked to start, how a run may be ended from outside, and what comes of it."""
+
+from __future__ import annotations
+
+import signal as signals
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from common.keys import RunId
+from common.run import Verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """One run to start. Times in seconds."""
+
+    run_id: RunId
+    command: str | tuple[str, ...]
+    """A string for the shell, or the arguments of a program (looked for in the run's PATH) for no shell."""
+    plan_ms: int
+    fence: int
+    shell: str = "/bin/sh"
+    env: Mapping[str, str] = field(default_factory=dict)
+    """The job's own variables."""
+    workdir: str | None = None
+    """None: the run's HOME."""
+    timeout_s: float = 0
+    """0: none."""
+    kill_grace_s: float = 5
+    output_limit: int = 262_144
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """What is executed."""
+        return (self.shell, "-c", self.command) if isinstance(self.command, str) else self.command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """Why a run is ended from outside."""
+
+    kind: Literal[Verdict.KILLED, Verdict.TIMEOUT] = Verdict.KILLED
+    reason: str | None = None
+    """A short stable phrase, e.g. ``worker shutdown``."""
+    by: str | None = None
+    """Who asked, e.g. ``console 127.0.0.1``."""
+
+    def in_words(self, timeout_s: float) -> str:
+        """What the record says of it."""
+        if self.kind is Verdict.TIMEOUT:
+            return f"timed out after {timeout_s:g} s"
+        who = f" by {self.by}" if self.by else ""
+        why = f": {self.reason}" if self.reason else ""
+        return f"killed{who}{why}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a run ended: nothing of it is running any more. Times in ms since the epoch."""
+
+    run_id: RunId
+    verdict: Verdict
+    """Success, failed, timeout or killed."""
+    exit_code: int | None = None
+    signal: int | None = None
+    start_ms: int | None = None
+    """None: no process ran."""
+    end_ms: int
+    output: str = ""
+    output_bytes: int = 0
+    """As printed."""
+    output_truncated: bool = False
+    err: str = ""
+    """Empty on success, else in words."""
+    reason: str | None = None
+    by: str | None = None
+    max_rss: int | None = None
+    """Bytes; None where it is not known (see ``worker.usage``)."""
+    cpu_seconds: float | None = None
+    """Of the first process and of the children that it waited for."""
+
+
+def exit_in_words(exit_code: int | None, signal: int | None) -> str:
+    """``exit status 3``, ``ended by signal 9 (SIGKILL)``; empty for a success."""
+    if signal is not None:
+        return f"ended by signal {signal}{_signal_name(signal)}"
+    if exit_code is None:
+        return "its exit status is not known: something else in the worker has taken it"
+    return f"exit status {exit_code}" if exit_code else ""
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return f" ({signals.Signals(number).name})"
+    except ValueError:
+        return ""  # a real-time signal

@@ -1,0 +1,86 @@
+"""What a command printed, within a limit whatever it prints: head and tail are kept, the middle is cut and counted."""
+
+from __future__ import annotations
+
+_SLACK = 65_536
+_NUL = "\0"
+_NUL_SHOWN = "\N{SYMBOL FOR NULL}"
+_LONGEST_SEQUENCE = 4
+
+
+class Output:
+    """Takes bytes, keeps at most ``limit`` of them (and 64 KiB while it collects), and gives text that any store takes.
+
+    Half of the limit is for the head, the rest for the tail. ``printed`` counts every byte.
+    """
+
+    __slots__ = ("_head", "_head_limit", "_tail", "_tail_limit", "printed")
+
+    def __init__(self, limit: int) -> None:
+        self._head_limit = limit // 2
+        self._tail_limit = limit - self._head_limit
+        self._head = bytearray()
+        self._tail = bytearray()
+        self.printed = 0
+
+    def add(self, chunk: bytes) -> None:
+        """Take what was printed next."""
+        self.printed += len(chunk)
+        room = self._head_limit - len(self._head)
+        if room > 0:
+            self._head += chunk[:room]
+            chunk = chunk[room:]
+        if chunk:
+            self._tail += chunk
+            # Trimmed only now and then: each trim may move the whole tail.
+            if len(self._tail) > self._tail_limit + _SLACK:
+                self._trim()
+
+    @property
+    def truncated(self) -> bool:
+        """Whether more was printed than is kept."""
+        return self.printed > self._head_limit + self._tail_limit
+
+    def text(self) -> str:
+        """The kept output as text: bytes that are not UTF-8 become U+FFFD, NUL becomes U+2400 (a visible ``NUL``).
+
+        Where the middle is missing, one line says how many bytes; a character that the cut went through is left out
+        whole and counted with them.
+        """
+        if not self.truncated:
+            return _decode(bytes(self._head) + self._tail)
+        self._trim()
+        head, tail = _without_torn_end(bytes(self._head)), _without_torn_start(bytes(self._tail))
+        line_break = b"" if not head or head.endswith(b"\n") else b"\n"
+        mark = f"... {self.printed - len(head) - len(tail):,} bytes cut ...\n".encode()
+        return _decode(head + line_break + mark + tail)
+
+    def _trim(self) -> None:
+        del self._tail[: max(0, len(self._tail) - self._tail_limit)]
+
+
+def _decode(kept: bytes) -> str:
+    return kept.decode("utf-8", errors="replace").replace(_NUL, _NUL_SHOWN)
+
+
+def _without_torn_end(head: bytes) -> bytes:
+    """Leave out a last character whose end is missing."""
+    for back in range(1, min(_LONGEST_SEQUENCE, len(head) + 1)):
+        byte = head[-back]
+        if byte >= 0xC0:
+            return head[:-back] if _sequence_length(byte) > back else head
+        if byte < 0x80:
+            return head
+    return head
+
+
+def _sequence_length(lead: int) -> int:
+    return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+
+
+def _without_torn_start(tail: bytes) -> bytes:
+    """Leave out the rest of a first character whose beginning is missing."""
+    start = 0
+    while start < min(_LONGEST_SEQUENCE - 1, len(tail)) and 0x80 <= tail[start] < 0xC0:
+        start += 1
+    return tail[start:]

@@ -1,0 +1,212 @@
+"""This worker's presence: one session after the other, what it says of itself under it, and its beat.
+
+    opening --key put--> live --lease or key gone--> opening again, and the runs are re-adopted
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+import psutil
+
+from common.clock import Clock
+from common.errors import ConflictError, EtcdError, UnavailableError
+from common.etcd import Delete, EtcdClient, Put, Session, SessionRefusedError, lease_is, mod_revision_is, none_under
+from common.keys import Keys
+from common.member import Beat, Member
+from common.schedule import tzdata_version
+from common.version import VERSION
+from worker.identity import Identity
+
+_log = logging.getLogger(__name__)
+
+BEAT_S: Final = 3.0
+_RETRY_S: Final = 1.0
+
+
+class NameTakenError(ConflictError):
+    """Another live worker has this name. Give each worker a name of its own (``workerName``)."""
+
+
+class Registry:
+    """Keeps a session open for as long as it runs."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        identity: Identity,
+        slots: int,
+        labels: Mapping[str, str],
+        ttl_s: int,
+        on_opened: Callable[[Session], Awaitable[None]],
+        on_ended: Callable[[], None],
+        describe: Callable[[], Beat],
+        clock: Clock,
+    ) -> None:
+        """``on_opened`` is awaited while the session is kept alive; ``describe`` gives the beat, without its load."""
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._ttl_s = ttl_s
+        self._on_opened = on_opened
+        self._on_ended = on_ended
+        self._describe = describe
+        self._clock = clock
+        self._member = Member(
+            worker=identity.worker, session="", instance=identity.instance, host=identity.host,
+            address=client_address(client), slots=slots, labels=labels, version=VERSION,
+            tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
+        )  # fmt: skip
+        self._faults: dict[str, str] = {}
+        self.session: Session | None = None
+        """The one that is live, as far as is known."""
+        self.opened = asyncio.Event()
+        """Set once the first session was opened."""
+
+    @property
+    def not_accepting(self) -> str | None:
+        """Why no new fires are taken."""
+        return "; ".join(self._faults.values()) or None
+
+    async def set_fault(self, source: str, fault: str | None) -> None:
+        """Say under the session's key why no new fires are taken (None: this source has no reason any more)."""
+        before = self.not_accepting
+        if fault is None:
+            self._faults.pop(source, None)
+        else:
+            self._faults[source] = fault
+        if self.not_accepting == before:
+            return
+        self._member = replace(self._member, not_accepting=self.not_accepting)
+        extra = {"action": "worker.accepting", "fault": self.not_accepting}
+        _log.warning("takes %s", f"no new fires: {fault}" if fault else "new fires", extra=extra)
+        await self._publish()
+
+    async def run(self) -> None:
+        """Opens sessions, one after the other, until cancelled. NameTakenError: another worker has the name."""
+        while True:
+            self.session = session = await self._open()
+            self.opened.set()
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    living = tasks.create_task(session.run(), name="session")
+                    tasks.create_task(self._serve(session), name="presence")
+                    await living
+            finally:
+                self.session = None
+                self._on_ended()
+
+    async def _serve(self, session: Session) -> None:
+        """What happens under a live session: the runs are taken over, then it beats."""
+        async with asyncio.TaskGroup() as tasks:
+            taking_over = tasks.create_task(self._take_over(session), name="take over")
+            beating = tasks.create_task(self._beat(session), name="beat")
+            await session.ended.wait()
+            taking_over.cancel()
+            beating.cancel()
+
+    async def _take_over(self, session: Session) -> None:
+        while not session.ended.is_set():
+            try:
+                await self._on_opened(session)
+                return
+            except (EtcdError, UnavailableError) as error:
+                extra = {"action": "session.take_over_failed"}
+                _log.warning("could not take over the runs yet: %s", error, extra=extra)
+                await asyncio.sleep(_RETRY_S)
+
+    async def _open(self) -> Session:
+        waiting = False
+        while True:
+            try:
+                return await self._open_once()
+            except SessionRefusedError as error:
+                self._refuse_foreign(error)
+            except (EtcdError, UnavailableError) as error:
+                if not waiting:
+                    extra = {"action": "etcd.unreachable"}
+                    _log.warning("waits for etcd: %s", error, extra=extra)
+                waiting = True
+            await asyncio.sleep(_RETRY_S)
+
+    async def _open_once(self) -> Session:
+        """A session of this name: over a dead one of this very instance, beside none of another."""
+        prefix = self._keys.worker_sessions(self._identity.worker)
+        there = [kv async for page in self._client.read_prefix(prefix) for kv in page.kvs]
+        mine = bool(there) and all(self._is_mine(kv.key, kv.value, kv.lease) for kv in there)
+        compares = [mod_revision_is(kv.key, kv.mod_revision) for kv in there] if mine else [none_under(prefix)]
+        session = await Session.open(
+            self._client,
+            key_of=lambda lease: self._keys.worker(self._identity.worker, lease),
+            value=self._member.to_json(),
+            ttl=self._ttl_s,
+            clock=self._clock,
+            compares=compares,
+            operations=[Delete(kv.key) for kv in there] if mine else [],
+        )
+        if self._member.not_accepting != self.not_accepting:
+            await self._publish()
+        return session
+
+    def _is_mine(self, key: str, value: bytes, lease: int) -> bool:
+        try:
+            worker, session = self._keys.session_of(key)
+            member = Member.from_json(value, worker=worker, session=session, lease=lease)
+        except ValueError:
+            return False
+        return member.instance == self._identity.instance
+
+    def _refuse_foreign(self, error: SessionRefusedError) -> None:
+        for kv in error.found:
+            if kv.key.startswith(self._keys.worker_sessions(self._identity.worker)) and not self._is_mine(
+                kv.key, kv.value, kv.lease
+            ):
+                raise NameTakenError(
+                    f"another live worker is called {self._identity.worker!r} ({kv.value.decode(errors='replace')}). "
+                    "Give each worker a name of its own (workerName), or wait until that one's lease has ended."
+                ) from error
+
+    async def _publish(self) -> None:
+        if self.session is None:
+            return
+        try:
+            await self.session.update_value(self._member.to_json())
+        except (EtcdError, UnavailableError) as error:
+            extra = {"action": "session.publish_failed"}
+            _log.warning("could not publish what changed about this worker: %s", error, extra=extra)
+
+    async def _beat(self, session: Session) -> None:
+        key = self._keys.beat(self._identity.worker)
+        while True:
+            load = psutil.getloadavg()[0]
+            memory_percent = psutil.virtual_memory().percent
+            beat = replace(
+                self._describe(), load=round(load, 2), memory_percent=memory_percent, wall_ms=self._clock.wall_ms()
+            )
+            try:
+                await self._client.txn(
+                    [lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)]
+                )
+            except (EtcdError, UnavailableError):
+                pass  # the next one comes soon; the session tells whether etcd is there
+            await asyncio.sleep(BEAT_S)
+
+
+def client_address(client: EtcdClient) -> str:
+    """The address of this machine as etcd sees it: the local end of a route to it."""
+    host = client.endpoint.rpartition(":")[0].strip("[]")
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((host, 9))  # sends nothing: it only chooses a route
+            return str(probe.getsockname()[0])
+    except OSError:
+        return "127.0.0.1"

@@ -1,0 +1,77 @@
+"""A run whose process was started: what is known of it, what it has printed, and in the end its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+from common.run import Verdict
+from worker.exit import Exit
+from worker.launch import Ending, Launch, Outcome, exit_in_words
+from worker.output import Output
+from worker.process_group import ProcessGroup
+
+_PIPE_CAPACITY = 65_536
+
+
+class Running:
+    """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
+
+    __slots__ = ("ending", "exit", "group", "launch", "output", "own_peak_rss_kib", "pipe", "start_ms", "timeout")
+
+    def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, own_peak_rss_kib: int) -> None:
+        self.launch = launch
+        self.group = ProcessGroup(pid)
+        self.pipe: int | None = pipe
+        self.output = Output(launch.output_limit)
+        self.start_ms = start_ms
+        self.own_peak_rss_kib = own_peak_rss_kib
+        self.ending: Ending | None = None
+        """Why it is being ended from outside."""
+        self.exit: Exit | None = None
+        """Set once its first process has been reaped."""
+        self.timeout: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int:
+        """The first process: leader of its group and of its session."""
+        return self.group.leader
+
+    def read_output(self) -> int | None:
+        """Take at most one pipe's worth of what was printed; how many bytes, 0 at its end, None where there are none.
+
+        No more than that at a time, so that who prints without end leaves the loop to others.
+        """
+        if self.pipe is None:
+            return 0
+        try:
+            chunk = os.read(self.pipe, _PIPE_CAPACITY)
+        except BlockingIOError:
+            return None
+        self.output.add(chunk)
+        return len(chunk)
+
+    def drain_output(self) -> None:
+        """Take what was printed before now: no more than a pipe holds, for somebody may go on printing."""
+        left = _PIPE_CAPACITY
+        while left > 0 and (size := self.read_output()):
+            left -= size
+
+    def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
+        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended)."""
+        ended, ending = self.exit or Exit(), self.ending
+        err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        if err and survivors:
+            err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
+        return Outcome(
+            run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
+            exit_code=ended.exit_code, signal=ended.signal, max_rss=ended.max_rss, cpu_seconds=ended.cpu_seconds,
+            output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
+            reason=ending.reason if ending else None, by=ending.by if ending else None,
+        )  # fmt: skip
+
+    def _verdict(self, ended: Exit) -> Verdict:
+        if self.ending is not None:
+            return self.ending.kind
+        return Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED

@@ -1,0 +1,302 @@
+"""The end of a run: record to the spool, then the lock, then (once the log store has it) the run key.
+
+    ended --> record fsynced in the spool --> lock deleted (or the key put as `ended`) --> record delivered --> key deleted
+
+The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
+has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
+start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final, Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, EtcronError, UnavailableError
+from common.etcd import (
+    Compare,
+    Delete,
+    EtcdClient,
+    Operation,
+    Put,
+    Session,
+    TxnResult,
+    create_revision_is,
+    mod_revision_is,
+)
+from common.keys import Keys, RunId
+from common.run import EntryState, RunRecord, final_entry
+from worker.kills import Kills
+from worker.runs import Run, RunTable
+
+_log = logging.getLogger(__name__)
+
+BATCH_S: Final = 0.02
+_MAX_IN_ONE: Final = 60
+_RETRY_S: Final = 0.3
+MAX_WAITING_KEYS: Final = 10_000
+"""Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
+
+
+class RecordKeeper(Protocol):
+    """Where records are safe once the call has returned."""
+
+    async def append(self, record: RunRecord) -> object: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Step:
+    """A conditional write for one run, and what it means when it was carried out, or refused."""
+
+    compare: Compare
+    operations: list[Operation]
+    done: Callable[[int], None]
+    refused: Callable[[], None]
+
+
+class Settlement:
+    """Brings every ended run of this worker to its end in etcd and in the log store."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        table: RunTable,
+        kills: Kills,
+        spool: RecordKeeper,
+        clock: Clock,
+        worker: str,
+        instance: str,
+        live_workers: Callable[[], int],
+        on_unlocked: Callable[[str], None],
+        on_spool: Callable[[str | None], None],
+    ) -> None:
+        """``on_unlocked(job)``: a lock is free. ``on_spool(fault)``: the spool refuses records; None: it takes them."""
+        self._client = client
+        self._keys = keys
+        self._table = table
+        self._kills = kills
+        self._spool = spool
+        self._clock = clock
+        self._worker = worker
+        self._instance = instance
+        self._live_workers = live_workers
+        self._on_unlocked = on_unlocked
+        self._on_spool = on_spool
+        self._to_record: list[tuple[Run | None, RunRecord]] = []
+        self._to_unlock: list[Run] = []
+        self._finals: dict[RunId, int] = {}
+        self._to_delete: dict[RunId, int | Run] = {}
+        self._changed: list[Run] = []
+        self._recording = asyncio.Event()
+        self._writing = asyncio.Event()
+        self._busy = 0
+        self.session: Session | None = None
+        """The one that is current now."""
+
+    def settle(self, run: Run, record: RunRecord) -> None:
+        """The run has ended: see its record to safety, its lock to freedom, its key to its end."""
+        run.record = record
+        self._to_record.append((run, record))
+        self._recording.set()
+
+    def expect(self, run_id: RunId, revision: int) -> None:
+        """The spool already holds this run's record: delete its key, at this mod revision, once that is delivered."""
+        self._finals[run_id] = revision
+
+    def deliver_final(self, record: RunRecord, revision: int) -> None:
+        """A final record lies in its run key at this mod revision: see to its delivery."""
+        self._finals[record.run_id] = revision
+        self._to_record.append((None, record))
+        self._recording.set()
+
+    def deliver_late(self, record: RunRecord) -> None:
+        """The record of a run that was given up as lost meanwhile: it replaces that verdict in the log store."""
+        self._to_record.append((None, record))
+        self._recording.set()
+
+    def delivered(self, run_ids: Iterable[RunId]) -> None:
+        """The log store has acknowledged these records."""
+        for run_id in run_ids:
+            run = self._table.get(run_id)
+            if run is not None:
+                run.delivered = True
+                self._delete_when_free(run)
+            elif (revision := self._finals.pop(run_id, None)) is not None:
+                self._to_delete[run_id] = revision
+        self._writing.set()
+
+    def lost_to_others(self, run: Run) -> None:
+        """The run key is not this worker's any more: somebody has given it up as lost."""
+        extra = {"action": "run.lost_to_others", "run": str(run.run_id)}
+        _log.warning("%s was given up as lost while this worker was out of touch", run.run_id, extra=extra)
+        self._table.forget(run)
+
+    @property
+    def unsettled(self) -> int:
+        """What has still to be recorded, unlocked or deleted, as far as it is this worker's turn."""
+        return len(self._to_record) + len(self._to_unlock) + len(self._to_delete) + self._busy
+
+    async def run(self) -> None:
+        """Settles until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._record(), name="record")
+            tasks.create_task(self._write(), name="unlock and delete")
+
+    # Recording
+
+    async def _record(self) -> None:
+        while True:
+            await self._recording.wait()
+            self._recording.clear()
+            batch, self._to_record = self._to_record, []
+            self._busy += len(batch)
+            try:
+                await asyncio.gather(*(self._keep(run, record) for run, record in batch))
+            finally:
+                self._busy -= len(batch)
+
+    async def _keep(self, run: Run | None, record: RunRecord) -> None:
+        try:
+            await self._spool.append(record)
+        except EtcronError as error:
+            self._on_spool(str(error))
+            if run is None:
+                self._finals.pop(record.run_id, None)  # it lies in its key: the steward delivers it
+            else:
+                await self._keep_in_key(run, record.without_output(f"the spool refused its output: {error}"))
+            return
+        self._on_spool(None)
+        if run is not None:
+            self._to_unlock.append(run)
+            if len(self._table) > MAX_WAITING_KEYS / max(1, self._live_workers()):
+                run.delivered = True  # the spool alone keeps it, so that etcd does not fill up
+            self._writing.set()
+
+    async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
+        """The spool is of no use: the verdict goes into the run key, and the steward delivers it from there."""
+        entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
+        compares = [mod_revision_is(self._keys.run(run.run_id), run.mod_revision)]
+        then: list[Operation] = [Put(self._keys.run(run.run_id), entry.to_json())]
+        if run.holds_lock:
+            compares.append(create_revision_is(self._keys.lock(run.run_id.job), run.fence))
+            then.append(Delete(self._keys.lock(run.run_id.job)))
+        await self._answer(compares, then)
+        self._table.forget(run)
+        self._on_unlocked(run.run_id.job)
+
+    # Writing
+
+    async def _answer(self, compares: Sequence[Compare], then: Sequence[Operation]) -> TxnResult:
+        """etcd's answer to a conditional write, which does once what it does however often it is sent."""
+        while True:
+            try:
+                return await self._client.txn(compares, then)
+            except (EtcdError, UnavailableError):
+                await asyncio.sleep(_RETRY_S)
+
+    async def _write(self) -> None:
+        while True:
+            await self._writing.wait()
+            await asyncio.sleep(BATCH_S)
+            self._writing.clear()
+            unlock, self._to_unlock = self._to_unlock, []
+            await self._carry_out([step for run in unlock if (step := self._unlocking(run))])
+            delete, self._to_delete = self._to_delete, {}
+            await self._carry_out([self._deleting(run_id, what) for run_id, what in delete.items()])
+            await self._look_again()
+
+    async def _carry_out(self, steps: list[_Step]) -> None:
+        remaining = iter(steps)
+        while batch := list(islice(remaining, _MAX_IN_ONE)):
+            self._busy += len(batch)
+            try:
+                await self._together(batch)
+            finally:
+                self._busy -= len(batch)
+
+    async def _together(self, steps: Sequence[_Step]) -> None:
+        """All in one transaction; each alone where one of them stands in the way of the others."""
+        result = await self._answer(
+            [step.compare for step in steps], [operation for step in steps for operation in step.operations]
+        )
+        if result.succeeded:
+            for step in steps:
+                step.done(result.revision)
+        elif len(steps) > 1:
+            for step in steps:
+                await self._together([step])
+        else:
+            steps[0].refused()
+
+    def _unlocking(self, run: Run) -> _Step | None:
+        if run.entry.locked:
+            lock = self._keys.lock(run.run_id.job)
+            return _Step(
+                create_revision_is(lock, run.fence), [Delete(lock)],
+                lambda _: self._unlocked(run), lambda: self._unlocked(run),
+            )  # fmt: skip
+        if run.delivered:
+            self._unlocked(run)
+            return None
+        entry = replace(run.entry, state=EntryState.ENDED)
+        key = self._keys.run(run.run_id)
+
+        def done(revision: int) -> None:
+            run.entry, run.mod_revision = entry, revision
+            self._unlocked(run)
+
+        compare = mod_revision_is(key, run.mod_revision)
+        return _Step(compare, [Put(key, entry.to_json())], done, lambda: self._unlocked(run))
+
+    def _unlocked(self, run: Run) -> None:
+        run.unlocked = True
+        self._delete_when_free(run)
+        if run.entry.locked:
+            self._on_unlocked(run.run_id.job)
+
+    def _delete_when_free(self, run: Run) -> None:
+        if run.delivered and run.unlocked:
+            self._to_delete[run.run_id] = run
+            self._writing.set()
+
+    def _deleting(self, run_id: RunId, what: int | Run) -> _Step:
+        key = self._keys.run(run_id)
+        revision = what.mod_revision if isinstance(what, Run) else what
+        operations: list[Operation] = [Delete(key)]
+        if run_id in self._kills.by_run:
+            operations.append(Delete(self._keys.kill(run_id)))
+
+        def forget(_: int) -> None:
+            if isinstance(what, Run):
+                self._table.forget(what)
+
+        def refused() -> None:
+            if isinstance(what, Run):
+                self._changed.append(what)
+
+        return _Step(mod_revision_is(key, revision), operations, forget, refused)
+
+    async def _look_again(self) -> None:
+        """Run keys that were not as believed: ours still (a write in doubt had been carried out), or not any more."""
+        while self._changed:
+            runs, self._changed = self._changed, []
+            try:
+                found = await self._client.get_many([self._keys.run(run.run_id) for run in runs])
+            except (EtcdError, UnavailableError):
+                self._changed += runs
+                await asyncio.sleep(_RETRY_S)
+                continue
+            for run in runs:
+                kv = found.get(self._keys.run(run.run_id))
+                if kv is not None and kv.create_revision == run.fence and kv.mod_revision != run.mod_revision:
+                    run.mod_revision = kv.mod_revision
+                    self._delete_when_free(run)
+                else:
+                    self._table.forget(run)

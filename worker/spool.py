@@ -1,0 +1,301 @@
+"""The spool: a record that was appended is on this worker's disk for good, until the log store has it.
+
+Appends share their fsync: all that arrive while one is running go into the next. Nothing here blocks the loop; one
+thread of the spool's own does the file work, one thing at a time. Memory stays bounded however long the log store is
+away: what the tail cache has no room for is read back from the disk. The worker holds the lock on the directory.
+
+If we die before an append has returned, the record may be there or not; whole or not at all. If we die between a write
+to the log store and `acknowledge`, the records are read again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self, TypeVar
+
+from common.errors import EtcronError
+from common.run import RunRecord
+from worker.spool_segments import (
+    Segment,
+    append_durably,
+    find_segments,
+    frame,
+    frame_size,
+    new_segment,
+    payloads,
+    read_cursor,
+    record_of,
+    write_cursor,
+)
+
+_log = logging.getLogger(__name__)
+_T = TypeVar("_T")
+
+SEGMENT_BYTES = 4 * 1024 * 1024
+CACHE_BYTES = 8 * 1024 * 1024
+READ_BYTES = 8 * 1024 * 1024
+_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+
+
+class SpoolError(EtcronError):
+    """The spool did not take the record. Make room on the worker's disk; the spool goes on by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """An append whose frame is not on the disk yet."""
+
+    frame: bytes
+    record: RunRecord
+    done: asyncio.Future[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cached:
+    position: int
+    record: RunRecord
+    size: int
+
+
+class Spool:
+    """Append, read from the cursor, acknowledge. Use from one event loop."""
+
+    def __init__(
+        self, directory: Path, segments: list[Segment], cursor: int, *,
+        limit_bytes: int | None, segment_bytes: int, cache_bytes: int,
+    ) -> None:  # fmt: skip
+        """Use `open`."""
+        self._directory = directory
+        self._segments = segments
+        self._cursor = cursor
+        self._limit_bytes = limit_bytes
+        self._segment_bytes = segment_bytes
+        self._cache_bytes = cache_bytes
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spool")
+        self._waiting: list[_Waiting] = []
+        self._committing: asyncio.Future[Sequence[Segment]] | None = None
+        self._tail: deque[_Cached] = deque()
+        self._tail_bytes = 0
+        self.changed = asyncio.Event()
+        """Set when records have come to the disk; whoever waits for them clears it before looking."""
+
+    @classmethod
+    def open(
+        cls, directory: Path, *,
+        limit_bytes: int | None = None, segment_bytes: int = SEGMENT_BYTES, cache_bytes: int = CACHE_BYTES,
+    ) -> Self:  # fmt: skip
+        """The spool as the last process left it; made where there is none. A torn last record is cut off.
+
+        ``limit_bytes``: how much disk it may take; beyond, appends are refused. SpoolError where the directory cannot
+        be used. Reads at most one segment.
+        """
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            segments, torn = find_segments(directory)
+            cursor = read_cursor(directory)
+        except OSError as error:
+            raise SpoolError(f"the spool in {directory} cannot be opened: {error}") from error
+        if torn:
+            _log.warning("a torn record was cut off the spool", extra={"action": "spool_torn", "bytes": torn})
+        if not segments or segments[-1].last < cursor:
+            segments.append(new_segment(directory, cursor + 1))
+        cursor = max(cursor, segments[0].first - 1)
+        return cls(
+            directory, segments, cursor,
+            limit_bytes=limit_bytes, segment_bytes=segment_bytes, cache_bytes=cache_bytes,
+        )  # fmt: skip
+
+    @property
+    def directory(self) -> Path:
+        """Where it lies."""
+        return self._directory
+
+    @property
+    def cursor(self) -> int:
+        """The position up to which all is acknowledged; positions count from 1."""
+        return self._cursor
+
+    @property
+    def last(self) -> int:
+        """The position of the newest record on the disk."""
+        return self._segments[-1].last
+
+    @property
+    def pending(self) -> int:
+        """How many records are on the disk and not acknowledged."""
+        return self.last - self._cursor
+
+    @property
+    def size_bytes(self) -> int:
+        """How much disk the records take, those acknowledged but not yet removed included."""
+        return sum(segment.size for segment in self._segments)
+
+    async def append(self, record: RunRecord) -> int:
+        """The record's position, once it is on the disk for good.
+
+        SpoolError: it is not there (disk full, over the limit); the spool stays usable.
+        """
+        data = frame(record)
+        if self._limit_bytes is not None and self.size_bytes + len(data) > self._limit_bytes:
+            raise SpoolError(f"the spool is full: {self.size_bytes} of its {self._limit_bytes} bytes are taken")
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Waiting(data, record, done))
+        self._commit_what_waits()
+        return await done
+
+    async def read(
+        self, limit: int, *, after: int | None = None, max_bytes: int = READ_BYTES
+    ) -> list[tuple[int, RunRecord]]:
+        """Up to ``limit`` records with their positions, oldest first, behind ``after`` (default: the cursor).
+
+        At most ``max_bytes`` of them, but at least one. Empty only where there are none. SpoolError: the disk does not
+        give them back.
+        """
+        position = max(after or 0, self._cursor)
+        while position < self.last:
+            if self._tail and self._tail[0].position <= position + 1:
+                return self._read_tail(position, limit, max_bytes)
+            found, position = await self._in_thread(self._read_disk, tuple(self._segments), position, limit, max_bytes)
+            if found:
+                return found
+        return []
+
+    async def acknowledge(self, position: int) -> None:
+        """Everything up to ``position`` is delivered: it is not read again, and whole segments of it are removed.
+
+        SpoolError: that could not be written down; it is read again after a restart only.
+        """
+        self._cursor = max(self._cursor, min(position, self.last))
+        while self._tail and self._tail[0].position <= self._cursor:
+            self._tail_bytes -= self._tail.popleft().size
+        gone = [segment for segment in self._segments[:-1] if segment.last <= self._cursor]
+        self._segments = self._segments[len(gone) :]
+        await self._in_thread(self._forget, self._cursor, gone)
+
+    async def unacknowledged(self) -> AsyncIterator[RunRecord]:
+        """All records behind the cursor, oldest first, as they are when this begins: for the replay at the start."""
+        position, last = self._cursor, self.last
+        while position < last and (found := await self.read(500, after=position)):
+            for position, record in found:
+                if position <= last:
+                    yield record
+
+    async def close(self) -> None:
+        """Waits for the appends under way; nothing is open then."""
+        while self._committing is not None:
+            await asyncio.wait([self._committing])
+        self._thread.shutdown()
+
+    def _commit_what_waits(self) -> None:
+        """One write and one fsync for all that wait, unless one is running: its end calls this again."""
+        if self._committing is not None or not self._waiting:
+            return
+        batch = self._next_group()
+        loop = asyncio.get_running_loop()
+        frames = [waiting.frame for waiting in batch]
+        self._committing = loop.run_in_executor(self._thread, self._commit, self._segments[-1], frames)
+        self._committing.add_done_callback(lambda future: self._committed(batch, future))
+
+    def _next_group(self) -> list[_Waiting]:
+        """Those that have waited longest: about a segment's worth, as a segment is read back as a whole."""
+        sizes = itertools.accumulate(len(waiting.frame) for waiting in self._waiting)
+        count = max(1, sum(1 for _ in itertools.takewhile(lambda size: size <= self._segment_bytes, sizes)))
+        group, self._waiting = self._waiting[:count], self._waiting[count:]
+        return group
+
+    def _commit(self, active: Segment, frames: Sequence[bytes]) -> Sequence[Segment]:
+        """In the thread: the segments that take the place of the active one."""
+        if active.count and active.size + len(frames[0]) > self._segment_bytes:
+            return [active, append_durably(new_segment(self._directory, active.last + 1), frames)]
+        return [append_durably(active, frames)]
+
+    def _committed(self, batch: Sequence[_Waiting], future: asyncio.Future[Sequence[Segment]]) -> None:
+        self._committing = None
+        error = future.exception()
+        if error is None:
+            self._took(batch, future.result())
+        else:
+            for waiting in batch:
+                _settle(waiting.done, error=SpoolError(f"the spool did not take the record: {error}"))
+        self._commit_what_waits()
+
+    def _took(self, batch: Sequence[_Waiting], replacing: Sequence[Segment]) -> None:
+        first = self._segments[-1].last + 1
+        self._segments[-1:] = replacing
+        for position, waiting in enumerate(batch, first):
+            self._tail.append(_Cached(position, waiting.record, len(waiting.frame)))
+            self._tail_bytes += len(waiting.frame)
+            _settle(waiting.done, position=position)
+        while self._tail_bytes > self._cache_bytes:
+            self._tail_bytes -= self._tail.popleft().size
+        self.changed.set()
+
+    def _read_tail(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:
+        start = position + 1 - self._tail[0].position
+        found: list[tuple[int, RunRecord]] = []
+        taken = 0
+        for cached in itertools.islice(self._tail, start, start + limit):
+            taken += cached.size
+            if found and taken > max_bytes:
+                break
+            found.append((cached.position, cached.record))
+        return found
+
+    def _read_disk(
+        self, segments: Sequence[Segment], after: int, limit: int, max_bytes: int
+    ) -> tuple[list[tuple[int, RunRecord]], int]:
+        """In the thread: what the next segment with such records holds of them, and up to where it was looked at."""
+        segment = next(segment for segment in segments if segment.last > after)
+        with segment.path.open("rb") as file:
+            data = file.read(segment.size)
+        found: list[tuple[int, RunRecord]] = []
+        taken, position = 0, segment.first - 1
+        for position, payload in enumerate(itertools.islice(payloads(data), segment.count), segment.first):
+            if position <= after:
+                continue
+            taken += frame_size(payload)
+            if len(found) >= limit or (found and taken > max_bytes):
+                return found, position - 1
+            try:
+                found.append((position, record_of(payload)))
+            except _UNREADABLE as error:
+                _say_unreadable(segment, position, error)
+        if position < segment.last:
+            _say_unreadable(segment, position + 1, "damaged from here on")
+        return found, segment.last
+
+    def _forget(self, cursor: int, gone: Sequence[Segment]) -> None:
+        """In the thread."""
+        write_cursor(self._directory, cursor)
+        for segment in gone:
+            segment.path.unlink(missing_ok=True)
+
+    async def _in_thread(self, work: Callable[..., _T], *arguments: object) -> _T:
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+        except OSError as error:
+            raise SpoolError(f"the spool's disk fails: {error}") from error
+
+
+def _settle(done: asyncio.Future[int], *, position: int = 0, error: Exception | None = None) -> None:
+    """Whoever waits is told; an append that was cancelled waits no more."""
+    if done.done():
+        return
+    if error is None:
+        done.set_result(position)
+    else:
+        done.set_exception(error)
+
+
+def _say_unreadable(segment: Segment, position: int, why: object) -> None:
+    _log.error(
+        "a record in the spool cannot be read and is skipped: %s", why,
+        extra={"action": "spool_unreadable", "segment": segment.path.name, "position": position},
+    )  # fmt: skip

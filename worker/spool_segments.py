@@ -1,0 +1,164 @@
+"""The spool's files: segments of frames, and the cursor. Blocking; the spool calls it from its own thread.
+
+A segment is named by the position of its first record, ``00000000000000000042.spool``. A frame is the payload's length
+and a CRC-32 of length and payload (4 bytes each, little endian), then the payload: the record's document as JSON.
+Positions count records from 1 and are never used twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from common.run import RunRecord
+
+_HEADER = struct.Struct("<II")
+_LENGTH = struct.Struct("<I")
+_SUFFIX = ".spool"
+_CURSOR = "cursor"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One file of records that are on the disk for good."""
+
+    path: Path
+    first: int
+    """Position of its first record."""
+    count: int
+    size: int
+    """Bytes of its frames; what lies behind them is not ours."""
+
+    @property
+    def last(self) -> int:
+        """Position of its last record; ``first - 1`` while it has none."""
+        return self.first + self.count - 1
+
+
+def frame(record: RunRecord) -> bytes:
+    """The record as it lies on the disk. Lone surrogates, which UTF-8 has no bytes for, are kept as they are."""
+    payload = json.dumps(record.to_document(), separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+    length = _LENGTH.pack(len(payload))
+    return length + _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))) + payload
+
+
+def payloads(data: bytes) -> Iterator[memoryview]:
+    """The payloads of all whole frames from the start; ends at the first that is torn or damaged."""
+    view = memoryview(data)
+    offset = 0
+    while offset + _HEADER.size <= len(data):
+        length, check = _HEADER.unpack_from(data, offset)
+        payload = view[offset + _HEADER.size : offset + _HEADER.size + length]
+        if len(payload) < length or zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != check:
+            return
+        yield payload
+        offset += _HEADER.size + length
+
+
+def record_of(payload: bytes | memoryview) -> RunRecord:
+    """The record of a frame; ValueError, KeyError or TypeError where it is none of ours."""
+    return RunRecord.from_document(json.loads(bytes(payload).decode(errors="surrogatepass")))
+
+
+def frame_size(payload: bytes | memoryview) -> int:
+    """How much of a segment the payload takes."""
+    return _HEADER.size + len(payload)
+
+
+def new_segment(directory: Path, first: int) -> Segment:
+    """An empty segment; its file is made by the first write."""
+    return Segment(path=directory / f"{first:020d}{_SUFFIX}", first=first, count=0, size=0)
+
+
+def find_segments(directory: Path) -> tuple[list[Segment], int]:
+    """The segments in order, and how many bytes of a torn end were cut off the last one.
+
+    Only the last one is read: what a crash tears is its end. Of the others the names tell how many records they hold.
+    """
+    paths = sorted(path for path in directory.iterdir() if path.suffix == _SUFFIX and path.stem.isdecimal())
+    if not paths:
+        return [], 0
+    firsts = [int(path.stem) for path in paths]
+    segments = [
+        Segment(path=path, first=first, count=following - first, size=path.stat().st_size)
+        for path, first, following in zip(paths[:-1], firsts[:-1], firsts[1:], strict=True)
+    ]
+    last, torn = _repaired(paths[-1], firsts[-1])
+    return [*segments, last], torn
+
+
+def _repaired(path: Path, first: int) -> tuple[Segment, int]:
+    data = path.read_bytes()
+    sizes = [frame_size(payload) for payload in payloads(data)]
+    size = sum(sizes)
+    if size < len(data):
+        with path.open("r+b") as file:
+            file.truncate(size)
+            os.fsync(file.fileno())
+    return Segment(path=path, first=first, count=len(sizes), size=size), len(data) - size
+
+
+def append_durably(segment: Segment, frames: Sequence[bytes]) -> Segment:
+    """The frames are on the disk for good behind the segment's others, or OSError and none of them counts.
+
+    Always cuts what an earlier failure may have left behind the good end. The file is opened anew each time: an error
+    of fsync is told once and to those who had the file open, so a descriptor of before it is not to be trusted.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
+    is_new = segment.count == 0
+    descriptor = os.open(segment.path, flags, 0o600)
+    try:
+        os.ftruncate(descriptor, segment.size)
+        os.lseek(descriptor, segment.size, os.SEEK_SET)
+        _write_all(descriptor, b"".join(frames))
+        os.fdatasync(descriptor)
+        if is_new:
+            sync_directory(segment.path.parent)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, segment.size)
+        raise
+    finally:
+        os.close(descriptor)
+    added = sum(len(one) for one in frames)
+    return Segment(path=segment.path, first=segment.first, count=segment.count + len(frames), size=segment.size + added)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_directory(directory: Path) -> None:
+    """Files made or removed in it stay so after a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_cursor(directory: Path) -> int:
+    """The position up to which all is delivered; 0 where the file is missing or damaged (then all is sent again)."""
+    try:
+        text, _, check = (directory / _CURSOR).read_text().strip().partition(" ")
+        return int(text) if int(check, 16) == zlib.crc32(text.encode()) else 0
+    except (OSError, ValueError):
+        return 0
+
+
+def write_cursor(directory: Path, position: int) -> None:
+    """Remembered across a crash of the process; not forced to the disk, as delivering again does no harm."""
+    text = f"{position:020d}"
+    descriptor = os.open(directory / _CURSOR, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.pwrite(descriptor, f"{text} {zlib.crc32(text.encode()):08x}\n".encode(), 0)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,144 @@
+"""The steward: the one worker that looks after what is nobody's turn: lost runs, stuck fires and requests, sweeping.
+
+    candidate --election won--> steward: each duty has its turn, again and again
+    steward --session over, or a duty failed in an unforeseen way--> candidate (after a failure: for 10 minutes not)
+
+Every write of a duty compares the leadership and the session, so two stewards at once do no harm: the one that is no
+longer steward in etcd's eyes changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import Compare, Election, EtcdClient, Session
+from common.keys import Keys
+
+_log = logging.getLogger(__name__)
+
+STAND_DOWN_S: Final = 600.0
+_TICK_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Term:
+    """One time of office: what every transaction of a duty compares."""
+
+    session: Session
+    election: Election
+
+    @property
+    def holds(self) -> list[Compare]:
+        """True in etcd as long as this term lasts."""
+        return [self.session.alive, self.election.compare]
+
+
+class Duty(Protocol):
+    """Something that the steward does every so often."""
+
+    name: str
+    every_s: float
+
+    def begin(self) -> None:
+        """A new term begins: forget what a former one has seen."""
+
+    async def perform(self, term: Term) -> None:
+        """Do it once. EtcdError and UnavailableError are borne: it is done again next time."""
+
+
+class Steward:
+    """Stands for election under each session, and performs the duties while it leads."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        duties: Sequence[Duty],
+        companion: Callable[[], Coroutine[object, object, None]],
+        clock: Clock,
+    ) -> None:
+        """``companion``: what runs beside the duties for as long as the term lasts."""
+        self._client = client
+        self._keys = keys
+        self._worker = worker
+        self._duties = duties
+        self._companion = companion
+        self._clock = clock
+        self._session: Session | None = None
+        self._changed = asyncio.Event()
+        self._not_before = clock.monotonic()
+        self.leading = False
+
+    def stand_under(self, session: Session | None) -> None:
+        """The session that is current now, or none."""
+        self._session = session
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Stands for election until cancelled."""
+        while True:
+            self._changed.clear()
+            session = self._session
+            if session is None or session.ended.is_set():
+                await self._changed.wait()
+                continue
+            await self._stand(session)
+
+    async def _stand(self, session: Session) -> None:
+        """One candidacy; ends with its session."""
+        election = Election(self._client, session, self._keys.steward, self._worker.encode(), clock=self._clock)
+        if (rest_s := self._not_before - self._clock.monotonic()) > 0:
+            await election.stand_down(rest_s)
+        async with asyncio.TaskGroup() as tasks:
+            candidacy = tasks.create_task(election.run(), name="election")
+            leading = tasks.create_task(self._lead_again_and_again(session, election), name="steward")
+            await candidacy
+            leading.cancel()
+            self.leading = False
+
+    async def _lead_again_and_again(self, session: Session, election: Election) -> None:
+        while True:
+            await election.gained.wait()
+            self.leading = True
+            extra = {"action": "steward.begins"}
+            _log.info("is the steward now", extra=extra)
+            try:
+                await self._lead_in_company(Term(session=session, election=election))
+            except Exception:  # whatever a duty met, another worker may do better
+                self._not_before = self._clock.monotonic() + STAND_DOWN_S
+                extra = {"action": "steward.failed"}
+                _log.exception("a duty failed; does not stand for steward for 10 minutes", extra=extra)
+                await election.stand_down(STAND_DOWN_S)
+            self.leading = False
+
+    async def _lead_in_company(self, term: Term) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            companion = tasks.create_task(self._companion(), name="steward's companion")
+            await self._lead(term)
+            companion.cancel()
+
+    async def _lead(self, term: Term) -> None:
+        due = {id(duty): self._clock.monotonic() for duty in self._duties}
+        for duty in self._duties:
+            duty.begin()
+        while term.election.leading:
+            for duty in self._duties:
+                if self._clock.monotonic() >= due[id(duty)]:
+                    await self._perform(duty, term)
+                    due[id(duty)] = self._clock.monotonic() + duty.every_s
+            await asyncio.sleep(_TICK_S)
+
+    async def _perform(self, duty: Duty, term: Term) -> None:
+        try:
+            await duty.perform(term)
+        except (EtcdError, UnavailableError) as error:
+            extra = {"action": "steward.postponed", "duty": duty.name}
+            _log.warning("%s is postponed: %s", duty.name, error, extra=extra)

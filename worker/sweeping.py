@@ -1,0 +1,172 @@
+"""The steward's last duty: what nobody needs any more goes, and what watchers may have missed is found.
+
+* kills of runs that are settled; locks whose run key is gone; marks without a job for a day;
+* session keys that hang on another lease than their name tells, after twice the TTL;
+* every 30 s the watched prefixes are counted, every 10 minutes compared in full: on a mismatch the sentinel is put,
+  and whoever has missed something reads again;
+* etcd's history is compacted to a few minutes ago.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from common.clock import Clock
+from common.errors import EtcdCompactedError
+from common.etcd import (
+    Delete,
+    EtcdClient,
+    Mirror,
+    Put,
+    absent,
+    create_revision_is,
+    mod_revision_is,
+    value_is,
+)
+from common.keys import Keys, RunId, Watched
+from worker.claims import read_mark
+from worker.kills import Kills
+from worker.members import Members
+from worker.steward import Term
+
+_log = logging.getLogger(__name__)
+
+COMPARE_EVERY_S: Final = 600.0
+MARK_KEPT_MS: Final = 86_400_000
+
+
+class Sweeping:
+    """Keeps etcd tidy, and watchers honest."""
+
+    name = "sweeping"
+    every_s = 30.0
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        kills: Kills,
+        members: Members,
+        mirrors: Mapping[Watched, Mirror],
+        ttl_s: int,
+        compaction_minutes: int,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._kills = kills
+        self._members = members
+        self._mirrors = mirrors
+        self._ttl_s = ttl_s
+        self._keep_s = compaction_minutes * 60
+        self._clock = clock
+        self._revisions: deque[tuple[float, int]] = deque()
+        self._suspects: dict[str, float] = {}
+        self._compared = clock.monotonic()
+
+    def begin(self) -> None:
+        self._revisions.clear()
+        self._suspects.clear()
+        self._compared = self._clock.monotonic()
+
+    async def perform(self, term: Term) -> None:
+        await self._sweep_kills(term)
+        await self._sweep_locks(term)
+        await self._sweep_sessions(term)
+        await self._count(term)
+        if self._clock.monotonic() - self._compared >= COMPARE_EVERY_S:
+            self._compared = self._clock.monotonic()
+            await self._sweep_marks(term)
+            for mirror in self._mirrors.values():
+                mirror.resync("the steward compares in full")
+        await self._compact()
+
+    async def _sweep_kills(self, term: Term) -> None:
+        """A kill stays until its run is settled."""
+        kills = dict(self._kills.by_run)
+        wanted = [key for run_id in kills for key in (self._keys.run(run_id), self._keys.request(run_id))]
+        there = await self._client.get_many(wanted, keys_only=True) if wanted else {}
+        for run_id, kill in kills.items():
+            run, request = self._keys.run(run_id), self._keys.request(run_id)
+            if run not in there and request not in there:
+                key = self._keys.kill(run_id)
+                compares = [*term.holds, absent(run), absent(request), create_revision_is(key, kill.revision)]
+                await self._client.txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")])
+
+    async def _sweep_locks(self, term: Term) -> None:
+        """A lock and its run key come in one transaction: one without the other is left over from a death in between."""
+        locks = [kv async for page in self._client.read_prefix(self._keys.locks) for kv in page.kvs]
+        runs = {kv.key: run for kv in locks if (run := self._run_of_lock(kv.value)) is not None}
+        there = await self._client.get_many([self._keys.run(run) for run in runs.values()], keys_only=True)
+        orphans = {kv.key: kv for kv in locks if kv.key not in runs or self._keys.run(runs[kv.key]) not in there}
+        for key, since in self._still_suspect("lock", set(orphans)).items():
+            if self._clock.monotonic() - since >= self.every_s:
+                kv = orphans[key]
+                compares = [*term.holds, create_revision_is(key, kv.create_revision)]
+                compares += [absent(self._keys.run(runs[key]))] if key in runs else []
+                await self._client.txn(compares, [Delete(key)])
+                extra = {"action": "lock.swept", "key": key}
+                _log.warning("the lock %s belonged to no run any more; it is free", key, extra=extra)
+
+    async def _sweep_sessions(self, term: Term) -> None:
+        detached = {key for key, member in self._members.by_key.items() if not member.attached}
+        for key, since in self._still_suspect("session", detached).items():
+            if self._clock.monotonic() - since < 2 * self._ttl_s:
+                continue
+            kv = await self._client.get(key)
+            if kv is not None and kv.lease != int(self._members.by_key[key].session, 16):
+                await self._client.txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)])
+
+    async def _sweep_marks(self, term: Term) -> None:
+        before_ms = self._clock.wall_ms() - MARK_KEPT_MS
+        async for page in self._client.read_prefix(self._keys.marks):
+            old = [kv for kv in page.kvs if (mark_ms := read_mark(kv)) is not None and mark_ms < before_ms]
+            jobs = {kv.key: self._keys.job(self._keys.job_of(kv.key)) for kv in old}
+            there = await self._client.get_many(list(jobs.values()), keys_only=True) if jobs else {}
+            for kv in old:
+                if jobs[kv.key] not in there:
+                    compares = [*term.holds, absent(jobs[kv.key]), value_is(kv.key, kv.value)]
+                    await self._client.txn(compares, [Delete(kv.key)])
+
+    async def _count(self, term: Term) -> None:
+        for watched, mirror in self._mirrors.items():
+            before, count, after = len(mirror), await self._client.count(mirror.prefix), len(mirror)
+            suspects = self._still_suspect(f"count {watched}", set() if count in (before, after) else {watched})
+            if any(self._clock.monotonic() - since >= self.every_s for since in suspects.values()):
+                extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "count": count, "known": after}
+                _log.warning("%s has %d keys, not %d: read again", mirror.prefix, count, after, extra=extra)
+                mirror.resync("the count does not match")
+                await self._client.txn(term.holds, [Put(self._keys.seen(watched), b"")])
+
+    async def _compact(self) -> None:
+        if not self._keep_s:
+            return
+        now = self._clock.monotonic()
+        status = await self._client.status()
+        self._revisions.append((now, status.revision))
+        target = 0
+        while self._revisions and self._revisions[0][0] <= now - self._keep_s:
+            target = self._revisions.popleft()[1]
+        if target:
+            try:
+                await self._client.compact(target)
+            except EtcdCompactedError:
+                return  # somebody else has done it
+
+    def _still_suspect(self, kind: str, names: set[str]) -> dict[str, float]:
+        """Since when each of these has been suspected, uninterruptedly; those not named are cleared."""
+        prefix = kind + " "
+        now = self._clock.monotonic()
+        for known in [one for one in self._suspects if one.startswith(prefix) and one[len(prefix) :] not in names]:
+            del self._suspects[known]
+        return {name: self._suspects.setdefault(prefix + name, now) for name in names}
+
+    def _run_of_lock(self, value: bytes) -> RunId | None:
+        try:
+            return RunId.parse(value.decode())
+        except ValueError:
+            return None
