@@ -25,7 +25,8 @@ FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
 GOOD_RUN_S = 60.0
 LOG_LIMIT_BYTES = 5_000_000
-_HURRY_S = 2.0
+HURRY_S = 8.0
+"""What is left to a child after a second wish to stop: a worker ends its commands (TERM, 5 s, KILL)."""
 
 Say = Callable[[str], None]
 
@@ -98,7 +99,7 @@ class Child:
         if await self._ends_within(self.spec.stop_within_s, unless=hurry):
             return
         self._signal(signal.SIGTERM)
-        if await self._ends_within(_HURRY_S):
+        if await self._ends_within(HURRY_S):
             return
         self._say(f"{self.spec.name} does not stop; killing it")
         self._signal(signal.SIGKILL)

@@ -22,7 +22,7 @@ from cli.examples import save_examples
 from cli.log_echo import LogEcho
 from cli.plan import Options, Plan, make_plan
 from cli.supervisor import Child, trim_log
-from common.lifecycle import Stop, causes, run_loops
+from common.lifecycle import Stop, run_loops
 
 
 def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
@@ -68,8 +68,6 @@ class _Machine:
             if await self._unless_stopped(self._start()):
                 loops = {f"keep {child.spec.name}": child.keep_running for child in children}
                 await run_loops(self._stop, {**loops, "logs": self._mind_logs, "greet": self._greet})
-        except ExceptionGroup as group:
-            raise next(causes(group)) from group
         finally:
             await self._stop_in_order()
 

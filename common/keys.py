@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Self
 
 _PLAN_DIGITS = 16
+MAX_MARK_MS = 10**_PLAN_DIGITS - 1
 
 
 class Watched(StrEnum):
@@ -39,21 +40,23 @@ class RunId:
         """Read ``<job>@<fire>#<attempt>``; ValueError where it is none."""
         job, at, rest = text.rpartition("@")
         fire, hash_, attempt = rest.partition("#")
-        if not (job and at and fire and hash_ and attempt.isascii() and attempt.isdecimal()):
+        if not (job and at and fire and hash_ and _is_number(attempt)):
             raise ValueError(f"{text!r} is not a run id: <job>@<plan time in ms>#<attempt>")
         return cls(job, fire, int(attempt))
 
     @property
     def plan_ms(self) -> int | None:
         """The plan time, None where no schedule planned this run."""
-        return int(self.fire) if self.fire.isdecimal() else None
+        return int(self.fire) if _is_number(self.fire) else None
 
     def __str__(self) -> str:
         return f"{self.job}@{self.fire}#{self.attempt}"
 
 
 def encode_mark(plan_ms: int) -> bytes:
-    """A mark's value: exactly 16 digits, so that equal marks are equal bytes."""
+    """A mark's value: exactly 16 digits, so that equal marks are equal bytes. ValueError where it does not fit."""
+    if not 0 <= plan_ms <= MAX_MARK_MS:
+        raise ValueError(f"a mark lies between 0 and {MAX_MARK_MS}, not at {plan_ms}")
     return b"%016d" % plan_ms
 
 
@@ -128,9 +131,12 @@ class Keys:
         """The run in a key under ``runs/``, ``requests/`` or ``kills/``; ValueError where it is none."""
         job, _, rest = key[len(self.prefix) :].partition("/")[2].partition("/")
         fire, _, attempt = rest.partition("/")
-        if not (job and fire and attempt.isascii() and attempt.isdecimal()):
+        if not (job and fire and _is_number(attempt)):
             raise ValueError(f"{key!r} does not name a run: <job>/<plan>/<attempt>")
-        return RunId(job, str(int(fire)) if fire.isdecimal() else fire, int(attempt))
+        run_id = RunId(job, str(int(fire)) if _is_number(fire) else fire, int(attempt))
+        if not key.endswith(f"/{_tail(run_id)}"):
+            raise ValueError(f"{key!r} names a run in another spelling than {_tail(run_id)!r}")
+        return run_id
 
     def session_of(self, key: str) -> tuple[str, str]:
         """The worker's name and the lease id (hex) in a key under ``workers/``; ValueError where it is none."""
@@ -140,6 +146,10 @@ class Keys:
         return worker, lease_hex
 
 
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
 def _tail(run: RunId) -> str:
-    fire = run.fire.zfill(_PLAN_DIGITS) if run.fire.isdecimal() else run.fire
+    fire = run.fire.zfill(_PLAN_DIGITS) if _is_number(run.fire) else run.fire
     return f"{run.job}/{fire}/{run.attempt}"

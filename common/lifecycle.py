@@ -47,7 +47,7 @@ class Stop:
 def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[type[Exception], ...] = ()) -> int:
     """Run `main` until it returns; the process's exit status: 0, or 1 when it failed (logged, once for each cause).
 
-    Errors of the types `passed_on` are raised instead, for a caller that reports them in words.
+    Errors of the types `passed_on` are raised instead (out of their group), for a caller that reports them in words.
     """
 
     async def with_signals() -> None:
@@ -59,10 +59,12 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[t
 
     try:
         asyncio.run(with_signals())
-    except passed_on:
-        raise
     except Exception as error:
-        for cause in causes(error):
+        found = list(causes(error))
+        for cause in found:
+            if isinstance(cause, passed_on):
+                raise cause from None
+        for cause in found:
             log.error("the process ends", exc_info=cause, extra={"action": "process_failed"})
         return 1
     return 0

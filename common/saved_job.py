@@ -12,6 +12,7 @@ from typing import Self
 from common.errors import InvalidInputError, Problem
 from common.job import JobSpec
 from common.job_reader import load_object, parse_job
+from common.keys import MAX_MARK_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +39,8 @@ class SavedJob:
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
         problems = []
-        if not isinstance(anchor_ms, int) or isinstance(anchor_ms, bool) or anchor_ms < 0:
-            problems.append(Problem(field="anchorMs", message="is missing", remedy="save the job through a manager"))
+        if not isinstance(anchor_ms, int) or isinstance(anchor_ms, bool) or not 0 <= anchor_ms <= MAX_MARK_MS:
+            problems.append(Problem(field="anchorMs", message="is missing or no mark", remedy="save the job through a manager"))
         if document.get("name") != name:
             problems.append(Problem(field="name", message="is not the key's", remedy=f"save it as {name!r}"))
         if problems:

@@ -9,6 +9,7 @@
     housekeeping.py presence.py   background: deliver our own final records, show that we live
     health.py                     /livez and /readyz
     errors.py guards.py inputs.py every error as JSON, who may call, how input is read
+    parts.py                      what the handlers are given
     app.py __main__.py            the application, and the process
 
 A manager keeps no state of its own: whatever two of them must agree on, a compare in an etcd transaction decides. So

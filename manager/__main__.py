@@ -17,7 +17,7 @@ from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from manager.app import create_app, loops_of
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("manager")
 
 _LAST_ANSWERS_S = 5.0
 """How long requests that are going may take when the process is asked to stop."""
@@ -68,10 +68,15 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
     await runner.setup()
     try:
         await _listen(runner, config)
-        # Stopping: the loops end with the wait; then no new requests, the last answers, and the servers' connections.
-        await run_loops(stop, loops_of(app))
+        await run_loops(stop, loops_of(app), shut_down=lambda: _stop_listening(runner))
     finally:
+        # The last answers, then the connections to the servers.
         await runner.cleanup()
+
+
+async def _stop_listening(runner: web.AppRunner) -> None:
+    for site in list(runner.sites):
+        await site.stop()
 
 
 async def _listen(runner: web.AppRunner, config: ManagerConfig) -> None:

@@ -114,13 +114,13 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     """Whatever a handler raises becomes an answer in JSON; a stream that has begun is cut off, never ended well."""
     try:
         return await handler(request)
-    except ConnectionError:
-        raise  # the client has gone; aiohttp knows
     except Exception as error:
         if isinstance(error, web.HTTPException) and error.status < 400:
             raise
-        failure = failure_of(error)
         started: web.StreamResponse | None = request.get(STREAMING)
+        if started is not None and isinstance(error, ConnectionError):
+            return started  # the client has gone
+        failure = failure_of(error)
         if started is None:
             return respond(request, failure)
         extra = {"action": "stream.cut", "path": request.path}

@@ -19,6 +19,7 @@ from common.etcd import EtcdClient, Status
 from common.instants import iso
 from common.runlog import RunLog
 from manager.inventory import Inventory
+from manager.views import healthy
 
 _log = logging.getLogger(__name__)
 
@@ -128,9 +129,9 @@ class Health:
 
     async def _workers(self) -> int | None:
         """How many workers are live; the question is a linearizable read, so it tells whether etcd has a quorum."""
-        workers, problem = await _asked(self._inventory.count_workers())
+        workers, problem = await _asked(self._inventory.workers())
         self._etcd_seen.note(problem, self._clock.wall_ms())
-        return workers
+        return None if workers is None else len(healthy(workers))
 
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping())

@@ -136,10 +136,6 @@ class Inventory:
             seen += [self._seen(kv, beats) for kv in page.kvs]
         return seen
 
-    async def count_workers(self) -> int:
-        """How many sessions have a key."""
-        return await self._etcd.count(self._keys.workers)
-
     async def _after(self, name: str, limit: int) -> tuple[KeyValue, ...]:
         after = self._keys.job(name) if name else ""
         return (await self._etcd.txn((), [_GetAfter(self._keys.jobs, limit=limit, after=after)])).kvs(0)

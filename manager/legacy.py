@@ -73,6 +73,8 @@ async def list_jobs(request: web.Request) -> web.StreamResponse:
     response.content_type = "application/json"
     await response.prepare(request)
     request[STREAMING] = response
+    if request.method == "HEAD":
+        return response
     await response.write(b'{"errno":0,"msg":"success","data":[')
     comma = ""
     while page:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import jinja2
 from aiohttp import web
 
-from common.errors import EtcronError
+from common.errors import EtcdError, UnavailableError
 from common.version import VERSION
 from manager.inputs import Fields
 from manager.inventory import JobFilter, JobPage
@@ -60,7 +60,7 @@ async def show_jobs(request: web.Request) -> web.Response:
     try:
         page = await parts.inventory.page(JobFilter(), cursor=cursor, limit=JOBS_A_PAGE)
         workers = len(healthy(await parts.inventory.workers()))
-    except EtcronError as error:
+    except (EtcdError, UnavailableError) as error:
         problems.append(str(error))
         status = 503
     last = await parts.history.last_results(page.jobs)
@@ -80,7 +80,15 @@ async def show_jobs(request: web.Request) -> web.Response:
 
 def _rows(parts: Parts, page: JobPage, last: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
     now_ms = parts.clock.wall_ms()
-    return [job_view(stored, last.get(stored.name), now_ms=now_ms) for stored in page.jobs]
+    return [{**job_view(stored, None, now_ms=now_ms), "last": _last(last.get(stored.name, {}))} for stored in page.jobs]
+
+
+def _last(result: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "ms": result.get("rangeEndTime") or result.get("planTime"),
+        "status": result.get("status", ""),
+        "err": result.get("err", ""),
+    }
 
 
 def _encodable(text: str) -> str:

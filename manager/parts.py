@@ -51,8 +51,8 @@ def answer(document: object, *, status: int = 200) -> web.Response:
 
 
 def dumps(document: object) -> str:
-    """Compact JSON in ASCII: names from keys that somebody else wrote need not be Unicode."""
-    return json.dumps(document, separators=(",", ":"))
+    """Compact JSON in ASCII: what others wrote into the stores need not be Unicode, nor of JSON's types."""
+    return json.dumps(document, separators=(",", ":"), default=str)
 
 
 def caller(request: web.Request) -> str:

@@ -36,6 +36,7 @@ _log = logging.getLogger(__name__)
 
 _KILLS_AT_ONCE = 16
 _LONGEST_PAUSE_S = 0.5
+_COMPETING_S = 0.03
 
 
 class StaleRevisionError(ConflictError):
@@ -164,7 +165,8 @@ class JobService:
                 raise ConflictError(
                     f"job {name!r} was not {done}: it was changed by others {tries} times meanwhile; try again"
                 )
-            await _pause(tries, shortest_s=0.002)
+            # Short however often: each round carries out one of those who compete, so waiting long only loses rounds.
+            await asyncio.sleep(random.uniform(0, _COMPETING_S))
         return _Outcome(before=stored, revision=stored.revision, edit=None)
 
     async def _read(self, name: str) -> Stored:
@@ -195,7 +197,7 @@ class JobService:
                 )
             extra = {"action": "edit.in_doubt", "job": edit.before.name, "error": last}
             _log.warning("an edit of %s is in doubt: it is settled", edit.before.name, extra=extra)
-            await _pause(doubts, shortest_s=0.05)
+            await _pause(doubts)
 
     def _found(self, edit: Edit, there: Stored, *, in_doubt: bool) -> tuple[int, Stored | None]:
         if in_doubt and edit.is_carried_out_in(there):
@@ -240,12 +242,12 @@ class JobService:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error
             tries += 1
-            await _pause(tries, shortest_s=0.05)
+            await _pause(tries)
 
 
-async def _pause(tries: int, *, shortest_s: float) -> None:
-    """Longer with each try, and never the same for two who compete."""
-    await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, shortest_s * 2 ** min(tries, 10)))
+async def _pause(tries: int) -> None:
+    """Before a server that gave no answer is asked again: longer with each try."""
+    await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, 0.05 * 2.0 ** min(tries, 10)))
 
 
 def _stale(stored: Stored, if_match: int) -> str:

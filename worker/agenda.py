@@ -24,6 +24,8 @@ class Cue(Enum):
     """A fire should have been claimed by now: rank 1 looks."""
     RETRY = auto()
     """A held lock may be free by now."""
+    LOOK = auto()
+    """What this worker believes of the job's mark may be wrong: the mark is read."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -40,19 +42,32 @@ class Agendum:
     afresh: bool = False
     """Among them, only the newest has its grace."""
     blocker: Blocker | None = None
-    """The run because of which the next fire is to be recorded as skipped."""
+    """The run because of which the fire `blocked_ms`, and no other, is to be recorded as skipped."""
+    blocked_ms: int | None = None
     queued: bool = False
     """Whether it stands in the queue of those to decide."""
     parked: bool = False
     """It waits for a retry cue: a lock was held."""
     busy: bool = False
     """A decision of it is on its way to etcd, or in doubt."""
+    look_again: bool = False
+    """It was to be looked at while it was busy: it is, as soon as it is not."""
     gone: bool = False
     """Its job was changed or deleted; a newer agendum has taken its place."""
 
     @property
     def wants(self) -> bool:
         return not self.gone and self.until_ms > self.base_ms
+
+    def give_up(self) -> None:
+        """Nothing of it is this worker's to decide any more, until something comes up again."""
+        self.until_ms = 0
+        self.tidy()
+
+    def tidy(self) -> None:
+        """What was remembered for fires that are decided does not outlive them."""
+        if not self.wants:
+            self.afresh, self.blocker, self.blocked_ms = False, None, None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -62,6 +77,8 @@ class Agenda:
     _cues: list[tuple[int, int, Cue, Agendum, int]] = field(default_factory=list)
     _queue: list[tuple[int, int, Agendum]] = field(default_factory=list)
     _sequence: int = 0
+    _retired: int = 0
+    """Agenda that are gone, and of which the heaps may still know."""
 
     def put_cue(self, at_ms: int, cue: Cue, agendum: Agendum, plan_ms: int) -> None:
         """Have the agendum come up at a wall time, about one of its fires."""
@@ -83,7 +100,9 @@ class Agenda:
         if agendum.wants and not (agendum.queued or agendum.busy or agendum.parked):
             agendum.queued = True
             self._sequence += 1
-            heapq.heappush(self._queue, (agendum.until_ms, self._sequence, agendum))
+            # A skip takes no slot, so it does not wait behind those that do.
+            turn = 0 if agendum.blocker is not None else agendum.until_ms
+            heapq.heappush(self._queue, (turn, self._sequence, agendum))
 
     def dequeue(self) -> Agendum | None:
         """The one with the oldest fire that still has something to decide."""
@@ -98,6 +117,17 @@ class Agenda:
     def waiting(self) -> int:
         """How many stand in the queue."""
         return len(self._queue)
+
+    def retire(self, agendum: Agendum) -> None:
+        """Its job has changed or is gone. Jobs that are edited for ever do not make the heaps grow."""
+        agendum.gone = True
+        self._retired += 1
+        if self._retired > 100 + (len(self._cues) + len(self._queue)) // 2:
+            self._cues = [cue for cue in self._cues if not cue[3].gone]
+            self._queue = [entry for entry in self._queue if not entry[2].gone]
+            heapq.heapify(self._cues)
+            heapq.heapify(self._queue)
+            self._retired = 0
 
     def forget_cues(self) -> None:
         """Drop every cue, for they were planned by a clock that has jumped."""

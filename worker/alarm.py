@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from common.clock import Clock
+
+LONGEST_S: Final = 5.0
+"""The wall clock is looked at again after so long, however late the moment: clocks are slewed, and machines suspended."""
 
 
 class Alarm:
@@ -22,7 +26,7 @@ class Alarm:
         self._event.clear()
 
     async def wait_until_wall(self, wall_ms: int | None) -> None:
-        """Return when rung, or once the wall clock has reached ``wall_ms``; look again after waking."""
+        """Return when rung, once the wall clock has reached ``wall_ms``, or earlier: look again after waking."""
         if wall_ms is None:
             await self._event.wait()
             return
@@ -30,7 +34,7 @@ class Alarm:
         if delay_s <= 0:
             await asyncio.sleep(0)
             return
-        handle = asyncio.get_running_loop().call_later(delay_s, self._event.set)
+        handle = asyncio.get_running_loop().call_later(min(delay_s, LONGEST_S), self._event.set)
         try:
             await self._event.wait()
         finally:

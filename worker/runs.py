@@ -39,7 +39,7 @@ class Run:
     session: Session
     """The one that its run key names."""
     sent: float
-    """The monotonic time at which the claim or the newest re-stamp was sent."""
+    """The boot clock's time at which the claim or the newest re-stamp was sent; it counts while suspended."""
     start_by_ms: int
     """Past this wall time it does not start any more."""
     phase: Phase = Phase.CLAIMED
@@ -111,5 +111,8 @@ class RunTable:
 
     def forget(self, run: Run) -> None:
         """The run is settled, or somebody else's."""
-        if self._runs.pop(run.run_id, None) is run and run.phase is Phase.CLAIMED:
+        if self._runs.get(run.run_id) is not run:
+            return  # a later run has its id: it was handed on, and taken back
+        del self._runs[run.run_id]
+        if run.phase is Phase.CLAIMED:
             self.claimed -= 1

@@ -137,6 +137,11 @@ class Spool:
         """How much disk the records take, those acknowledged but not yet removed included."""
         return sum(segment.size for segment in self._segments)
 
+    @property
+    def cached_bytes(self) -> int:
+        """How much of the newest records is kept in memory, by their size on the disk."""
+        return self._tail_bytes
+
     async def append(self, record: RunRecord) -> int:
         """The record's position, once it is on the disk for good.
 

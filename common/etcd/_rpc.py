@@ -33,10 +33,11 @@ MAX_ANSWER_BYTES = 32 * 1024 * 1024
 _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_ANSWER_BYTES),
     ("grpc.max_send_message_length", -1),  # etcd itself refuses what is too large, with a better message
-    # A dead connection is found within 6 + 3 s. etcd closes connections that ping more often than every 5 s, or
+    # A dead connection is found within 6 + 4 s. etcd closes connections that ping more often than every 5 s, or
     # without a call going; the probes for bandwidth count as pings.
     ("grpc.keepalive_time_ms", 6_000),
-    ("grpc.keepalive_timeout_ms", 3_000),
+    ("grpc.keepalive_timeout_ms", 4_000),
+    ("grpc.http2.ping_timeout_ms", 4_000),  # what grpc goes by; the line above alone leaves it at a minute
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.bdp_probe", 0),

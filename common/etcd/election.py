@@ -58,6 +58,7 @@ class Election:
         self._holder: KeyValue | None = None
         self._not_before = clock.monotonic()
         self._asked = -_ASK_S
+        self._unanswered = False
         self._learned = 0
         """The revision of etcd that `_holder` is of."""
         self._changed = asyncio.Event()
@@ -131,10 +132,13 @@ class Election:
                 await self._give_up()
             await self._sweep_detached()
             self._asked = self._clock.monotonic()
+            self._unanswered = False
         except (UnavailableError, EtcdError) as error:
             self._asked = -_ASK_S  # again at the next look; a campaign in doubt is settled by the next one
+            level = logging.DEBUG if self._unanswered else logging.WARNING  # one line for each change of state
+            self._unanswered = True
             extra = {"action": "election.failed", "key": self.key}
-            _log.warning("no answer in the election for %s: %s", self.key, error, extra=extra)
+            _log.log(level, "no answer in the election for %s: %s", self.key, error, extra=extra)
 
     async def _campaign(self) -> KeyValue | None:
         """The key as it is, after it was taken if it was free."""

@@ -96,6 +96,7 @@ class Mirror:
         self._page = page
         self._told: dict[str, int] = {}
         self._expected: tuple[int, float] | None = None  # a sentinel's revision, and when it was first read
+        self._interrupted = False  # whether it is out of step
         self._wish: str | None = None
         self._wished = asyncio.Event()
 
@@ -143,8 +144,10 @@ class Mirror:
 
     async def _pause(self, failures: int, reason: str) -> None:
         pause_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+        level = logging.DEBUG if self._interrupted else logging.WARNING  # one line for each change of state
+        self._interrupted = True
         extra = {"action": "mirror.interrupted", "prefix": self.prefix, "pause_s": round(pause_s, 2)}
-        _log.warning("mirror of %s interrupted, reads again: %s", self.prefix, reason, extra=extra)
+        _log.log(level, "mirror of %s interrupted, reads again: %s", self.prefix, reason, extra=extra)
         await asyncio.sleep(pause_s)
 
     # Reading
@@ -173,10 +176,11 @@ class Mirror:
             self._told.update(found)
         self._reached(revision)
         self.readings += 1
-        if not self.synced.is_set():
+        if self._interrupted or not self.synced.is_set():
+            self._interrupted = False
             extra = {"action": "mirror.synced", "prefix": self.prefix, "keys": len(self), "revision": revision}
-            _log.info("mirror of %s is complete: %d keys", self.prefix, len(self), extra=extra)
-            self.synced.set()
+            _log.info("mirror of %s is in step: %d keys", self.prefix, len(self), extra=extra)
+        self.synced.set()
 
     # Watching
 

@@ -71,6 +71,7 @@ class Session:
         self._value = value
         self._stream: Stream | None = None
         self._writing = asyncio.Lock()
+        self._missing = False  # whether the last keep-alive was not answered
         self.lease_id = lease.id
         self.ttl_s = lease.ttl_s
         """The TTL that etcd granted."""
@@ -210,14 +211,26 @@ class Session:
             if not await self._lease_kept():
                 self._end(Ending.LEASE_GONE)
             elif await self._key_attached():
-                self.confirmed_boottime = max(self.confirmed_boottime, sent_boottime)
+                self._confirm(sent_boottime)
                 return True
         except EtcdLeaseGoneError:
             self._end(Ending.LEASE_GONE)
         except (UnavailableError, EtcdError) as error:
-            extra = {"action": "session.unconfirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
-            _log.warning("session %s not confirmed: %s", self.key, error, extra=extra)
+            self._miss(error)
         return False
+
+    def _confirm(self, sent_boottime: float) -> None:
+        if self._missing:
+            self._missing = False
+            extra = {"action": "session.confirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
+            _log.info("session %s is confirmed again after %.1f s", self.key, self.silent_s, extra=extra)
+        self.confirmed_boottime = max(self.confirmed_boottime, sent_boottime)
+
+    def _miss(self, error: Exception) -> None:
+        level = logging.DEBUG if self._missing else logging.WARNING  # one line for each change of state
+        self._missing = True
+        extra = {"action": "session.unconfirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
+        _log.log(level, "session %s is not confirmed: %s", self.key, error, extra=extra)
 
     async def _lease_kept(self) -> bool:
         """Whether the lease still exists; if so, it has its full TTL again."""

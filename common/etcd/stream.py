@@ -75,4 +75,4 @@ class Stream:
     def _broken(self, why: str) -> UnavailableError:
         self.close()
         self._endpoints.failed(self._channel, why)
-        return UnavailableError(f"{self._what} at {self.address}: {why}. It is opened again.")
+        return UnavailableError(f"{self._what} at {self.address}: {why.rstrip('.')}. It is opened again.")

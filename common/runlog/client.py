@@ -15,11 +15,12 @@ from common.errors import InvalidInputError, Problem, UnavailableError
 from common.runlog.results import NO_FAULTS, WriteFaults, faults_of
 
 Document: TypeAlias = dict[str, Any]
+Client: TypeAlias = AsyncMongoClient[Document]
 
 _IDS_A_QUERY = 1000
 
 
-def open_client(uri: str, connect_timeout_ms: int) -> AsyncMongoClient[Document]:
+def open_client(uri: str, connect_timeout_ms: int) -> Client:
     try:
         return AsyncMongoClient(
             uri,
@@ -35,10 +36,16 @@ def open_client(uri: str, connect_timeout_ms: int) -> AsyncMongoClient[Document]
 
 
 @asynccontextmanager
-async def asking(seconds: float) -> AsyncIterator[None]:
-    """All that is asked of the store within ends in time, and fails as UnavailableError."""
+async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
+    """All that is asked of the store within ends in time, and fails as UnavailableError.
+
+    Where no server is known, at most the connect timeout is spent on finding one: under a deadline pymongo would go on
+    looking until its end.
+    """
     try:
         with pymongo.timeout(seconds):
+            with pymongo.timeout(client.options.server_selection_timeout):
+                await client.is_primary
             yield
     except PyMongoError as error:
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error

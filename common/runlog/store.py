@@ -81,7 +81,7 @@ class RunLog:
 
     async def ping(self, *, deadline_seconds: float = _PING_SECONDS) -> str:
         """The server's version (``unknown`` where it does not say); UnavailableError where it does not answer."""
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             information = await self._client.server_info()
         return str(information.get("version") or "unknown")
 
@@ -91,7 +91,7 @@ class RunLog:
         Building an index over a log that is already big may take longer, up to 10 minutes.
         """
         await self.ping(deadline_seconds=deadline_seconds)
-        async with asking(_INDEX_SECONDS):
+        async with asking(self._client, _INDEX_SECONDS):
             await self._log.create_indexes([IndexModel(keys) for keys in _INDEXES])
 
     async def write(
@@ -106,7 +106,7 @@ class RunLog:
         encoded, rejected = _split(encode(record) for record in records)
         if not encoded:
             return WriteResult(rejected=tuple(rejected))
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             faults = await self._insert(encoded)
             late, refused_late = await self._replace_lost([encoded[index].record for index in faults.duplicates])
             refused = [*refused_late, *_rejections(encoded, faults)]
@@ -121,19 +121,17 @@ class RunLog:
             rejected=(*rejected, *refused),
         )
 
-    async def advance_last(
-        self, records: Iterable[RunRecord], *, deadline_seconds: float = _WRITE_SECONDS
-    ) -> None:
+    async def advance_last(self, records: Iterable[RunRecord], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
         """The last result of each job is at least as new as these; it never goes back. Only one write a job."""
         operations = [_unless_newer(last_document(record)) for record in newest_of_each_job(records)]
         for start in range(0, len(operations), _JOBS_A_WRITE):
-            async with asking(deadline_seconds):
+            async with asking(self._client, deadline_seconds):
                 await self._advance(operations[start : start + _JOBS_A_WRITE])
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string."""
         asked = [str(run_id) for run_id in run_ids]
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             documents = await by_ids(self._settled, asked, projection={"output": 0})
         return {document["_id"]: RunRecord.from_document(document) for document in documents}
 
@@ -142,7 +140,7 @@ class RunLog:
     ) -> list[Document]:
         """The job's runs that started, newest start first, then by descending plan time and run id; with output."""
         selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             cursor = self._log.find(selector, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit, batch_size=limit)
             return [tidy(document) for document in await cursor.to_list()]
 
@@ -160,12 +158,12 @@ class RunLog:
         worker joins one by job or status. InvalidInputError where the cursor is not one of ours.
         """
         plan = plan_page(wanted, cursor)
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             return await self._page(plan, limit)
 
     async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
         """The document of one run, with its output; None where there is none."""
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             document = await self._log.find_one({"_id": run_id})
         return tidy(document) if document is not None else None
 
@@ -173,7 +171,7 @@ class RunLog:
         self, jobs: Iterable[str], *, deadline_seconds: float = _READ_SECONDS
     ) -> dict[str, Document]:
         """The last result of each of these jobs that has one: the newest plan time that has a record, by job name."""
-        async with asking(deadline_seconds):
+        async with asking(self._client, deadline_seconds):
             documents = await by_ids(self._last, [last_id(job) for job in jobs], projection={ORDER: 0, "_id": 0})
         return {document["jobName"]: document for document in documents}
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.version import VERSION
+from tests.support.running_up import running_up
+from tests.support.waiting import wait_until
 
 _ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
@@ -71,6 +73,17 @@ def test_it_runs_from_another_directory(installed: Path, tmp_path: Path) -> None
     assert _run(installed / "etcron", "version", cwd=tmp_path) == f"etcron {VERSION}\n"
     assert "8070" in _run(installed / "etcron", "config", "show", "manager", cwd=tmp_path)
     assert "usage: etcron up" in _run(installed / "etcron", "up", "--help", cwd=tmp_path)
+
+
+async def test_up_runs_from_another_directory(installed: Path, tmp_path: Path) -> None:
+    async with running_up(tmp_path, "--example", command=[str(installed / "etcron")]) as up:
+
+        async def has_run() -> bool:
+            return any(log["status"] == "success" for log in await up.get("/job/log?name=hello"))
+
+        await wait_until(has_run, description="a green run", timeout=20)
+        up.process.terminate()
+        assert await up.ends() == 0
 
 
 def test_another_package_named_common_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:

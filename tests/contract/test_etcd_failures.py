@@ -10,12 +10,14 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient, Put, absent
+from common.etcd import EtcdClient, Put, _rpc, absent
 from tests.support.etcd_server import EtcdServer, cluster, free_port
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.etcd
+
+PINGS = ("grpc.keepalive_time_ms", "grpc.keepalive_timeout_ms", "grpc.http2.ping_timeout_ms")
 
 
 async def works(client: EtcdClient) -> bool:
@@ -123,6 +125,23 @@ async def test_a_read_whose_connection_breaks_is_answered_by_another_member(
         assert behind.endpoint == bad.endpoint
 
 
+async def test_a_dead_connection_is_found_by_pings(
+    shared_etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = dict(_rpc._OPTIONS)
+    assert 5_000 < real["grpc.keepalive_time_ms"] < 10_000  # etcd closes connections that ping every 5 s
+    hasty = {name: value // 20 if name in PINGS else value for name, value in real.items()}
+    monkeypatch.setattr(_rpc, "_OPTIONS", tuple(hasty.items()))
+    async with Proxy(shared_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        stream = await behind.watch_stream()
+        await stream.write(_rpc.messages.WatchRequest(create_request={"key": prefix.encode()}))
+        await stream.read()
+        proxy.set(Mode.SWALLOW)
+        async with asyncio.timeout(10):
+            with pytest.raises(UnavailableError, match=r"(?i)ping"):
+                await stream.read()
+
+
 async def test_no_space_leaves_a_write_in_doubt_and_shows_in_the_status(etcd_binary: Path, tmp_path: Path) -> None:
     quota = ("--quota-backend-bytes", str(1024 * 1024))
     async with (
@@ -151,9 +170,10 @@ async def members(etcd_binary: Path, tmp_path: Path) -> AsyncIterator[list[EtcdS
 
 
 async def fill(client: EtcdClient) -> None:
-    """Writes more than the small quota allows."""
-    for number in range(100):
-        await client.put(f"{number}", b"x" * 100_000)
+    """Writes until the quota does not allow any more (etcd looks at it only every 100 ms)."""
+    async with asyncio.timeout(20):
+        while True:
+            await client.put("0", b"x" * 100_000)
 
 
 async def written(client: EtcdClient, key: str) -> bool:

@@ -69,6 +69,7 @@ def _is_gone(pid: int) -> bool:
 def _short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor, "FIRST_DELAY_S", 0.01)
     monkeypatch.setattr(supervisor, "LONGEST_DELAY_S", 0.02)
+    monkeypatch.setattr(supervisor, "HURRY_S", 0.1)
 
 
 async def test_a_child_that_dies_is_started_again_and_said_so(tmp_path: Path) -> None:

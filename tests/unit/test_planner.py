@@ -168,8 +168,8 @@ NOBODY = [
     Nobody(situation="skip: within the patience nothing", policy="skip", mark=NOW - 12_000, last_missed=None),
     Nobody(situation="latest: the newest due is within the window", policy="latest", mark=NOW - 500_000,
            last_missed=None),
-    Nobody(situation="latest: the newest due is beyond the window", policy="latest", mark=NOW - 300_000, step=100_000 + 7,
-           last_missed=None),
+    Nobody(situation="latest: the newest due is beyond the window", policy="latest", mark=NOW - 300_000, step=100_007,
+           last_missed=900_063),
     Nobody(situation="all: the newest due is beyond the window", policy="all", mark=0, step=900_000,
            last_missed=900_000),
 ]  # fmt: skip

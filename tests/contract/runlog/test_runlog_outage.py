@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -10,8 +11,10 @@ import pytest
 from common.errors import InvalidInputError, UnavailableError
 from common.runlog import RunLog, WriteResult
 from tests.support.etcd_server import free_port
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
 from tests.support.records import record
+
+pytestmark = pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)
 
 Call = Callable[[RunLog, float], Awaitable[object]]
 CALLS: dict[str, Call] = {
@@ -79,3 +82,17 @@ def test_a_uri_that_is_none_is_refused_without_repeating_it(uri: str) -> None:
     assert "mongodbUri" in str(caught.value)
     assert "secret" not in str(caught.value)
     assert caught.value.__context__ is None or caught.value.__suppress_context__
+
+
+async def test_a_full_disk_of_the_log_store_is_not_the_fault_of_the_records(own_store: LogStoreServer) -> None:
+    async with RunLog(own_store.uri) as log:
+        await log.prepare()
+        await log.write([record(number) for number in range(50)])
+        full = max(path.stat().st_size for path in own_store.data_dir.rglob("*")) + 4096
+        unlimited = resource.prlimit(own_store.pid, resource.RLIMIT_FSIZE, (full, resource.RLIM_INFINITY))
+        batch = [record(number, output="x" * 10_000) for number in range(50, 150)]
+        with pytest.raises(UnavailableError):
+            await log.write(batch)
+        resource.prlimit(own_store.pid, resource.RLIMIT_FSIZE, unlimited)
+        result = await log.write(batch)
+        assert result.inserted + result.already_there == len(batch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -240,7 +241,7 @@ async def test_20_saves_at_once_over_two_managers_are_carried_out_one_after_the_
         ]
         covered.sort()
         assert covered[0][0] == start // SECOND_MS * SECOND_MS + SECOND_MS
-        assert all(last < first for (_, last), (first, _) in zip(covered, covered[1:], strict=False))
+        assert all(last < first for (_, last), (first, _) in itertools.pairwise(covered))
 
 
 async def _mark_at(manager: Managed, revision: int) -> int:

@@ -1,0 +1,92 @@
+"""`etcron up` as a user runs it: real processes, from another directory."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import aiohttp
+import psutil
+import pytest
+
+from cli.ports import free_loopback_port
+from tests.support.running_up import STARTS_WITHIN_S, running_up
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
+
+
+async def test_examples_run_within_seconds_and_all_of_it_stops_in_order(tmp_path: Path) -> None:
+    async with running_up(tmp_path, "--example", "--workers", "2") as up:
+        assert len(await up.get("/worker/list")) == 2
+
+        async def has_run() -> bool:
+            return any(log["status"] == "success" for log in await up.get("/job/log?name=hello"))
+
+        await wait_until(has_run, description="a green run of the example", timeout=20)
+        children = up.children()
+        assert len(children) == 5
+
+        up.process.send_signal(signal.SIGINT)
+
+        assert await up.ends() == 0
+        assert up.out.endswith("stopped\n")
+        assert not any(child.is_running() for child in children)
+
+
+async def test_nothing_is_left_when_it_is_killed_and_the_next_start_goes_on(tmp_path: Path) -> None:
+    async with running_up(tmp_path, "--example") as up:
+        jobs = await up.get("/job/list")
+        children = up.children()
+
+        up.process.kill()
+
+        await wait_until(
+            lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in children),
+            description="no server is left",
+        )
+
+    async with running_up(tmp_path, "--example") as up:
+        assert await up.get("/job/list") == jobs
+        assert "none saved" in up.out
+        up.process.terminate()
+        assert await up.ends() == 0
+
+
+async def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
+    async with running_up(tmp_path) as up:
+        for child in up.children():
+            child.kill()
+
+        async def ready() -> bool:
+            try:
+                async with up.http.get(f"{up.url}/readyz") as answer:
+                    return answer.status == 200 and len(await up.get("/worker/list")) == 1
+            except aiohttp.ClientError:
+                return False
+
+        await wait_until(lambda: up.out.count("starting it again") >= 4, description="all were missed")
+        await wait_until(ready, description="everything works again", timeout=STARTS_WITHIN_S)
+
+
+async def test_an_etcd_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> None:
+    port = free_loopback_port(())
+    waiting = asyncio.create_task(_collect(tmp_path, "--etcd-endpoints", f"127.0.0.1:{port}"))
+
+    printed = tmp_path / "printed"
+    await wait_until(
+        lambda: printed.exists() and "not ready yet" in printed.read_text(),
+        description="says that it waits",
+        timeout=STARTS_WITHIN_S,
+    )
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+    assert f"127.0.0.1:{port} (flag --etcd-endpoints)" in printed.read_text()
+
+
+async def _collect(tmp_path: Path, *options: str) -> None:
+    async with running_up(tmp_path, *options):
+        pass

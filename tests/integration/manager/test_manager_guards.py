@@ -1,0 +1,87 @@
+"""Who may call: no page of a foreign site, no rebound name; and what every answer carries."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.managing import Managed, refusal_of
+
+JOB = '{"name":"job1","command":"echo hello","cronExpr":"0 * * * * * *"}'
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "file://"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Origin": "http://localhost.evil.example:{port}"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+        {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "cross-site"},
+        {"Host": "evil.example"},
+        {"Host": "evil.example:{port}", "Origin": "http://evil.example:{port}"},
+        {"Host": "127.0.0.1.evil.example"},
+        {"Host": "localhost@evil.example"},
+        {"Host": "[::1"},
+        {"Host": ""},
+    ],
+)
+async def test_foreign_caller_changes_nothing(manager: Managed, headers: dict[str, str]) -> None:
+    filled = {name: text.replace("{port}", str(manager.http.port)) for name, text in headers.items()}
+    response = await manager.http.post("/job/save", data={"job": JOB}, headers=filled)
+    message = await refusal_of(response, 403)
+    assert message.startswith(("Host: ", "Origin: "))
+    assert await manager.stored() == {}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://127.0.0.1:{port}", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "https://127.0.0.1:{port}"},
+        {"Host": "localhost:8070"},
+        {"Host": "LOCALHOST"},
+        {"Host": "console.localhost:8070"},
+        {"Host": "[::1]:8070"},
+        {"Host": "10.1.2.3:8070", "Origin": "http://10.1.2.3:8070"},
+        {"Sec-Fetch-Site": "none"},
+    ],
+)
+async def test_our_own_page_and_programs_may(manager: Managed, headers: dict[str, str]) -> None:
+    filled = {name: text.replace("{port}", str(manager.http.port)) for name, text in headers.items()}
+    await manager.save(JOB, **filled)
+
+
+async def test_rebound_name_cannot_even_read(manager: Managed) -> None:
+    for path in ("/", "/job/list", "/api/v1/jobs", "/static/etcron.css"):
+        assert (await manager.http.get(path, headers={"Host": "evil.example"})).status == 403
+
+
+async def test_probes_answer_under_any_name(manager: Managed) -> None:
+    for path in ("/livez", "/readyz"):
+        assert (await manager.http.get(path, headers={"Host": "probe.internal"})).status == 200
+
+
+async def test_browser_and_program_are_told_apart(manager: Managed) -> None:
+    origin = f"http://127.0.0.1:{manager.http.port}"
+    await manager.save(JOB, Origin=origin)
+    (item,) = (await manager.get("/api/v1/jobs"))["items"]
+    assert item["savedBy"] == "console 127.0.0.1"
+    await manager.save(JOB.replace("hello", "bye"))
+    (item,) = (await manager.get("/api/v1/jobs"))["items"]
+    assert item["savedBy"] == "api 127.0.0.1"
+
+
+@pytest.mark.parametrize("path", ["/", "/job/list", "/api/v1/jobs", "/nothing", "/static/etcron.css", "/livez"])
+async def test_every_answer_carries_the_headers(manager: Managed, path: str) -> None:
+    headers = (await manager.http.get(path)).headers
+    policy = headers["Content-Security-Policy"]
+    assert "default-src 'self'" in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "unsafe" not in policy
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Referrer-Policy"] == "no-referrer"
+    assert headers["Server"] == "etcron"

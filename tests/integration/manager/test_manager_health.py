@@ -1,0 +1,112 @@
+"""What a manager says while its servers are away, and that it goes on by itself when they are back."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+
+from common.member import Beat
+from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.log_store import LogStoreServer
+from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
+from tests.support.waiting import wait_until
+
+JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> EtcdServer:
+    binary = etcd35()
+    assert binary is not None
+    return EtcdServer(binary, tmp_path / "etcd")
+
+
+async def test_ready_with_every_server_in_sight(manager: Managed) -> None:
+    answer = await manager.get("/readyz", verbose="")
+    assert answer["status"] == "degraded"
+    assert answer["problems"] == ["no worker is live: nothing fires until one starts"]
+    (endpoint,) = answer["checks"]["etcd"]["endpoints"]
+    assert endpoint["isLeader"] is True
+    assert endpoint["dbSizeBytes"] < endpoint["quotaBytes"]
+    assert answer["checks"]["logStore"]["state"] == "ok"
+    assert answer["checks"]["workers"] == {"live": 0}
+
+
+async def test_etcd_that_can_lose_writes_is_named(manager: Managed) -> None:
+    answer = await manager.get("/readyz")
+    assert set(answer) == {"status", "problems", "notes"}
+    if (await manager.parts.etcd.status()).version == "3.5.1":
+        assert "can lose committed writes in a crash: use 3.5.3 or newer" in answer["notes"][0]
+
+
+async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: LogStoreServer) -> None:
+    place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
+    async with managing(place, loops=True, apiWriteTimeout=1000) as manager:
+        assert (await manager.http.get("/livez")).status == 200
+        ready = await manager.http.get("/readyz?verbose")
+        assert ready.status == 503
+        document = await ready.json()
+        assert document["status"] == "unready"
+        assert f"etcd unreachable: looked at {own_etcd.endpoint}, since 20" in document["problems"][0]
+        assert "no etcd took" in await refusal_of(await manager.http.get("/job/list"), 503)
+        assert "no etcd took" in await refusal_of(await manager.http.post("/job/save", data={"job": JOB}), 503)
+        assert (await problem_of(await manager.http.get("/api/v1/jobs"), 503))["code"] == "unavailable"
+        page = await manager.http.get("/")
+        assert page.status == 503
+        assert "no etcd took" in await page.text()
+        async with own_etcd:
+
+            async def is_ready() -> bool:
+                return (await manager.http.get("/readyz")).status == 200
+
+            await wait_until(is_ready, description="the manager to be ready", timeout=20)
+            await manager.save(JOB)
+
+
+async def test_coming_and_going_is_logged_once(
+    own_etcd: EtcdServer, log_store: LogStoreServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "manager")
+
+    def actions() -> list[str]:
+        return [record.action for record in caplog.records if hasattr(record, "action")]
+
+    place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
+    async with own_etcd, managing(place, apiWriteTimeout=1000) as manager:
+        await manager.get("/readyz")
+        assert actions() == []
+        await own_etcd.stop()
+        for _ in range(3):
+            assert (await manager.http.get("/readyz")).status == 503
+        assert actions() == ["etcd.unreachable"]
+        await own_etcd.start()
+        await manager.get("/readyz")
+        assert actions() == ["etcd.unreachable", "etcd.reachable"]
+
+
+async def test_log_store_away_degrades_only(place: Place) -> None:
+    away = Place(
+        etcd=place.etcd, log_store="mongodb://user:secret@127.0.0.1:9", prefix=place.prefix, database=place.database
+    )
+    async with managing(away, apiWriteTimeout=1000) as manager:
+        answer = await manager.get("/readyz", verbose="")
+        assert answer["status"] == "degraded"
+        assert "log store unreachable: looked at mongodb://user:***@127.0.0.1:9" in answer["problems"][0]
+        assert "secret" not in str(answer)
+        await manager.save(JOB)
+        assert [job["name"] for job in (await manager.get("/job/list"))["data"]] == ["j"]
+
+
+async def test_manager_beats_while_it_lives(place: Place) -> None:
+    async with managing(place, loops=True) as manager:
+
+        async def beats() -> list[Beat]:
+            pages = [page async for page in manager.etcd.read_prefix(manager.keys.beats)]
+            return [Beat.from_json(kv.value) for page in pages for kv in page.kvs]
+
+        async def one() -> bool:
+            return [beat.kind for beat in await beats()] == ["manager"]
+
+        await wait_until(one, description="the manager's beat")

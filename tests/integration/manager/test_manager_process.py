@@ -1,0 +1,99 @@
+"""The manager as a process: how it starts, what it says when it cannot, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import signal
+import socket
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from aiohttp import ClientSession
+
+from tests.support.managing import Place
+from tests.support.waiting import wait_until
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@asynccontextmanager
+async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[tuple[Process, Path]]:
+    """A manager and the file that it logs to; killed at the end."""
+    log = directory / "manager.log"
+    arguments = ["--etcd-endpoints", place.etcd, "--mongodb-uri", place.log_store, "--key-prefix", place.prefix, *flags]
+    with log.open("wb") as stream:
+        started = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "manager", *arguments, stdout=stream, stderr=stream, cwd=directory,
+            env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        )  # fmt: skip
+    try:
+        yield started, log
+    finally:
+        if started.returncode is None:
+            started.kill()
+        await started.wait()
+
+
+async def address_of(log: Path) -> str:
+    def found() -> re.Match[str] | None:
+        return re.search(r"serving at (http://\S+)", log.read_text())
+
+    await wait_until(lambda: found() is not None, description="the manager to serve", timeout=20)
+    match = found()
+    assert match is not None
+    return match[1]
+
+
+async def test_serves_until_it_is_asked_to_stop(place: Place, tmp_path: Path) -> None:
+    async with process(place, tmp_path, "--api-port", "0") as (manager, log), ClientSession() as http:
+        address = await address_of(log)
+        async with http.get(f"{address}/readyz") as answer:
+            assert answer.status == 200
+        manager.send_signal(signal.SIGTERM)
+        assert await asyncio.wait_for(manager.wait(), 15) == 0
+        assert "Traceback" not in log.read_text()
+
+
+async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        async with process(place, tmp_path, "--api-port", str(port)) as (manager, log):
+            assert await asyncio.wait_for(manager.wait(), 15) == 2
+            said = log.read_text()
+    assert f"apiPort: port {port} of 127.0.0.1 is taken; stop what listens there, or give another one" in said
+    assert "Traceback" not in said
+
+
+async def test_host_that_is_not_of_this_machine_is_named(place: Place, tmp_path: Path) -> None:
+    flags = ("--api-port", "0", "--host", "192.0.2.1", "--allow-unauthenticated", "true")
+    async with process(place, tmp_path, *flags) as (manager, log):
+        assert await asyncio.wait_for(manager.wait(), 15) == 2
+        assert "host: cannot listen on 192.0.2.1" in log.read_text()
+
+
+async def test_mistake_in_the_configuration_starts_nothing(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "manager.json").write_text('{"apiprot": 1}')
+    async with process(place, tmp_path) as (manager, log):
+        assert await asyncio.wait_for(manager.wait(), 15) == 2
+        assert "apiPort" in log.read_text()
+        assert "Traceback" not in log.read_text()
+
+
+async def test_says_where_it_looks_for_an_etcd_that_is_away(place: Place, tmp_path: Path) -> None:
+    away = Place(etcd="127.0.0.1:9", log_store=place.log_store, prefix=place.prefix, database=place.database)
+    async with process(away, tmp_path, "--api-port", "0") as (manager, log):
+        await address_of(log)
+
+        def said() -> bool:
+            return "action=etcd.unreachable where=127.0.0.1:9" in log.read_text()
+
+        await wait_until(said, description="the log to say where etcd was looked for")
+        manager.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(manager.wait(), 15) == 0

@@ -1,0 +1,246 @@
+"""A whole etcron of real processes: etcd, log store, workers, managers; jobs that leave evidence in a file.
+
+What ran is read from the evidence, which etcron cannot write itself; what etcron says of it, through its managers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from tests.support.etcd_server import EtcdServer, etcd35, free_port
+from tests.support.log_store import LogStoreServer
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+_DIE_WITH_PARENT = """
+import ctypes, os, signal, sys
+ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+PAGE = 500
+EVERY_SECOND = "* * * * * * *"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Start:
+    """One line of evidence: a command has started."""
+
+    job: str
+    plan_ms: int
+    attempt: int
+    worker: str
+    fence: int
+
+
+@dataclass(slots=True, eq=False)
+class Process:
+    """One worker or manager, that can be started again as the same."""
+
+    program: str
+    name: str
+    directory: Path
+    flags: tuple[str, ...]
+    popen: subprocess.Popen[bytes] | None = None
+
+    @property
+    def log(self) -> str:
+        """What it has printed."""
+        path = self.directory / "log"
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def start(self) -> None:
+        assert self.popen is None, f"{self.name} runs already"
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT)}
+        with (self.directory / "log").open("ab") as log:
+            self.popen = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT]
+                + [sys.executable, "-P", "-m", self.program, *self.flags],
+                cwd=self.directory, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def send(self, number: signal.Signals) -> None:
+        assert self.popen is not None, f"{self.name} does not run"
+        self.popen.send_signal(number)
+
+    async def end(self, number: signal.Signals = signal.SIGTERM, *, timeout: float = 60) -> int:
+        """End it; its exit status."""
+        popen, self.popen = self.popen, None
+        assert popen is not None, f"{self.name} does not run"
+        popen.send_signal(number)
+        await wait_until(lambda: popen.poll() is not None, description=f"{self.name} has ended", timeout=timeout)
+        return popen.returncode
+
+    def destroy(self) -> None:
+        popen, self.popen = self.popen, None
+        if popen is not None:
+            popen.kill()
+            popen.wait()
+
+
+@dataclass(slots=True, eq=False)
+class Cluster:
+    """See the module. Use :func:`running_cluster`."""
+
+    directory: Path
+    etcd: EtcdServer
+    log_store: LogStoreServer
+    workers: list[Process] = field(default_factory=list)
+    managers: list[Process] = field(default_factory=list)
+    ports: list[int] = field(default_factory=list)
+    http: aiohttp.ClientSession | None = None
+    _turn: Iterator[int] = field(default_factory=itertools.count)
+    _away_since: float | None = None
+
+    @property
+    def evidence_file(self) -> Path:
+        return self.directory / "evidence"
+
+    def evidence_command(self, then: str = "") -> str:
+        """A command that writes one line when it starts, in one append, then goes on."""
+        line = '"$ETCRON_JOB $ETCRON_PLAN_MS $ETCRON_ATTEMPT $ETCRON_WORKER $ETCRON_FENCE"'
+        return f"echo {line} >> {self.evidence_file}{'; ' + then if then else ''}"
+
+    def starts(self) -> list[Start]:
+        """All evidence so far."""
+        if not self.evidence_file.exists():
+            return []
+        words = [line.split() for line in self.evidence_file.read_text().splitlines()]
+        return [Start(job, int(plan), int(attempt), worker, int(fence)) for job, plan, attempt, worker, fence in words]
+
+    def second_from_now(self, seconds: int) -> datetime:
+        """A whole second in the future, by the wall clock that the workers plan by."""
+        return datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=seconds)
+
+    def etcd_has_been_away(self, seconds: float) -> bool:
+        """Whether etcd does not run, for so long since this was first asked."""
+        now = asyncio.get_running_loop().time()
+        self._away_since = self._away_since if self._away_since is not None else now
+        return now - self._away_since >= seconds
+
+    @property
+    def etcd_away_s(self) -> float:
+        """How long ago `etcd_has_been_away` was first asked."""
+        assert self._away_since is not None
+        return asyncio.get_running_loop().time() - self._away_since
+
+    # Speaking to the managers, in turn
+
+    def _url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.ports[next(self._turn) % len(self.ports)]}{path}"
+
+    async def get(self, path: str, **query: str | int) -> Any:
+        assert self.http is not None
+        async with self.http.get(self._url(path), params=query) as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def post(self, path: str, **form: str) -> Any:
+        """The answer to a form of the parent's API, which must be a success."""
+        assert self.http is not None
+        async with self.http.post(self._url(path), data=form) as answer:
+            body = await answer.json()
+            assert answer.status == 200, body
+            assert body["errno"] == 0, body
+            return body
+
+    async def save(self, name: str, command: str, cron_expr: str, **fields: Any) -> Any:
+        job = {"name": name, "command": command, "cronExpr": cron_expr, **fields}
+        return await self.post("/job/save", job=json.dumps(job))
+
+    async def runs(self, **query: str | int) -> list[dict[str, Any]]:
+        """Every record that matches, page by page."""
+        items: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            more = {"cursor": cursor} if cursor else {}
+            page = await self.get("/api/v1/runs", limit=PAGE, **query, **more)
+            items += page["items"]
+            cursor = page["nextCursor"]
+            if cursor is None:
+                return items
+
+    async def ready(self) -> None:
+        """Every manager answers, and every worker is listed."""
+        await wait_until(self._is_ready, description="the cluster is ready", timeout=60)
+
+    async def _is_ready(self) -> bool:
+        self._check_alive()
+        running = [worker for worker in self.workers if worker.popen is not None]
+        try:
+            for _ in self.ports:
+                listed = await self.get("/worker/list")
+                if len(listed["data"]) != len(running):
+                    return False
+        except (AssertionError, aiohttp.ClientError):
+            return False
+        return True
+
+    def _check_alive(self) -> None:
+        for process in (*self.workers, *self.managers):
+            if process.popen is not None and process.popen.poll() is not None:
+                raise RuntimeError(f"{process.name} has ended: {process.log[-3000:]}")
+
+
+@asynccontextmanager
+async def running_cluster(
+    directory: Path, *, workers: int = 3, managers: int = 2, worker_flags: tuple[str, ...] = ()
+) -> AsyncIterator[Cluster]:
+    """All of it, ready; everything is gone afterwards."""
+    binary = etcd35()
+    assert binary is not None, "the extra `embedded` is installed with the tests"
+    etcd, log_store = EtcdServer(binary, directory / "etcd"), LogStoreServer(directory / "logs" / "data")
+    cluster = Cluster(directory, etcd, log_store)
+    try:
+        await asyncio.gather(etcd.start(), log_store.start())
+        shared = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
+        for number in range(1, managers + 1):
+            port = free_port()
+            cluster.ports.append(port)
+            name = f"manager-{number}"
+            flags = (*shared, "--api-port", str(port))
+            cluster.managers.append(Process("manager", name, directory / name, flags))
+        for number in range(1, workers + 1):
+            name = f"worker-{number}"
+            flags = (*shared, "--worker-name", name, "--data-dir", str(directory / name / "data"), *worker_flags)
+            cluster.workers.append(Process("worker", name, directory / name, flags))
+        for process in (*cluster.managers, *cluster.workers):
+            process.start()
+        async with aiohttp.ClientSession() as cluster.http:
+            await cluster.ready()
+            yield cluster
+    finally:
+        for process in (*cluster.workers, *cluster.managers):
+            process.destroy()
+        log_store.destroy()
+        etcd.destroy()
+
+
+def planned_between(first_ms: int, last_ms: int, step_ms: int = 1000) -> list[int]:
+    """The plan times of a job that is due every second, first and last included."""
+    return list(range(-(-first_ms // step_ms) * step_ms, last_ms + 1, step_ms))
+
+
+def covered(records: Iterable[dict[str, Any]], job: str, step_ms: int = 1000) -> Counter[int]:
+    """How many records there are for each plan time of the job; one of a range counts for each of its fires."""
+    counts: Counter[int] = Counter()
+    for record in records:
+        if record["jobName"] == job:
+            last_ms = record.get("rangeEndTime") or record["planTime"]
+            counts.update(range(record["planTime"], last_ms + 1, step_ms))
+    return counts

@@ -1,0 +1,85 @@
+"""`etcron up` as a user starts it: a process of its own, in a directory that is not the checkout."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import psutil
+
+from cli.ports import free_loopback_port
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+STARTS_WITHIN_S = 60.0
+_FROM_THE_CHECKOUT = (sys.executable, "-P", "-m", "cli")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningUp:
+    """One `etcron up`."""
+
+    process: subprocess.Popen[bytes]
+    printed: Path
+    url: str
+    http: aiohttp.ClientSession
+
+    @property
+    def out(self) -> str:
+        """What it has printed so far."""
+        return self.printed.read_text()
+
+    async def get(self, path: str) -> list[dict[str, object]]:
+        """The `data` of an answer."""
+        async with self.http.get(self.url + path) as answer:
+            assert answer.status == 200
+            data: list[dict[str, object]] = (await answer.json())["data"]
+            return data
+
+    async def ends(self) -> int:
+        """Its exit status, once it has ended."""
+        await wait_until(
+            lambda: self.process.poll() is not None, description=f"up has ended: {self.out}", timeout=STARTS_WITHIN_S
+        )
+        return self.process.returncode
+
+    def children(self) -> list[psutil.Process]:
+        """What it has started."""
+        return psutil.Process(self.process.pid).children()
+
+
+@asynccontextmanager
+async def running_up(
+    directory: Path, *options: str, command: Sequence[str] = _FROM_THE_CHECKOUT
+) -> AsyncIterator[RunningUp]:
+    """`etcron up` with its data in the directory; ready inside the block, killed after it."""
+    port, printed = free_loopback_port(()), directory / "printed"
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
+    if command is _FROM_THE_CHECKOUT:
+        environ["PYTHONPATH"] = str(ROOT)
+    with printed.open("wb") as output:
+        process = subprocess.Popen(
+            [*command, "up", "--data-dir", str(directory / "data"), "--port", str(port), *options],
+            cwd=directory,
+            env=environ,
+            stdout=output,
+            stderr=output,
+        )
+    try:
+        async with aiohttp.ClientSession() as http:
+            running = RunningUp(process=process, printed=printed, url=f"http://127.0.0.1:{port}", http=http)
+            await wait_until(
+                lambda: "etcron is up" in running.out or process.poll() is not None,
+                description="etcron is up",
+                timeout=STARTS_WITHIN_S,
+            )
+            assert process.poll() is None, running.out
+            yield running
+    finally:
+        process.kill()
+        process.wait()

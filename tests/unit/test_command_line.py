@@ -1,0 +1,66 @@
+"""The command line: statuses, and what it prints."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli.__main__ import main
+from cli.examples import JOBS
+from common.version import VERSION
+
+
+def _status(*arguments: str) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as leaving:
+        return int(str(leaving.code))
+
+
+def test_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("version") == 0
+    assert capsys.readouterr().out == f"etcron {VERSION}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("nonsense",), ("up", "--port", "x"), ("up", "--workers", "0"), ("up", "--dat", "x"), ("config",)],
+    ids=" ".join,
+)
+def test_usage_has_status_2(arguments: tuple[str, ...]) -> None:
+    assert _status(*arguments) == 2
+
+
+def test_shows_the_configuration_of_both_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert _status("config", "show") == 0
+
+    out = capsys.readouterr().out
+    assert "manager:" in out
+    assert "worker:" in out
+
+
+def test_shows_where_a_value_comes_from(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_text('{"mongodbUri": "mongodb://u:hunter2@h"}')
+
+    assert _status("config", "show", "manager", "-config", str(path), "--api-port", "9", "-o", "json") == 0
+
+    out = capsys.readouterr().out
+    assert "hunter2" not in out
+    assert json.loads(out)["apiPort"] == {"value": 9, "origin": "flag --api-port"}
+    assert json.loads(out)["mongodbUri"] == {"value": "mongodb://u:***@h", "origin": f"file {path}"}
+
+
+def test_a_wrong_configuration_is_told_and_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert _status("config", "show", "worker", "--config", str(tmp_path / "nowhere.json")) == 2
+
+    assert "No such file" in capsys.readouterr().err
+
+
+def test_the_examples_are_jobs_that_a_manager_takes() -> None:
+    from common.job_reader import parse_job
+
+    for job in JOBS:
+        parse_job(dict(job))

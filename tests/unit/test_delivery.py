@@ -1,0 +1,238 @@
+"""Delivery against a log store that does as told: what is batched, retried, cut short and set aside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from common.clock import SystemClock
+from common.errors import UnavailableError
+from common.keys import RunId
+from common.run import RunRecord
+from common.runlog import Rejection, WriteResult
+from tests.support.background import running
+from tests.support.records import record
+from tests.support.waiting import wait_until
+from worker.delivery import Delivery
+from worker.spool import Spool
+
+NEVER_MS = 3_600_000
+
+
+class ToldStore:
+    """Stores what it is given, unless told otherwise."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[RunRecord]] = []
+        self.last: list[RunRecord] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        self.away = False
+        self.last_away = False
+        self.refuses_output: set[RunId] = set()
+        self.refuses: set[RunId] = set()
+
+    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult:
+        await self.open.wait()
+        if self.away:
+            raise UnavailableError("the log store is told to be away")
+        bad = [
+            one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
+        ]
+        self.batches.append([one for one in records if one not in bad])
+        return WriteResult(rejected=tuple(Rejection(run_id=one.run_id, reason="told to") for one in bad))
+
+    async def advance_last(self, records: Iterable[RunRecord]) -> None:
+        if self.last_away:
+            raise UnavailableError("the log store is told to be away")
+        self.last += records
+
+    @property
+    def stored(self) -> list[RunRecord]:
+        return [one for batch in self.batches for one in batch]
+
+    @property
+    def sizes(self) -> list[int]:
+        return [len(batch) for batch in self.batches]
+
+
+class Rig:
+    """A spool, a store that does as told, and the delivery between them."""
+
+    def __init__(self, directory: Path, store: ToldStore, *, commit_timeout_ms: int) -> None:
+        self.spool = Spool.open(directory)
+        self.store = store
+        self.delivered: list[RunId] = []
+        self.delivery = Delivery(
+            self.spool, store, clock=SystemClock(), commit_timeout_ms=commit_timeout_ms,
+            on_delivered=self.delivered.extend, jitter=lambda: 0.0,
+        )  # fmt: skip
+
+    async def append(self, *numbers: int) -> None:
+        await asyncio.gather(*(self.spool.append(record(number)) for number in numbers))
+
+    async def all_settled(self) -> None:
+        await wait_until(lambda: self.spool.pending == 0, description="all records are delivered")
+
+
+@pytest.fixture
+def store() -> ToldStore:
+    return ToldStore()
+
+
+@asynccontextmanager
+async def delivering(directory: Path, store: ToldStore, *, commit_timeout_ms: int = 20) -> AsyncIterator[Rig]:
+    rig = Rig(directory, store, commit_timeout_ms=commit_timeout_ms)
+    async with running(rig.delivery.run()):
+        yield rig
+    await rig.spool.close()
+
+
+async def test_a_record_that_comes_alone_is_delivered_at_once(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        await rig.append(1)
+        await rig.all_settled()
+        assert rig.delivered == [record(1).run_id]
+        assert store.last == [record(1, output="")]
+        assert rig.delivery.state.delivered == 1
+
+
+async def test_records_that_keep_coming_wait_for_a_full_batch(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        await rig.append(0)
+        await rig.all_settled()
+        await rig.append(*range(1, 60))
+        await rig.append(*range(60, 101))
+        await rig.all_settled()
+        assert store.sizes == [1, 100]
+
+
+async def test_a_batch_that_does_not_fill_waits_no_longer_than_the_timeout(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store, commit_timeout_ms=50) as rig:
+        for number in range(3):
+            await rig.append(number)
+            await rig.all_settled()
+        assert store.sizes == [1, 1, 1]
+
+
+async def test_in_a_burst_batches_grow_and_the_last_results_wait(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store) as rig:
+        store.open.clear()
+        await rig.append(0)
+        await rig.append(*range(1, 1201))
+        store.open.set()
+        await rig.all_settled()
+        assert store.sizes == [1, 500, 500, 200]
+        assert len(store.last) == 1201
+        assert rig.delivered == [record(number).run_id for number in range(1201)]
+
+
+async def test_an_outage_is_waited_out_and_visible(
+    tmp_path: Path, store: ToldStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    store.away = True
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1, 2)
+        await wait_until(lambda: not rig.delivery.state.healthy, description="the outage is seen")
+        state = rig.delivery.state
+        assert (state.waiting, state.last_error) == (2, "the log store is told to be away")
+        store.away = False
+        await rig.all_settled()
+        await wait_until(lambda: rig.delivery.state.healthy, description="the end of the outage is seen")
+        assert store.stored == [record(1), record(2)]
+    actions = [entry.__dict__["action"] for entry in caplog.records]
+    assert actions == ["log_store_away", "log_store_back"]
+
+
+async def test_the_spool_keeps_what_the_last_results_do_not_know_yet(tmp_path: Path, store: ToldStore) -> None:
+    store.last_away = True
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1)
+        await wait_until(lambda: not rig.delivery.state.healthy, description="the outage is seen")
+        assert rig.delivered == [record(1).run_id]
+        assert rig.spool.pending == 1
+        store.last_away = False
+        await rig.all_settled()
+        assert store.last == [record(1, output="")]
+        assert store.stored == [record(1)]
+
+
+async def test_a_refused_record_is_stored_without_its_output(tmp_path: Path, store: ToldStore) -> None:
+    store.refuses_output = {record(2).run_id}
+    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        store.open.clear()
+        await rig.append(1, 2, 3)
+        store.open.set()
+        assert await rig.delivery.flush(5)
+        stored = {one.run_id: one for one in store.stored}
+        assert stored[record(2).run_id] == record(2).without_output("output not stored: told to")
+        assert stored[record(3).run_id] == record(3)
+        assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
+        assert rig.delivery.state.set_aside == 0
+
+
+async def test_a_record_that_is_refused_in_every_form_is_set_aside_and_said(
+    tmp_path: Path, store: ToldStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.refuses = {record(2).run_id}
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1, 2, 3)
+        await rig.all_settled()
+        assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
+        assert {one.run_id for one in store.last} == {record(1).run_id, record(3).run_id}
+        assert rig.delivery.state.set_aside == 1
+    (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
+    assert json.loads(line)["record"]["_id"] == str(record(2).run_id)
+    assert [entry.__dict__["action"] for entry in caplog.records] == ["record_set_aside"]
+
+
+async def test_a_record_in_the_spool_that_cannot_be_read_stops_no_other(
+    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool.open(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunRecord, "to_document", lambda self: {"_id": "from the future"})
+        await spool.append(record(1))
+    await spool.close()
+    async with delivering(tmp_path, store) as rig:
+        await rig.all_settled()
+        await rig.append(2)
+        await rig.all_settled()
+        assert store.stored == [record(2)]
+
+
+async def test_what_the_last_process_left_is_delivered(tmp_path: Path, store: ToldStore) -> None:
+    spool = Spool.open(tmp_path)
+    for number in range(3):
+        await spool.append(record(number))
+    await spool.acknowledge(1)
+    await spool.close()
+    async with delivering(tmp_path, store) as rig:
+        await rig.all_settled()
+        assert store.stored == [record(1), record(2)]
+
+
+async def test_flush_waits_for_no_batch(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        assert await rig.delivery.flush(5)
+        await rig.append(1)
+        await rig.all_settled()
+        await rig.append(2)
+        assert await rig.delivery.flush(5)
+        assert store.stored == [record(1), record(2)]
+        assert rig.spool.pending == 0
+
+
+async def test_flush_gives_up_at_its_deadline(tmp_path: Path, store: ToldStore) -> None:
+    store.away = True
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1)
+        assert not await rig.delivery.flush(0.05)
+        assert rig.delivery.state.waiting == 1

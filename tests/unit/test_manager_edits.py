@@ -1,0 +1,169 @@
+"""What one save or delete writes: the transaction as a value, without an etcd."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
+from common.job import JobSpec
+from common.keys import Keys, RunId, encode_mark
+from common.run import Verdict
+from common.saved_job import SavedJob
+from manager.edits import Edit, Stored, plan_delete, plan_save
+
+KEYS = Keys()
+SPEC = JobSpec(name="j", command="echo", cron_expr="* * * * * * *")
+NOW_MS = 1_700_000_000_500
+
+
+def kv(key: str, value: bytes, revision: int = 7, *, created: int | None = None) -> KeyValue:
+    return KeyValue(
+        key=key, value=value, create_revision=created or revision, mod_revision=revision, version=1, lease=0
+    )  # fmt: skip
+
+
+def stored(mark_ms: int | None, *, spec: JobSpec | None = SPEC, anchor_ms: int | None = None) -> Stored:
+    job = None
+    if spec is not None:
+        saved = SavedJob(spec=spec, anchor_ms=anchor_ms if anchor_ms is not None else mark_ms or 0)
+        job = kv(KEYS.job("j"), saved.to_json())
+    return Stored.read("j", job, None if mark_ms is None else kv(KEYS.mark("j"), encode_mark(mark_ms)))
+
+
+def save(before: Stored, spec: JobSpec, now_ms: int = NOW_MS) -> Edit:
+    edit = plan_save(KEYS, before, spec, now_ms=now_ms, by="test")
+    assert edit is not None
+    return edit
+
+
+def test_new_job_compares_that_neither_job_nor_mark_exists() -> None:
+    edit = save(stored(None, spec=None), SPEC)
+    assert list(edit.compares) == [mod_revision_is(KEYS.job("j"), 0), absent(KEYS.mark("j"))]
+    assert edit.record is None
+    assert [operation for operation in edit.then if isinstance(operation, Put)][1] == Put(
+        KEYS.mark("j"), encode_mark(NOW_MS)
+    )
+
+
+def test_edit_compares_what_was_read_and_that_the_record_is_new() -> None:
+    edit = save(stored(NOW_MS - 3_000), replace(SPEC, command="other"))
+    key = KEYS.run(RunId.planned("j", NOW_MS - 2_500))
+    assert list(edit.compares) == [
+        mod_revision_is(KEYS.job("j"), 7), value_is(KEYS.mark("j"), encode_mark(NOW_MS - 3_000)), absent(key),
+    ]  # fmt: skip
+    assert edit.record is not None
+    assert edit.record.status is Verdict.SKIPPED
+    assert (edit.record.plan_ms, edit.record.range_end_ms, edit.record.count) == (NOW_MS - 2_500, NOW_MS - 500, 3)
+
+
+def test_single_fire_is_no_range() -> None:
+    edit = save(stored(NOW_MS - 700), replace(SPEC, command="other"))
+    assert edit.record is not None
+    assert (edit.record.plan_ms, edit.record.range_end_ms, edit.record.count) == (NOW_MS - 500, None, None)
+
+
+def test_fires_at_or_before_the_anchor_were_never_planned() -> None:
+    edit = save(stored(NOW_MS - 9_000, anchor_ms=NOW_MS - 700), replace(SPEC, command="other"))
+    assert edit.record is not None
+    assert edit.record.plan_ms == NOW_MS - 500
+
+
+@pytest.mark.parametrize(
+    ("before", "spec", "reason"),
+    [
+        (stored(NOW_MS - 3_000), replace(SPEC, command="x"), "edited"),
+        (stored(NOW_MS - 3_000), replace(SPEC, enabled=False), "paused"),
+        (stored(NOW_MS - 3_000, spec=replace(SPEC, enabled=False)), SPEC, None),
+        (stored(None), replace(SPEC, command="x"), None),
+        (stored(NOW_MS - 3_000, spec=None), SPEC, None),
+    ],
+    ids=["edited", "paused", "was paused", "had no mark", "was deleted"],
+)
+def test_reason_of_the_record(before: Stored, spec: JobSpec, reason: str | None) -> None:
+    record = save(before, spec).record
+    assert (record.reason if record else None) == reason
+
+
+def test_same_spec_is_no_edit_unless_its_mark_is_missing() -> None:
+    assert plan_save(KEYS, stored(NOW_MS - 3_000), SPEC, now_ms=NOW_MS, by="test") is None
+    assert plan_save(KEYS, stored(None), SPEC, now_ms=NOW_MS, by="test") is not None
+
+
+def test_delete_keeps_the_mark() -> None:
+    edit = plan_delete(KEYS, stored(NOW_MS + 5_000), now_ms=NOW_MS, by="test")
+    assert edit is not None
+    assert edit.then[0] == Delete(KEYS.job("j"))
+    assert edit.then[1] == Put(KEYS.mark("j"), encode_mark(NOW_MS + 5_000))
+
+
+def test_nothing_to_delete_is_no_edit() -> None:
+    assert plan_delete(KEYS, stored(NOW_MS, spec=None), now_ms=NOW_MS, by="test") is None
+
+
+def test_unreadable_values_are_compared_as_they_are_and_replaced() -> None:
+    before = Stored.read("j", kv(KEYS.job("j"), b"garbage"), kv(KEYS.mark("j"), b"x"))
+    assert before.problem is not None
+    edit = save(before, SPEC)
+    assert value_is(KEYS.mark("j"), b"x") in edit.compares
+    assert (edit.mark_ms, edit.record) == (NOW_MS, None)
+
+
+def test_taken_run_key_moves_the_record_on() -> None:
+    before = stored(NOW_MS - 3_000)
+    edit = save(before, replace(SPEC, command="other"))
+    assert before.job is not None
+    assert before.mark is not None
+    assert edit.record_key is not None
+    answer: Any = ((before.job,), (before.mark,), (kv(edit.record_key, b""),))
+    there = edit.meanwhile(TxnResult(succeeded=False, revision=9, results=answer))
+    again = save(there, replace(SPEC, command="other")).record
+    assert again is not None
+    assert (again.plan_ms, again.count) == (NOW_MS - 1_500, 2)
+
+
+def test_save_in_doubt_is_known_by_its_value_and_a_newer_revision() -> None:
+    before = stored(NOW_MS - 3_000)
+    edit = save(before, replace(SPEC, command="other"))
+    assert edit.value is not None
+    ours, others = kv(KEYS.job("j"), edit.value, 9), kv(KEYS.job("j"), b"others", 9)
+    assert edit.is_carried_out_in(Stored.read("j", ours, None))
+    assert not edit.is_carried_out_in(Stored.read("j", others, None))
+    assert not edit.is_carried_out_in(before)
+    assert not edit.is_carried_out_in(Stored.read("j", None, None))
+
+
+def test_delete_in_doubt_is_known_by_the_job_being_gone_or_made_again() -> None:
+    before = stored(NOW_MS - 3_000)
+    edit = plan_delete(KEYS, before, now_ms=NOW_MS, by="test")
+    assert edit is not None
+    changed = kv(KEYS.job("j"), b"others", 9, created=7)
+    made_again = kv(KEYS.job("j"), b"others", 9)
+    assert edit.is_carried_out_in(Stored.read("j", None, None))
+    assert edit.is_carried_out_in(Stored.read("j", made_again, None))
+    assert not edit.is_carried_out_in(Stored.read("j", changed, None))
+
+
+@given(
+    mark_ms=st.one_of(st.none(), st.integers(NOW_MS - 100_000, NOW_MS + 100_000)),
+    now_ms=st.integers(NOW_MS - 100_000, NOW_MS + 100_000),
+    enabled=st.booleans(),
+)
+def test_mark_never_goes_back_and_the_record_covers_exactly_what_it_passes(
+    mark_ms: int | None, now_ms: int, enabled: bool
+) -> None:
+    before = stored(mark_ms)
+    edit = save(before, replace(SPEC, command="other", enabled=enabled), now_ms)
+    assert edit.mark_ms == max(now_ms, mark_ms or 0)
+    passed = [] if mark_ms is None else SPEC.schedule.fires_between_ms(mark_ms, edit.mark_ms, 1000)
+    if not passed:
+        assert edit.record is None
+        return
+    assert edit.record is not None
+    assert edit.record.plan_ms == passed[0]
+    assert (edit.record.range_end_ms or edit.record.plan_ms) == passed[-1]
+    assert (edit.record.count or 1) == len(passed)

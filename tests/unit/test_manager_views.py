@@ -1,0 +1,97 @@
+"""The small rules behind the answers: names of hosts, numbers of workers, texts of queries, warnings."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import InvalidInputError
+from common.job import JobSpec
+from common.member import Member
+from manager.advice import mark_fault, save_warnings, schedule_problems
+from manager.guards import Hosts
+from manager.inputs import Fields, form_job
+from manager.inventory import SeenWorker
+from manager.views import healthy, parents_workers
+
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        ("127.0.0.1", True), ("127.0.0.1:8070", True), ("[::1]:8070", True), ("10.0.0.1", True), ("localhost:1", True),
+        ("Console:80", True), ("a.localhost", True), ("evil.example", False), ("localhost.evil.example", False),
+        ("", False), (":80", False), ("console.evil.example", False), ("a@localhost.evil.example", False),
+        ("[::1", False), ("xlocalhost", False), ("2130706433", False),
+    ],
+)  # fmt: skip
+def test_host_is_ours(host: str, ours: bool) -> None:
+    assert Hosts(["console", "[::]"]).has(host) is ours
+
+
+def member(worker: str, address: str, *, since_ms: int = 0, attached: bool = True, session: str = "a") -> SeenWorker:
+    return SeenWorker(
+        key=f"{worker}/{session}",
+        member=Member(
+            worker=worker, session=session, instance="i", host="h", address=address, slots=1, since_ms=since_ms,
+            attached=attached,
+        ),
+    )  # fmt: skip
+
+
+def test_workers_of_one_address_are_numbered_by_their_names() -> None:
+    seen = [member("b", "10.0.0.1"), member("a", "10.0.0.1"), member("c", "10.0.0.2")]
+    assert parents_workers(seen) == ["10.0.0.1#1", "10.0.0.1#2", "10.0.0.2"]
+
+
+def test_worker_with_two_sessions_counts_once_by_the_newer() -> None:
+    old, new = member("a", "10.0.0.1", since_ms=1, session="z"), member("a", "10.0.0.1", since_ms=2, session="b")
+    assert [one.session for one in healthy([old, new])] == ["b"]
+    assert [one.session for one in healthy([new, old])] == ["b"]
+
+
+def test_detached_and_unreadable_sessions_are_not_healthy() -> None:
+    assert healthy([member("a", "x", attached=False), SeenWorker(key="k", member=None, problem="garbage")]) == []
+
+
+@pytest.mark.parametrize(("text", "value"), [("5", 5), ("0", 0), ("10", 10), ("007", 7)])
+def test_whole_number_within_its_range(text: str, value: int) -> None:
+    assert Fields({"n": text}).whole("n", 3, 0, 10) == value
+
+
+@pytest.mark.parametrize("text", ["", "-1", "11", "1.0", " 1", "1e1", "--1", "+1", "0x1", "9" * 5000])
+def test_what_is_no_whole_number_of_the_range_is_a_fault(text: str) -> None:
+    fields = Fields({"n": text})
+    assert fields.whole("n", 3, 0, 10) == 3
+    with pytest.raises(InvalidInputError, match=r"n: is .*; a whole number from 0 to 10; 3 when left out"):
+        fields.check()
+
+
+@pytest.mark.parametrize("text", ["1774746000000", "2026-03-29T01:00:00Z", "2026-03-29T03:00:00+02:00"])
+def test_instant_in_its_spellings(text: str) -> None:
+    assert Fields({"from": text}).time_ms("from") == 1_774_746_000_000
+
+
+def test_form_with_more_fields_hints_at_an_unescaped_ampersand() -> None:
+    with pytest.raises(InvalidInputError, match="--data-urlencode"):
+        form_job({"job": '{"command":"a ', " b": ""})
+    with pytest.raises(InvalidInputError) as raised:
+        form_job({"job": '{"command":"a '})
+    assert "urlencode" not in str(raised.value)
+
+
+def test_expression_of_the_past_is_refused_unless_the_job_is_paused() -> None:
+    past = JobSpec(name="j", command="a", cron_expr="0 0 0 1 1 * 2001")
+    (problem,) = schedule_problems(past, now_ms=NOW_MS)
+    assert problem.field == "cronExpr"
+    paused = JobSpec(name="j", command="a", cron_expr="0 0 0 1 1 * 2001", enabled=False)
+    assert schedule_problems(paused, now_ms=NOW_MS) == []
+    assert save_warnings(paused, now_ms=NOW_MS, mark_ms=NOW_MS) == (
+        "it never fires again: every fire of the expression is past",
+    )
+
+
+def test_mark_is_a_fault_beyond_a_day() -> None:
+    assert mark_fault(NOW_MS + 86_400_000, now_ms=NOW_MS) is None
+    assert mark_fault(NOW_MS + 86_400_001, now_ms=NOW_MS) is not None
+    assert mark_fault(None, now_ms=NOW_MS) is None

@@ -1,0 +1,212 @@
+"""What crashes and failing disks do to the spool: at most the record under way is missing, and it goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import resource
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from common.run import RunRecord
+from tests.support.records import record
+from worker import spool_segments
+from worker.spool import Spool, SpoolError
+
+
+async def spool_with(directory: Path, count: int) -> list[RunRecord]:
+    spool = Spool.open(directory)
+    records = [record(number, output=f"{number}: ünïcödé") for number in range(count)]
+    for one in records:
+        await spool.append(one)
+    await spool.close()
+    return records
+
+
+async def readable(directory: Path) -> list[RunRecord]:
+    spool = Spool.open(directory)
+    found = [one async for one in spool.unacknowledged()]
+    await spool.close()
+    return found
+
+
+async def test_a_record_torn_at_any_byte_is_cut_off_and_the_others_stay(tmp_path: Path) -> None:
+    records = await spool_with(tmp_path, 3)
+    (segment,) = tmp_path.glob("*.spool")
+    whole = segment.read_bytes()
+    last = len(spool_segments.frame(records[-1]))
+    for length in range(len(whole) - last, len(whole)):
+        segment.write_bytes(whole[:length])
+        spool = Spool.open(tmp_path)
+        assert (spool.last, segment.stat().st_size) == (2, len(whole) - last)
+        await spool.close()
+    segment.write_bytes(whole[:-1])
+    again = Spool.open(tmp_path)
+    assert await again.append(records[2]) == 3
+    assert [one async for one in again.unacknowledged()] == records
+    await again.close()
+
+
+@pytest.mark.parametrize(
+    "damage", [b"\0" * 64, b"\xff" * 64, b"\0" * 8, b"\x05\0\0\0"], ids=["0", "ff", "short 0", "len"]
+)
+async def test_garbage_behind_the_last_record_is_cut_off(tmp_path: Path, damage: bytes) -> None:
+    records = await spool_with(tmp_path, 2)
+    (segment,) = tmp_path.glob("*.spool")
+    with segment.open("ab") as file:
+        file.write(damage)
+    assert await readable(tmp_path) == records
+
+
+async def test_a_flipped_bit_in_the_last_record_is_noticed(tmp_path: Path) -> None:
+    records = await spool_with(tmp_path, 2)
+    (segment,) = tmp_path.glob("*.spool")
+    whole = bytearray(segment.read_bytes())
+    whole[-5] ^= 1
+    segment.write_bytes(whole)
+    assert await readable(tmp_path) == records[:1]
+
+
+async def test_damage_in_the_middle_costs_one_segment_and_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=1500)
+    records = [record(number) for number in range(12)]
+    for one in records:
+        await spool.append(one)
+    await spool.close()
+    segments = sorted(tmp_path.glob("*.spool"))
+    damaged, following = segments[1], segments[2]
+    damaged.write_bytes(b"\0" * damaged.stat().st_size)
+    lost = range(int(damaged.stem), int(following.stem))
+    with caplog.at_level(logging.ERROR):
+        found = await readable(tmp_path)
+    assert found == [one for position, one in enumerate(records, 1) if position not in lost]
+    assert {entry.__dict__["action"] for entry in caplog.records} == {"spool_unreadable"}
+
+
+async def test_a_record_of_another_version_is_skipped_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool.open(tmp_path, cache_bytes=0)
+    await spool.append(record(1))
+    with monkeypatch.context() as patched:
+        patched.setattr(RunRecord, "to_document", lambda self: {"_id": "from the future"})
+        await spool.append(record(2))
+    await spool.append(record(3))
+    assert [position for position, _ in await spool.read(9)] == [1, 3]
+    assert [entry.__dict__["position"] for entry in caplog.records] == [2]
+    await spool.close()
+
+
+@contextmanager
+def disk_of(size: int) -> Iterator[None]:
+    """No file may grow beyond ``size``, as on a full disk."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+async def test_a_full_disk_refuses_a_record_whole_and_takes_it_once_there_is_room(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, cache_bytes=0)
+    await spool.append(record(0))
+    with disk_of(spool.size_bytes + 100):
+        for _ in range(3):
+            with pytest.raises(SpoolError):
+                await spool.append(record(1))
+        assert [one.run_id for _, one in await spool.read(9)] == [record(0).run_id]
+    assert await spool.append(record(1)) == 2
+    await spool.close()
+    assert await readable(tmp_path) == [record(0), record(1)]
+
+
+async def test_all_that_shared_the_failed_write_are_told(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path)
+    with disk_of(100):
+        results = await asyncio.gather(*(spool.append(record(number)) for number in range(5)), return_exceptions=True)
+    assert [type(result) for result in results] == [SpoolError] * 5
+    await spool.close()
+    assert await readable(tmp_path) == []
+
+
+@pytest.mark.parametrize("call", ["fdatasync", "ftruncate", "write"])
+async def test_a_failing_disk_leaves_nothing_half_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    def fail(*arguments: object) -> int:
+        raise OSError(errno.EIO, "the disk fails")
+
+    spool = Spool.open(tmp_path)
+    await spool.append(record(0))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, call, fail)
+        with pytest.raises(SpoolError, match="the disk fails"):
+            await spool.append(record(1))
+    await spool.append(record(2))
+    assert [one.run_id for _, one in await spool.read(9)] == [record(0).run_id, record(2).run_id]
+    await spool.close()
+    assert await readable(tmp_path) == [record(0), record(2)]
+
+
+async def test_appends_that_wait_share_one_fsync(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    real = os.fdatasync
+
+    def count(descriptor: int) -> None:
+        calls.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", count)
+    spool = Spool.open(tmp_path)
+    await asyncio.gather(*(spool.append(record(number)) for number in range(200)))
+    assert len(calls) <= 3
+    await spool.close()
+
+
+_APPEND_UNTIL_KILLED = """
+import asyncio, sys
+from pathlib import Path
+from tests.support.records import record
+from worker.spool import Spool
+
+async def main():
+    spool = Spool.open(Path(sys.argv[1]), segment_bytes=20_000)
+    for number in range(1_000_000):
+        await spool.append(record(number))
+        print(number, flush=True)
+
+asyncio.run(main())
+"""
+
+
+async def test_what_was_appended_survives_kill_9(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", _APPEND_UNTIL_KILLED, str(tmp_path), stdout=asyncio.subprocess.PIPE,
+        cwd=Path(__file__).parents[2],
+    )  # fmt: skip
+    assert process.stdout is not None
+    told = [int(await process.stdout.readline()) for _ in range(100)]
+    process.kill()
+    told += [int(line) for line in (await process.stdout.read()).split(b"\n") if line]
+    await process.wait()
+    found = await readable(tmp_path)
+    assert found[: len(told)] == [record(number) for number in range(len(told))]
+    assert len(found) - len(told) <= 1
+
+
+def test_a_directory_that_cannot_be_used_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SpoolError, match="cannot be opened"):
+        Spool.open(tmp_path / "file")

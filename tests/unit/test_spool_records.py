@@ -1,0 +1,177 @@
+"""The spool keeps what it was given, in order, until it is acknowledged; and forgets it then."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from common.run import RunRecord
+from tests.support.records import record
+from worker.spool import Spool, SpoolError
+
+
+@pytest.fixture
+async def spool(tmp_path: Path) -> AsyncIterator[Spool]:
+    opened = Spool.open(tmp_path)
+    yield opened
+    await opened.close()
+
+
+async def fill(spool: Spool, count: int, *, first: int = 0) -> list[RunRecord]:
+    records = [record(number) for number in range(first, first + count)]
+    await asyncio.gather(*map(spool.append, records))
+    return records
+
+
+async def test_records_are_read_in_the_order_of_their_positions(spool: Spool) -> None:
+    records = await fill(spool, 10)
+    assert await spool.read(4) == list(enumerate(records[:4], 1))
+    assert await spool.read(100, after=4) == list(enumerate(records[4:], 5))
+    assert (spool.pending, spool.last, spool.cursor) == (10, 10, 0)
+
+
+async def test_reading_moves_nothing_and_acknowledging_does(spool: Spool) -> None:
+    records = await fill(spool, 5)
+    assert await spool.read(2) == await spool.read(2)
+    await spool.acknowledge(2)
+    assert await spool.read(1) == [(3, records[2])]
+    assert spool.pending == 3
+    await spool.acknowledge(5)
+    assert await spool.read(1) == []
+
+
+async def test_acknowledging_never_goes_back_nor_beyond_what_is_there(spool: Spool) -> None:
+    await fill(spool, 3)
+    await spool.acknowledge(2)
+    await spool.acknowledge(1)
+    assert spool.cursor == 2
+    await spool.acknowledge(99)
+    assert (spool.cursor, spool.pending) == (3, 0)
+    await fill(spool, 1)
+    assert [position for position, _ in await spool.read(9)] == [4]
+
+
+@pytest.mark.parametrize("cache_bytes", [0, 700, 1 << 20], ids=["no cache", "small cache", "cache"])
+async def test_the_next_process_finds_what_was_not_acknowledged(tmp_path: Path, cache_bytes: int) -> None:
+    spool = Spool.open(tmp_path, cache_bytes=cache_bytes)
+    records = await fill(spool, 10)
+    await spool.acknowledge(4)
+    assert await spool.read(99) == list(enumerate(records[4:], 5))
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert [one async for one in again.unacknowledged()] == records[4:]
+    assert await again.read(99) == list(enumerate(records[4:], 5))
+    assert await again.append(record(10)) == 11
+    await again.close()
+
+
+@pytest.mark.parametrize(
+    "one",
+    [
+        record(1, output="nul \0, bell \x07, \N{ROCKET}, half a pair \udc80"),
+        record(1, labels={"a\0": "b"}, max_rss=1 << 70),
+        record(1, output="x" * (1 << 20), late=True, count=3, count_is_minimum=True, cpu_seconds=1e-9),
+    ],
+    ids=["odd text", "odd values", "1 MiB"],
+)
+async def test_any_record_reads_back_as_it_was(tmp_path: Path, one: RunRecord) -> None:
+    spool = Spool.open(tmp_path, cache_bytes=0)
+    await spool.append(one)
+    assert await spool.read(1) == [(1, one)]
+    await spool.close()
+
+
+async def test_whole_segments_go_when_they_are_acknowledged(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=2000)
+    for number in range(20):
+        await spool.append(record(number))
+    segments = sorted(tmp_path.glob("*.spool"))
+    assert len(segments) > 3
+    full = spool.size_bytes
+    await spool.acknowledge(10)
+    left = sorted(tmp_path.glob("*.spool"))
+    assert left == segments[-len(left) :]
+    assert spool.size_bytes == sum(path.stat().st_size for path in left) < full
+    assert [position for position, _ in await spool.read(99)] == list(range(11, 21))
+    await spool.acknowledge(20)
+    assert len(list(tmp_path.glob("*.spool"))) == 1
+    await spool.close()
+
+
+async def test_positions_go_on_after_everything_was_acknowledged_and_removed(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path)
+    await fill(spool, 5)
+    await spool.acknowledge(5)
+    await spool.close()
+    for path in tmp_path.glob("*.spool"):
+        path.unlink()
+    again = Spool.open(tmp_path)
+    assert await again.append(record(6)) == 6
+    assert [position for position, _ in await again.read(9)] == [6]
+    await again.close()
+
+
+async def test_a_lost_cursor_means_that_all_is_read_again(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path)
+    records = await fill(spool, 3)
+    await spool.acknowledge(2)
+    await spool.close()
+    (tmp_path / "cursor").write_text("garbage")
+    again = Spool.open(tmp_path)
+    assert [one async for one in again.unacknowledged()] == records
+    await again.close()
+
+
+async def test_a_read_has_a_limit_in_bytes_but_gives_at_least_one(tmp_path: Path) -> None:
+    for cache_bytes in (0, 1 << 24):
+        spool = Spool.open(tmp_path / str(cache_bytes), cache_bytes=cache_bytes)
+        for number in range(4):
+            await spool.append(record(number, output="x" * 10_000))
+        assert len(await spool.read(99, max_bytes=25_000)) == 2
+        assert len(await spool.read(99, max_bytes=1)) == 1
+        await spool.close()
+
+
+async def test_an_append_that_nobody_waits_for_any_more_harms_no_other(spool: Spool) -> None:
+    given_up, kept = asyncio.ensure_future(spool.append(record(1))), asyncio.ensure_future(spool.append(record(2)))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    assert await kept == 2
+    assert [one.run_id for _, one in await spool.read(9)] == [record(1).run_id, record(2).run_id]
+
+
+async def test_ten_thousand_records_stay_within_the_cache(tmp_path: Path) -> None:
+    """A long absence of the log store costs disk, not memory."""
+    spool = Spool.open(tmp_path, cache_bytes=100_000, segment_bytes=500_000)
+    for start in range(0, 10_000, 500):
+        await fill(spool, 500, first=start)
+        assert spool.cached_bytes <= 100_000
+    assert spool.pending == 10_000
+    for start in itertools.count(0, 500):
+        batch = await spool.read(500)
+        if not batch:
+            break
+        assert [one.run_id for _, one in batch] == [record(start + offset).run_id for offset in range(500)]
+        await spool.acknowledge(batch[-1][0])
+    assert (spool.cursor, spool.cached_bytes) == (10_000, 0)
+    await spool.close()
+
+
+async def append_until_refused(spool: Spool) -> None:
+    for number in itertools.count():
+        await spool.append(record(number))
+
+
+async def test_beyond_its_limit_the_spool_refuses_and_takes_again_once_there_is_room(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, limit_bytes=5000, segment_bytes=1000)
+    with pytest.raises(SpoolError, match="full"):
+        await append_until_refused(spool)
+    assert 4000 < spool.size_bytes <= 5000
+    await spool.acknowledge(spool.last)
+    await spool.append(record(99))
+    assert spool.pending == 1
+    await spool.close()
