@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from common.config_keys import Directory, Endpoints, Key, NotYet, OneOf, Pairs, Text, Truth, WholeNumber, setting, show
+from common.config_keys import Directory, Endpoints, Key, Names, NotYet, OneOf, Pairs, Text, Truth, WholeNumber, setting, show
 from common.config_sources import Gathered, gather
 from common.errors import ConfigError, Problem
 from common.timings import Timings
@@ -135,6 +135,9 @@ class ManagerConfig(SharedConfig):
     allow_unauthenticated: bool = setting(
         Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine although there is no login"),
         False,
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
     )
     webroot: Path | None = setting(
         Key(name="webroot", kind=Directory(), help="own templates and static files (built in)", parents=True)

@@ -122,6 +122,7 @@ class OneOf:
         return self.accept(text.lower())
 
 
+_HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
 _ENDPOINT = re.compile(r"(?:http://)?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})/?")
 
 
@@ -145,6 +146,21 @@ class Endpoints:
         if match is None or not 1 <= int(match[1].rsplit(":", 1)[1]) <= 65535:
             raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"]')
         return match[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Host names, perhaps none. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(name, str) and _HOST_NAME.fullmatch(name) for name in value
+        ):
+            raise UnfitError('a list of host names without port, e.g. ["cron.example.org"]')
+        return tuple(name.casefold() for name in value)
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
 
 
 @dataclass(frozen=True, slots=True)

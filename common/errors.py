@@ -45,7 +45,7 @@ class ConfigError(InvalidInputError):
 
 
 class ScheduleError(EtcronError):
-    """The schedule is not valid. Mend the named field; seven fields: second minute hour day month weekday year."""
+    """The schedule is not valid. Mend the named field; seven fields: second minute hour day-of-month month day-of-week year."""
 
     def __init__(self, *, field: str, text: str, message: str, remedy: str) -> None:
         self.field = field
@@ -74,7 +74,7 @@ class EtcdError(EtcronError):
 
 
 class EtcdRefusedError(EtcdError):
-    """etcd refused the request: it was not carried out, and the same request would be refused again."""
+    """etcd refused the request: it was certainly not carried out."""
 
 
 class EtcdCompactedError(EtcdRefusedError):

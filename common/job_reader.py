@@ -269,7 +269,10 @@ def _nearest(name: str, known: frozenset[str]) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, default=str) if not isinstance(value, str) else repr(value)
+    try:
+        text = json.dumps(value, ensure_ascii=True, default=str) if not isinstance(value, str) else repr(value)
+    except RecursionError:
+        return f"a very deep {_kind(value)}"
     return text if len(text) <= 60 else text[:57] + "..."
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
 
@@ -165,11 +165,12 @@ class RunEntry:
         document: dict[str, Any] = {"state": str(self.state)}
         for attribute, name in _ENTRY_FIELDS.items():
             value = getattr(self, attribute)
-            if value is not None and value != "" and value != 0:
+            if value != _ENTRY_DEFAULTS[attribute]:
                 document[name] = str(value) if isinstance(value, StrEnum) else value
         if self.record is not None:
             document["record"] = self.record.to_document()
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+        # A lone surrogate in somebody's words must not keep a verdict from being written; json reads it back.
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
@@ -177,11 +178,15 @@ class RunEntry:
         try:
             document = json.loads(value)
             values = {attribute: document[name] for attribute, name in _ENTRY_FIELDS.items() if name in document}
+            _check_types(values)
             values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
             record = RunRecord.from_document(document["record"]) if "record" in document else None
-            return cls(state=EntryState(document["state"]), record=record, **values)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            state = EntryState(document["state"])
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(f"not a run entry: {error}") from error
+        if state is EntryState.FINAL and record is None:
+            raise ValueError("not a run entry: it is final, and has no record")
+        return cls(state=state, record=record, **values)
 
 
 _ENTRY_FIELDS = {
@@ -189,6 +194,16 @@ _ENTRY_FIELDS = {
     "lost_after_ms": "lostAfterMs", "plan_ms": "planMs", "dispatch_ms": "dispatchMs",
     "claim_ms": "claimMs", "trigger": "trigger", "by": "by",
 }  # fmt: skip
+_ENTRY_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(RunEntry)}
+
+
+def _check_types(values: Mapping[str, object]) -> None:
+    """Somebody else's value does no harm later, where it is reckoned with: ValueError."""
+    for attribute, value in values.items():
+        default = _ENTRY_DEFAULTS[attribute]
+        kind = {"lost_after_ms": int, "by": str}.get(attribute, type(default))
+        if not isinstance(value, str if issubclass(kind, str) else kind) or (kind is int and isinstance(value, bool)):
+            raise ValueError(f"{_ENTRY_FIELDS[attribute]} is {str(value)[:60]!r}")
 
 
 def final_entry(record: RunRecord, *, worker: str = "", session: str = "", instance: str = "") -> RunEntry:

@@ -38,7 +38,7 @@ _PATIENCE_SHARE = 0.5
 def create_app(config: ManagerConfig, *, clock: Clock | None = None) -> web.Application:
     """The application of one manager. Its servers need not be there: what needs them answers 503 until they are."""
     read_s, write_s = config.api_read_timeout_ms / 1000, config.api_write_timeout_ms / 1000
-    hosts = Hosts([config.host])
+    hosts = Hosts([config.host, *config.allowed_hosts])
     app = web.Application(
         client_max_size=MAX_BODY_BYTES,
         middlewares=[errors_as_json, guard(hosts), time_limit(read_s + write_s)],

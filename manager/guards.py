@@ -98,7 +98,7 @@ def _check_host(request: web.Request, hosts: Hosts) -> None:
         if not hosts.has(host):
             message = f"Host: {host[:100]!r} is not a name of this manager"
             raise RequestError(
-                403, f"{message}; call it by its address, or by the configured host", code="foreign-host"
+                403, f"{message}; call it by its address, or add the name to allowedHosts", code="foreign-host"
             )
 
 
