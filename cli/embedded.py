@@ -46,7 +46,7 @@ def find_etcd(remembered: object = None, *, which: Callable[[str], str | None] =
 
 def find_log_store(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
     """The log store to start; CommandError where there is none."""
-    module = "nx_27017.nx_27017" if importlib.util.find_spec("nx_27017") else None
+    module = "cli.embedded_log_store" if importlib.util.find_spec("nx_27017") else None
     candidates = {"mongod on PATH": which("mongod"), "wheel nx-27017": module}
     kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--mongodb-uri", "log store")
     if kind == "mongod on PATH":

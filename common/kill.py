@@ -32,9 +32,10 @@ class Kill:
         """Read a kill; ValueError where it is none."""
         try:
             document = json.loads(value)
+            reason = document.get("reason")
             return cls(
                 run_id=run_id, revision=revision, by=str(document["by"]), at_ms=int(document["atMs"]),
-                reason=document.get("reason"),
+                reason=None if reason is None else str(reason),
             )  # fmt: skip
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a kill: {error}") from error

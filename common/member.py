@@ -49,15 +49,16 @@ class Member:
         """Read a session key's value; ``lease`` is the one that the key hangs on. ValueError where it is none of ours."""
         try:
             document = json.loads(value)
+            fault, labels = document.get("notAccepting"), document.get("labels", {})
             return cls(
                 worker=worker, session=session, attached=lease == int(session, 16),
                 instance=str(document["instance"]), host=str(document["host"]), address=str(document["address"]),
-                slots=int(document["slots"]), labels=dict(document.get("labels", {})),
+                slots=int(document["slots"]), labels={str(name): str(label) for name, label in labels.items()},
                 version=str(document.get("version", "")), tzdata=str(document.get("tzdata", "")),
                 pid=int(document.get("pid", 0)), since_ms=int(document.get("sinceMs", 0)),
-                not_accepting=document.get("notAccepting"),
+                not_accepting=None if fault is None else str(fault),
             )  # fmt: skip
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a worker's session: {error}") from error
 
     @property
@@ -96,8 +97,12 @@ class Beat:
         """Read a beat; ValueError where it is none."""
         try:
             document = json.loads(value)
-            return cls(**{attr: document[name] for attr, name in _BEAT_FIELDS.items() if name in document})
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            values = {attr: document[name] for attr, name in _BEAT_FIELDS.items() if name in document}
+            beat = cls(**values)
+            for attribute in values:
+                _check_type(attribute, getattr(beat, attribute))
+            return beat
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a beat: {error}") from error
 
 
@@ -105,3 +110,14 @@ _BEAT_FIELDS = {
     "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
     "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
 }  # fmt: skip
+
+
+def _check_type(attribute: str, value: object) -> None:
+    """ValueError where a beat's value is none that the attribute may have."""
+    wanted: type | tuple[type, ...] = int
+    if attribute in ("kind", "problem"):
+        wanted = (str, type(None)) if attribute == "problem" else str
+    elif attribute in ("load", "memory_percent"):
+        wanted = (int, float)
+    if not isinstance(value, wanted):
+        raise ValueError(f"{_BEAT_FIELDS[attribute]} is {value!r:.40}")

@@ -56,13 +56,13 @@ class Request:
         """Read a request; ValueError where it is none."""
         try:
             document = json.loads(value)
-            expires_ms = document.get("expiresMs")
+            expires_ms, by = document.get("expiresMs"), document.get("by")
             return cls(
                 run_id=run_id, revision=revision, origin=Origin(document["origin"]),
                 job_create_revision=int(document["jobCreateRevision"]), plan_ms=int(document["planMs"]),
                 dispatch_ms=int(document["dispatchMs"]), not_before_ms=int(document["notBeforeMs"]),
                 expires_ms=None if expires_ms is None else int(expires_ms),
-                trigger=Trigger(document["trigger"]), by=document.get("by"),
+                trigger=Trigger(document["trigger"]), by=None if by is None else str(by),
             )  # fmt: skip
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a request: {error}") from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import shutil
 import signal
@@ -28,10 +29,10 @@ PYMONGO_DROPS_A_SOCKET = r"ignore:unclosed <socket\.socket fd=\d+, family=\d+, t
 is closed in the middle of a connect (pool_shared._async_create_connection handles no CancelledError)."""
 
 
-def log_store_program() -> Path | None:
-    """The server of pip's nx-27017, or None."""
-    program = Path(sys.executable).with_name("nx-27017")
-    return program if os.access(program, os.X_OK) else None
+def log_store_program() -> list[str] | None:
+    """pip's nx-27017 as `etcron up` starts it, or None."""
+    there = importlib.util.find_spec("nx_27017") is not None
+    return [sys.executable, "-P", "-m", "cli.embedded_log_store"] if there else None
 
 
 class LogStoreServer:
@@ -64,7 +65,8 @@ class LogStoreServer:
         flags += ["--log-file", str(beside(".log")), "--pid-file", str(beside(".pid"))]
         with beside(".out").open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(program), *flags],
+                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, *program, *flags],
+                env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,
