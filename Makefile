@@ -3,38 +3,44 @@
 
 VENV := .venv/bin
 ETCD34 := .tools/etcd-3.4
+ASSETS := webroot/static/vendor/manifest.json
 DATA_DIR ?= ./data
 TESTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint bench wheel clean help venv-run venv-test etcd34
+.PHONY: run test lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: venv-run ## start everything on this machine, with a few example jobs (data in ./data)
+run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-test: venv-test etcd34 ## run the tests (TESTS="tests/unit -k cron" runs some of them)
+test: venv-test etcd34 try-assets chromium ## run the tests (TESTS="tests/unit -k cron" runs some of them)
 	$(VENV)/python -m pytest $(TESTS)
 
-lint: venv-test ## style, types and the direction of imports
+lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .
 	$(VENV)/ruff format --check .
 	$(VENV)/mypy
 	$(VENV)/lint-imports
+	@if [ -d node_modules ]; then npm run --silent check; else echo "no node_modules: the console's scripts are not checked"; fi
 
 bench: venv-test ## run the benchmarks; results go to bench/results/
 	$(VENV)/python -m bench
 
-wheel: venv-test ## build dist/etcron-*.whl
-	@# The browser assets (webroot/static/vendor) are built here, before the wheel, once the console exists.
+assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm
+
+$(ASSETS): package.json package-lock.json $(wildcard webroot/build/*)
+	@webroot/build/setup
+
+wheel: venv-test assets ## build dist/etcron-*.whl
 	rm -rf build dist
 	$(VENV)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
 
 clean: ## remove what setting up, building and testing left (not ./data)
-	rm -rf .venv .tools build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .tools node_modules webroot/static/vendor build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 venv-run:
@@ -47,3 +53,14 @@ venv-test:
 etcd34:
 	@[ -x $(ETCD34)/etcd ] || sh tests/support/fetch_etcd34.sh $(ETCD34) || \
 	    echo "etcd 3.4 could not be fetched into $(ETCD34): the tests that need it are skipped"
+
+# Without them everything but the console works, and its page says what to run; so they are no reason not to start.
+try-assets:
+	@$(MAKE) --no-print-directory assets || echo "the console's assets are not built: its page says what to run"
+
+# Debian's Chromium, for tests/console. Without it those tests are skipped, and say so.
+chromium:
+	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    echo "chromium is missing; installing it with apt-get" && { apt-get update --quiet >/dev/null || true; } && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium >/dev/null; } || \
+	    echo "chromium could not be installed: the tests of the console are skipped"

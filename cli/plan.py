@@ -20,7 +20,17 @@ from common.errors import ConfigError, Problem
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)
 _LOG_STORE_PORTS = (27170, 27171, 27172)
-_STORE_KEYS = ("etcdEndpoints", "mongodbUri", "mongodbDatabase", "keyPrefix")
+_STORE_KEYS = {
+    "etcdEndpoints": "etcd_endpoints",
+    "etcdTls": "etcd_tls",
+    "etcdUser": "etcd_user",
+    "etcdPassword": "etcd_password",
+    "etcdPasswordFile": "etcd_password_file",
+    "mongodbUri": "mongodb_uri",
+    "mongodbPasswordFile": "mongodb_password_file",
+    "mongodbDatabase": "mongodb_database",
+    "keyPrefix": "key_prefix",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +71,7 @@ class Plan:
     def url(self) -> str:
         """Where this machine reaches the manager."""
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.manager.host, self.manager.host)
-        return f"http://{host}:{self.manager.api_port}"
+        return f"{'https' if self.manager.tls_cert else 'http'}://{host}:{self.manager.api_port}"
 
 
 def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None = None) -> Plan:
@@ -99,9 +109,7 @@ def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None
 def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig, WorkerConfig]:
     """Both with the same stores: what one file says counts for both, and where they differ, that is a mistake."""
     problems = []
-    for name, attribute in zip(
-        _STORE_KEYS, ("etcd_endpoints", "mongodb_uri", "mongodb_database", "key_prefix"), strict=True
-    ):
+    for name, attribute in _STORE_KEYS.items():
         ours, theirs = getattr(manager, attribute), getattr(worker, attribute)
         if name in manager.origins and name in worker.origins and ours != theirs:
             message = f"{manager.origins[name]} and {worker.origins[name]} differ"
@@ -135,6 +143,9 @@ def _plan_etcd(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[
     if origin:
         said.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
         return None, (0, 0)
+    if manager.etcd_user is not None:
+        message = "is set, and no endpoint: the etcd that etcron up would start has no users"
+        raise ConfigError([Problem(field="etcdUser", message=message, remedy="give etcdEndpoints, or take it out")])
     found = find_etcd(data.remembered().get("etcd"))
     client = _port(data, "etcdPort", _ETCD_PORTS, said)
     peer = _port(data, "etcdPeerPort", _PEER_PORTS, said, taken=(client,))

@@ -23,6 +23,7 @@ from cli.log_echo import LogEcho
 from cli.plan import Options, Plan, make_plan
 from cli.supervisor import Child, trim_log
 from common.lifecycle import Stop, run_loops
+from common.tls import pinned_context
 
 
 def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
@@ -36,7 +37,9 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
             say(f"data:      {data.path}")
             for line in plan.said:
                 say(line)
-            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=5)) as http:
+            cert = plan.manager.tls_cert
+            connector = aiohttp.TCPConnector(ssl=pinned_context(cert) if cert is not None else True)
+            async with aiohttp.ClientSession(connector=connector, timeout=aiohttp.ClientTimeout(total=5)) as http:
                 await _Machine(options, plan, data, http, stop).run()
 
     return main

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from common.config import ManagerConfig, Program, WorkerConfig, keys_of, load_manager_config, load_worker_config
-from common.config_keys import NotYet
 from common.errors import ConfigError
 
 _UNSET = object()
@@ -24,7 +23,7 @@ def add_config_arguments(parser: argparse.ArgumentParser, program: Program) -> N
     )
     group = parser.add_argument_group("keys of the configuration", "each beats its environment variable and the file")
     for key in keys_of(program).values():
-        if not isinstance(key.kind, NotYet):
+        if not key.flagless:
             group.add_argument(key.flag, dest=_destination(key.name), metavar="VALUE", default=_UNSET, help=key.help)
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 
 class UnfitError(ValueError):
@@ -27,6 +27,14 @@ class Kind(Protocol):
         """The same from a text."""
 
 
+@runtime_checkable
+class Discreet(Protocol):
+    """A kind whose values, right or wrong, may hold what must not be shown."""
+
+    def shown(self, value: object) -> object:
+        """The value as JSON for people."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
     """One key: its name as in the file, what it may hold, and one line about it."""
@@ -36,6 +44,8 @@ class Key:
     help: str
     secret: bool = False
     """May hold a password: shown and logged only through `redact_uri`."""
+    flagless: bool = False
+    """There is no flag for it: command lines can be read by every user of the machine."""
     parents: bool = False
     """The parent system had it: in the other program's file it is noted, not refused."""
 
@@ -123,29 +133,30 @@ class OneOf:
 
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?", re.ASCII)
-_ENDPOINT = re.compile(r"(?:http://)?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})/?")
+_ENDPOINT = re.compile(r"(?:http://|(https://))?((?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):[0-9]{1,5})/?")
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """At least one ``host:port``; ``http://`` in front is taken off. As text: separated by commas."""
+    """At least one ``host:port``, or ``https://host:port`` each; ``http://`` is taken off. As text: with commas."""
 
     def accept(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, list | tuple) or not value:
             raise UnfitError('a list of "host:port", at least one')
-        return tuple(self._endpoint(item) for item in value)
+        endpoints = tuple(self._endpoint(item) for item in value)
+        if len({endpoint.startswith("https://") for endpoint in endpoints}) > 1:
+            raise UnfitError("all of them with https://, or none: some with TLS and some without is no protection")
+        return endpoints
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.accept([part.strip() for part in text.split(",") if part.strip()])
 
     @staticmethod
     def _endpoint(item: object) -> str:
-        if isinstance(item, str) and item.startswith("https://"):
-            raise UnfitError('"host:port" without https:// (TLS to etcd is not supported yet)')
         match = _ENDPOINT.fullmatch(item) if isinstance(item, str) else None
-        if match is None or not 1 <= int(match[1].rsplit(":", 1)[1]) <= 65535:
-            raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"]')
-        return match[1]
+        if match is None or not 1 <= int(match[2].rsplit(":", 1)[1]) <= 65535:
+            raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"], or of "https://host:port"')
+        return (match[1] or "") + match[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,17 +206,6 @@ class Directory:
         return self.accept(text)
 
 
-@dataclass(frozen=True, slots=True)
-class NotYet:
-    """Known, and not supported yet: any value is refused."""
-
-    def accept(self, value: object) -> None:
-        raise UnfitError("no value: this key is not supported yet, take it out")
-
-    def read(self, text: str) -> None:
-        self.accept(text)
-
-
 def redact_uri(uri: str) -> str:
     """The URI without its password: whatever stands between the first colon after ``//`` and the last ``@``.
 
@@ -223,6 +223,8 @@ def _redact_parameter(parameter: re.Match[str]) -> str:
 
 def show(key: Key, value: object) -> str:
     """The value as JSON for people, without secrets."""
-    if key.secret:
+    if isinstance(key.kind, Discreet):
+        value = key.kind.shown(value)
+    if key.secret and value is not None:
         value = redact_uri(value) if isinstance(value, str) and "://" in value else "***"
     return json.dumps(value, ensure_ascii=False, default=str)

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.config_files import Placed
 from common.config_keys import Key, UnfitError, show
 from common.errors import ConfigError, Problem
 from common.nearest import nearest
@@ -27,10 +28,11 @@ class Gathered:
     notes: list[str] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
-    def take(self, key: Key, given: object, origin: str, *, as_text: bool) -> None:
-        """Keep one value (a later source overrides an earlier one), or the mistake in it."""
+    def take(self, key: Key, given: object, origin: str, *, as_text: bool, beside: Path) -> None:
+        """Keep one value (a later source overrides an earlier one), or the mistake in it; paths are from `beside`."""
         try:
-            self.values[key.name] = key.kind.read(str(given)) if as_text else key.kind.accept(given)
+            value = key.kind.read(str(given)) if as_text else key.kind.accept(given)
+            self.values[key.name] = key.kind.lies_beside(value, beside) if isinstance(key.kind, Placed) else value
             self.origins[key.name] = origin
         except UnfitError as unfit:
             there = f"{origin} has {_shorten(show(key, given))}"
@@ -52,7 +54,7 @@ def gather(
         _gather_file(gathered, own, other, program=program, path=path)
     _gather_environment(gathered, own, other, environ)
     for name, given in flags.items():
-        gathered.take(own[name], given, f"flag {own[name].flag}", as_text=isinstance(given, str))
+        gathered.take(own[name], given, f"flag {own[name].flag}", as_text=isinstance(given, str), beside=Path())
     return gathered
 
 
@@ -84,7 +86,7 @@ def _gather_file(
         return
     for name, given in found.items():
         if name in own:
-            gathered.take(own[name], given, f"file {path}", as_text=False)
+            gathered.take(own[name], given, f"file {path}", as_text=False, beside=path.parent)
         elif name in IGNORED_PARENTS_KEYS:
             gathered.notes.append(f"{path}: {name} does nothing in etcron; it can be taken out")
         elif name in other and other[name].parents:
@@ -100,7 +102,7 @@ def _gather_environment(
     elsewhere = {key.variable for key in other.values()} | {PREFIX + name.upper() for name in IGNORED_PARENTS_KEYS}
     for variable, text in sorted(environ.items()):
         if variable in by_variable:
-            gathered.take(by_variable[variable], text, f"environment {variable}", as_text=True)
+            gathered.take(by_variable[variable], text, f"environment {variable}", as_text=True, beside=Path())
         elif variable.startswith(PREFIX) and variable not in elsewhere:
             remedy = _did_you_mean(variable, [*by_variable, *elsewhere])
             gathered.problems.append(Problem(field=variable, message="no key of that name", remedy=remedy))

@@ -45,7 +45,7 @@ class ConfigError(InvalidInputError):
 
 
 class ScheduleError(EtcronError):
-    """The schedule is not valid. Mend the named field; seven fields: second minute hour day-of-month month day-of-week year."""
+    """The schedule is not valid. Mend the named field of: second minute hour day-of-month month day-of-week year."""
 
     def __init__(self, *, field: str, text: str, message: str, remedy: str) -> None:
         self.field = field
@@ -83,6 +83,14 @@ class EtcdCompactedError(EtcdRefusedError):
 
 class EtcdLeaseGoneError(EtcdRefusedError):
     """The lease does not exist any more. Open a new session."""
+
+
+class EtcdAccessError(EtcdRefusedError):
+    """etcd does not let this user do that. Mend the user, the password or the role; nothing was carried out."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        super().__init__(f"{problem.message}; {problem.remedy}")
 
 
 class EtcdInDoubtError(EtcdError):

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 
 from common.schedule import Schedule, parse_cron
 
+
 class Overlap(StrEnum):
     """What becomes of a fire that is due while an earlier run of the job is going."""
 

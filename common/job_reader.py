@@ -66,7 +66,7 @@ def parse_job(document: Mapping[str, Any]) -> JobSpec:
     cron_expr = reader.take("cronExpr", _read_text)
     reader.refuse_unknown()
     if isinstance(cron_expr, str):
-        _check_schedule(reader.problems, cron_expr, values.get("timezone", "UTC"), name or "")
+        _check_schedule(reader.problems, cron_expr, values.get("timezone") or "UTC", name or "")
     if name is not None and command is not None and cron_expr is not None and not reader.problems:
         spec = JobSpec(name=name, command=command, cron_expr=cron_expr, **values)
         size = len(json.dumps(spec.to_stored(), ensure_ascii=False).encode())
@@ -109,13 +109,12 @@ class _Reader:
                 self.fault(_shown(name), "is not a field of a job", _nearest(name, _KNOWN | NOT_YET))
 
 
-def _check_schedule(problems: list[Problem], expr: str, timezone: object, name: str) -> None:
+def _check_schedule(problems: list[Problem], expr: str, timezone: str, name: str) -> None:
     try:
-        parse_cron(expr, timezone=timezone if isinstance(timezone, str) else "UTC", job=name)
+        parse_cron(expr, timezone=timezone, job=name)
     except ScheduleError as error:
-        where = "timezone" if error.field == "timezone" else "cronExpr"
-        fault = f"{error.field} {error.text!r}: {error.message}" if where == "cronExpr" else error.message
-        problems.append(Problem(field=where, message=fault, remedy=error.remedy))
+        fault = f"{error.field} {error.text!r}: {error.message}"
+        problems.append(Problem(field="cronExpr", message=fault, remedy=error.remedy))
 
 
 def _read_name(value: Any) -> str:
@@ -163,6 +162,15 @@ def _read_text(value: Any, *, remedy: str = "a text") -> str:
     return value
 
 
+def _read_timezone(value: Any) -> str:
+    text = _read_text(value)
+    try:
+        parse_cron("@yearly", timezone=text)
+    except ScheduleError as error:
+        raise _FieldError(error.message, error.remedy) from error
+    return text
+
+
 def _read_bool(value: Any) -> bool:
     if not isinstance(value, bool):
         raise _FieldError(f"is {_shown(value)}", "needed: true or false")
@@ -171,10 +179,9 @@ def _read_bool(value: Any) -> bool:
 
 def _choice(kind: type[E]) -> Callable[[Any], E]:
     def read(value: Any) -> E:
-        try:
-            return kind(value)
-        except ValueError as error:
-            raise _FieldError(f"is {_shown(value)}", f"one of: {', '.join(kind)}") from error
+        if not isinstance(value, str) or value not in set(kind):
+            raise _FieldError(f"is {_shown(value)}", f"one of: {', '.join(kind)}")
+        return kind(value)
 
     return read
 
@@ -248,7 +255,7 @@ _MISFIRE: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
     "limit": ("limit", _number(1, 100, whole=True, unit="runs")),
 }
 _OPTIONAL: Final[Mapping[str, tuple[str, Callable[[Any], Any]]]] = {
-    "timezone": ("timezone", _read_text),
+    "timezone": ("timezone", _read_timezone),
     "enabled": ("enabled", _read_bool),
     "overlap": ("overlap", _choice(Overlap)),
     "misfire": ("misfire", _read_misfire),
@@ -264,7 +271,9 @@ _KNOWN: Final = frozenset({"name", "command", "cronExpr", *_OPTIONAL})
 
 def _nearest(name: str, known: frozenset[str]) -> str:
     by_lower = {one.lower(): one for one in sorted(known)}
-    near = get_close_matches(name.lower()[:80], list(by_lower), n=1, cutoff=0.6)
+    short = name.lower()[:80]
+    longer = [one for one in by_lower if len(short) >= 3 and one.startswith(short)]
+    near = longer[:1] or get_close_matches(short, list(by_lower), n=1, cutoff=0.6)
     return f"did you mean {by_lower[near[0]]}?" if near else f"known: {', '.join(sorted(known - NOT_YET))}"
 
 

@@ -46,7 +46,7 @@ class Member:
 
     @classmethod
     def from_json(cls, value: bytes, *, worker: str, session: str, lease: int) -> Self:
-        """Read a session key's value; ``lease`` is the one that the key hangs on. ValueError where it is none of ours."""
+        """Read a session key's value; ``lease`` is the one that the key hangs on. ValueError where it is none."""
         try:
             document = json.loads(value)
             fault, labels = document.get("notAccepting"), document.get("labels", {})

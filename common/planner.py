@@ -124,9 +124,7 @@ def _miss_then_claim(timing: Timing, *, mark_ms: int, first: int, claim: int) ->
     return Decision(from_ms=mark_ms, to_ms=claim, missed=missed, claim_ms=claim)
 
 
-def _make_up_all(
-    timing: Timing, misfire: Misfire, *, mark_ms: int, first: int, newest: int, now_ms: int
-) -> Decision:
+def _make_up_all(timing: Timing, misfire: Misfire, *, mark_ms: int, first: int, newest: int, now_ms: int) -> Decision:
     made_up: list[int] = []
     plan: int | None = newest
     while plan is not None and plan >= first and len(made_up) < misfire.limit and plan + misfire.window_ms >= now_ms:

@@ -55,9 +55,10 @@ class EntryState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """One document of the run log: a run, or a fire (or a range of fires) that did not run. Times in ms since the epoch.
+    """One document of the run log: a run, or a fire (or a range of fires) that did not run.
 
-    The parent's fields keep their names: jobName command err output planTime scheduleTime startTime endTime.
+    Times are in ms since the epoch. The parent's fields keep their names: jobName command err output planTime
+    scheduleTime startTime endTime.
     """
 
     run_id: RunId

@@ -16,6 +16,7 @@ from common.errors import ConfigError, Problem
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from manager.app import create_app, loops_of
+from manager.https import Certificate, certificate_of
 
 _log = logging.getLogger("manager")
 
@@ -67,8 +68,10 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
     )
     await runner.setup()
     try:
-        await _listen(runner, config)
-        await run_loops(stop, loops_of(app), shut_down=lambda: _stop_listening(runner))
+        certificate = certificate_of(config)
+        await _listen(runner, config, certificate)
+        loops = {**loops_of(app), **({"certificate": certificate.run} if certificate else {})}
+        await run_loops(stop, loops, shut_down=lambda: _stop_listening(runner))
     finally:
         # The last answers, then the connections to the servers.
         await runner.cleanup()
@@ -79,16 +82,17 @@ async def _stop_listening(runner: web.AppRunner) -> None:
         await site.stop()
 
 
-async def _listen(runner: web.AppRunner, config: ManagerConfig) -> None:
+async def _listen(runner: web.AppRunner, config: ManagerConfig, certificate: Certificate | None) -> None:
+    context = certificate.context if certificate is not None else None
     try:
-        await web.TCPSite(runner, config.host.strip("[]"), config.api_port).start()
+        await web.TCPSite(runner, config.host.strip("[]"), config.api_port, ssl_context=context).start()
     except OSError as error:
         raise ConfigError([_cannot_listen(config, error)]) from error
     for address in runner.addresses:
         host, port = address[:2]
         shown = f"[{host}]" if ":" in host else host
         extra = {"action": "listening", "host": host, "port": port}
-        _log.info("serving at http://%s:%s", shown, port, extra=extra)
+        _log.info("serving at %s://%s:%s", "https" if certificate else "http", shown, port, extra=extra)
 
 
 def _cannot_listen(config: ManagerConfig, error: OSError) -> Problem:

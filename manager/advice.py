@@ -5,6 +5,7 @@ Pure but for the words of the preview (``common.describe``).
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from common.describe import describe
@@ -67,7 +68,7 @@ def preview(expr: str, timezone: str, n: int, *, job: str, now_ms: int) -> dict[
     return {
         "cronExpr": expr,
         "timezone": timezone,
-        "words": describe(expr),
+        "words": words(expr),
         "fires": [fire_view(fire) for fire in fires],
         "warnings": list(schedule_warnings(expr, timezone, job, now_ms=now_ms)),
         "tzdata": tzdata_version(),
@@ -84,6 +85,12 @@ def next_fire(spec: JobSpec, *, after_ms: int) -> dict[str, Any] | None:
     """The first fire after an instant as JSON; None for a paused job and after the last one."""
     fires = spec.schedule.upcoming(from_ms(after_ms), 1) if spec.enabled else []
     return fire_view(fires[0]) if fires else None
+
+
+@lru_cache(maxsize=4_096)
+def words(expr: str) -> str:
+    """An expression in words, or the expression itself; a page has many, and most jobs share a few."""
+    return describe(expr)
 
 
 def _parsed(expr: str, timezone: str, job: str) -> CronSchedule:

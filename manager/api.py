@@ -6,18 +6,14 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from common.errors import InvalidInputError, Problem
+from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.nearest import nearest
-from common.run import Verdict
-from common.runlog import RunFilter
+from manager import bulk_api, events_api, jobs_api, runs_api, system
 from manager.advice import preview
-from manager.inputs import Fields, read_json
-from manager.inventory import JobFilter, JobState
+from manager.inputs import read_members
 from manager.parts import PARTS, answer
-from manager.views import job_view, run_view, worker_view
+from manager.views import worker_view
 
-MAX_LIMIT: Final = 500
-DEFAULT_LIMIT: Final = 50
 MAX_PREVIEW: Final = 100
 DEFAULT_PREVIEW: Final = 5
 _MAX_EXPRESSION: Final = 16_384
@@ -29,10 +25,9 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/livez", livez)
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
-    app.router.add_get("/api/v1/jobs", list_jobs)
     app.router.add_get("/api/v1/workers", list_workers)
-    app.router.add_get("/api/v1/runs", list_runs)
-    app.router.add_get("/api/v1/runs/{id}", show_run)
+    for calls in (bulk_api, jobs_api, runs_api, events_api, system):
+        calls.add_routes(app)
 
 
 async def livez(request: web.Request) -> web.Response:
@@ -50,76 +45,23 @@ async def readyz(request: web.Request) -> web.Response:
 async def preview_schedule(request: web.Request) -> web.Response:
     """The next fires of an expression that need not be saved, in words and with warnings."""
     parts = request.app[PARTS]
-    document = await read_json(request, parts.read_timeout_s)
+    document = await read_members(request, parts.read_timeout_s)
     expr, timezone, n, name = _preview_input(document)
     return answer(preview(expr, timezone, n, job=name, now_ms=parts.clock.wall_ms()))
 
 
-async def list_jobs(request: web.Request) -> web.Response:
-    """A page of jobs in the order of their names, each with its next fire and its last result."""
-    parts = request.app[PARTS]
-    fields = Fields(request.query, known=("label", "q", "state", "cursor", "limit"))
-    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    wanted = JobFilter(
-        text=(fields.text("q") or "").casefold(),
-        labels=tuple(_label(text) for text in request.query.getall("label", []) if text),
-        state=fields.choice("state", JobState),
-    )
-    fields.check()
-    page = await parts.inventory.page(wanted, cursor=fields.text("cursor"), limit=limit)
-    last = await parts.history.last_results(page.jobs)
-    now_ms = parts.clock.wall_ms()
-    return answer(
-        {
-            "items": [job_view(stored, (last or {}).get(stored.name), now_ms=now_ms) for stored in page.jobs],
-            "nextCursor": page.next_cursor,
-            "warnings": [] if last is not None else ["the log store cannot be reached: last results are not shown"],
-        }
-    )
-
-
 async def list_workers(request: web.Request) -> web.Response:
     """Every session of a worker, with its newest beat; there are few, so there is one page."""
-    seen = await request.app[PARTS].inventory.workers()
-    return answer({"items": [worker_view(worker) for worker in seen], "nextCursor": None})
-
-
-async def list_runs(request: web.Request) -> web.Response:
-    """A page of records, newest plan time first, without output; skipped and missed fires are among them."""
-    fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
-    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    wanted = RunFilter(
-        job=fields.text("job"),
-        statuses=_statuses(fields, request.query.getall("status", [])),
-        worker=fields.text("worker"),
-        from_ms=fields.time_ms("from"),
-        to_ms=fields.time_ms("to"),
-    )
-    fields.check()
-    page = await request.app[PARTS].history.runs(wanted, cursor=fields.text("cursor"), limit=limit)
-    return answer({"items": [run_view(item) for item in page.items], "nextCursor": page.next_cursor})
-
-
-async def show_run(request: web.Request) -> web.Response:
-    """One run with all its times and its output; one that is still open as etcd knows it."""
-    return answer(await request.app[PARTS].history.run(request.match_info["id"]))
-
-
-def _label(text: str) -> tuple[str, str | None]:
-    """``team=billing``, or ``team`` for any value."""
-    name, equals, value = text.partition("=")
-    return name, value if equals else None
-
-
-def _statuses(fields: Fields, texts: list[str]) -> frozenset[Verdict]:
-    """Any of several: repeated, or separated by commas."""
-    statuses = set()
-    for text in filter(None, ",".join(texts).split(",")):
-        try:
-            statuses.add(Verdict(text))
-        except ValueError:
-            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join(Verdict)}")
-    return frozenset(statuses)
+    parts = request.app[PARTS]
+    warnings: list[str] = []
+    try:
+        seen = await parts.inventory.workers()
+    except (EtcdError, UnavailableError):
+        if not parts.watching.warnings and not parts.watching.workers:
+            raise
+        seen = parts.inventory.seen(parts.watching.workers.values(), {})
+        warnings = parts.watching.warnings or ["etcd does not answer: workers are shown as they were last seen"]
+    return answer({"items": [worker_view(worker) for worker in seen], "nextCursor": None, "warnings": warnings})
 
 
 def _preview_input(document: dict[str, Any]) -> tuple[str, str, int, str]:

@@ -1,4 +1,4 @@
-"""What one save or delete writes: a single etcd transaction, so that marks never go back and no fire is lost silently.
+"""What one edit of a job writes: a single etcd transaction, so that marks never go back, and no fire is lost silently.
 
     if   mod_revision(jobs/J) is what was read       nobody changed the job meanwhile
     and  marks/J is what was read                    nobody decided a fire meanwhile
@@ -14,13 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from common.errors import InvalidInputError
+from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.job import JobSpec
 from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
 from common.planner import FireRange, undecided
 from common.run import RunRecord, Verdict, final_entry
-from common.saved_job import SavedJob
+from common.saved_job import Pause, SavedJob
 
 _COMMAND_SHOWN = 1_000
 """Of the command, in a record that lies in etcd until it is delivered."""
@@ -101,9 +101,34 @@ def plan_save(keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str
     """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then."""
     if before.saved is not None and before.saved.spec == spec and before.mark_ms is not None:
         return None
-    mark_ms = _new_mark(before, now_ms)
-    saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by)
-    return _edit(keys, before, saved.to_json(), mark_ms, "edited" if spec.enabled else "paused", now_ms=now_ms, by=by)
+    pause = None
+    if not spec.enabled:
+        # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
+        pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
+    return _save(keys, before, spec, pause, now_ms=now_ms, by=by)
+
+
+def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str) -> Edit | None:
+    """The edit that pauses the job; None where it is paused already and no other reason is given.
+
+    NotFoundError, ConflictError: there is no job to pause, or none that can be read.
+    """
+    saved = _readable(before)
+    pause = Pause(since_ms=now_ms, by=by, reason=reason)
+    if not saved.spec.enabled:
+        there = saved.pause or Pause(since_ms=saved.saved_ms, by=saved.saved_by)
+        if reason in (None, there.reason):
+            return None
+        pause = replace(pause, since_ms=there.since_ms)
+    return _save(keys, before, replace(saved.spec, enabled=False), pause, now_ms=now_ms, by=by)
+
+
+def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
+    """The edit that lets the job fire again, from now on; None where it is not paused. Errors as for a pause."""
+    saved = _readable(before)
+    if saved.spec.enabled:
+        return None
+    return _save(keys, before, replace(saved.spec, enabled=True), None, now_ms=now_ms, by=by)
 
 
 def plan_delete(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
@@ -111,6 +136,20 @@ def plan_delete(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | N
     if before.job is None:
         return None
     return _edit(keys, before, None, _new_mark(before, now_ms), "deleted", now_ms=now_ms, by=by)
+
+
+def _readable(before: Stored) -> SavedJob:
+    if before.job is None:
+        raise NotFoundError(f"there is no job {before.name}")
+    if before.saved is None:
+        raise ConflictError(f"job {before.name!r} cannot be read ({before.problem}): save it anew, or delete it")
+    return before.saved
+
+
+def _save(keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, *, now_ms: int, by: str) -> Edit:
+    mark_ms = _new_mark(before, now_ms)
+    saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
+    return _edit(keys, before, saved.to_json(), mark_ms, "edited" if spec.enabled else "paused", now_ms=now_ms, by=by)
 
 
 def _edit(keys: Keys, before: Stored, value: bytes | None, mark_ms: int, reason: str, *, now_ms: int, by: str) -> Edit:

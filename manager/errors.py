@@ -5,11 +5,10 @@ Never a traceback. An error that nobody expected is logged once, with a referenc
 
 from __future__ import annotations
 
-import json
 import logging
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Final
 
@@ -24,6 +23,8 @@ from common.errors import (
     Problem,
     UnavailableError,
 )
+from manager.events import TooManyClientsError
+from manager.json_text import dumps
 from manager.service import StaleRevisionError
 
 _log = logging.getLogger(__name__)
@@ -64,6 +65,13 @@ class Failure:
     problems: tuple[Problem, ...] = ()
     allow: str | None = None
     """For 405: the methods that there are."""
+    members: Mapping[str, object] = field(default_factory=dict)
+    """Further members of a problem document."""
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The problems as they are spelled."""
+        return [{"field": one.field, "message": one.message, "remedy": one.remedy} for one in self.problems]
 
 
 def failure_of(error: Exception) -> Failure:
@@ -79,6 +87,8 @@ def failure_of(error: Exception) -> Failure:
             return Failure(status=412, code="stale-revision", detail=str(error))
         case ConflictError():
             return Failure(status=409, code="conflict", detail=str(error))
+        case TooManyClientsError():
+            return Failure(status=503, code="too-many-clients", detail=str(error))
         case UnavailableError() | EtcdError():
             return Failure(status=503, code="unavailable", detail=str(error))
         case web.HTTPException():
@@ -102,11 +112,10 @@ def respond(request: web.Request, failure: Failure) -> web.Response:
             "detail": failure.detail,
         }
         if failure.problems:
-            body["errors"] = [
-                {"field": one.field, "message": one.message, "remedy": one.remedy} for one in failure.problems
-            ]
+            body["errors"] = failure.errors
+        body.update(failure.members)
     headers = {} if failure.allow is None else {"Allow": failure.allow}
-    return web.Response(status=failure.status, text=json.dumps(body), content_type=kind, headers=headers)
+    return web.Response(status=failure.status, text=dumps(body), content_type=kind, headers=headers)
 
 
 @web.middleware

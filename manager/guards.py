@@ -33,8 +33,8 @@ _HEADERS = {
     "X-Frame-Options": "DENY",
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
-    "Server": "etcron",
 }
+_SERVER = "etcron"
 
 
 class Hosts:
@@ -89,7 +89,9 @@ def time_limit(seconds: float) -> Middleware:
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """The headers that every answer carries; nothing of ours is framed, sniffed, cached or told to other sites."""
-    response.headers.update(_HEADERS)
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = _SERVER
     response.headers.setdefault("Cache-Control", "no-cache" if request.path.startswith("/static/") else "no-store")
 
 

@@ -110,6 +110,27 @@ class Health:
                 await self._prepare()
             await asyncio.sleep(PROBE_S)
 
+    @property
+    def log_store_away(self) -> bool:
+        """Whether the newest look at the log store got no answer."""
+        return self._log_seen.reachable is False
+
+    def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
+        """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
+        silent = etcd_silent_since_ms is not None
+        away = [seen for seen in (self._etcd_seen, self._log_seen) if seen.reachable is False]
+        since = [seen.since_ms for seen in away]
+        problems = [seen.problem for seen in away if seen.problem]
+        if silent and self._etcd_seen not in away:
+            problems.insert(0, f"etcd: nothing has been heard of it since {iso(etcd_silent_since_ms or 0)}")
+            since.append(etcd_silent_since_ms or 0)
+        return {
+            "etcd": "away" if silent or self._etcd_seen in away else "ok",
+            "logStore": "away" if self._log_seen in away else "ok",
+            "sinceMs": min(since, default=None),
+            "problem": "; ".join(problems) or None,
+        }
+
     async def look(self) -> Report:
         """Ask all of them now."""
         workers, log_store, members = await asyncio.gather(self._workers(), self._log_store(), self._members())

@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from common.clock import Clock
-from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.etcd import EtcdClient
 from common.keys import Keys, RunId
 from common.run import RunEntry
-from common.runlog import RunFilter, RunLog, RunPage
-from manager.edits import Stored
+from common.runlog import JobResults, RunFilter, RunLog, RunPage
 from manager.views import open_run_view, run_view
 
 
 class History:
     """Reads runs; whatever the log store cannot be asked for is said to be unavailable, not absent."""
 
-    def __init__(self, etcd: EtcdClient, runlog: RunLog, keys: Keys, *, clock: Clock, deadline_s: float) -> None:
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        runlog: RunLog,
+        keys: Keys,
+        *,
+        clock: Clock,
+        deadline_s: float,
+        is_away: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``is_away``: whether the log store is known to be away."""
         self._etcd = etcd
         self._runlog = runlog
         self._keys = keys
         self._clock = clock
         self._deadline_s = deadline_s
+        self._is_away = is_away
 
     async def job_log(self, job: str, *, skip: int, limit: int) -> list[dict[str, Any]]:
         """The log documents of the job's runs that started, newest start first."""
@@ -33,31 +43,47 @@ class History:
         """A page of records, newest plan time first."""
         return await self._runlog.runs(wanted, cursor=cursor, limit=limit, deadline_seconds=self._deadline_s)
 
-    async def last_results(self, jobs: Iterable[Stored]) -> Mapping[str, Mapping[str, Any]] | None:
-        """The last result of each job that has one; None: the log store is away."""
-        # What is not a job may have any bytes for a name, and never ran.
-        names = [job.name for job in jobs if job.saved is not None]
-        if not names:
+    async def results(self, jobs: Sequence[str], *, including: Iterable[RunId] = ()) -> Mapping[str, JobResults] | None:
+        """What each of these jobs came to, those runs included that the log has only just got; None: it is away."""
+        if not jobs:
             return {}
+        if self._is_away():
+            return None  # whoever looks at a page need not wait until that is found once more
         try:
-            return await self._runlog.last_results(names, deadline_seconds=self._deadline_s)
+            return await self._runlog.job_results(jobs, including=including, deadline_seconds=self._deadline_s)
         except UnavailableError:
             return None
 
+    async def failing(self, limit: int) -> frozenset[str]:
+        """The names of the jobs whose newest record is a failure."""
+        return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def record(self, run: RunId) -> dict[str, Any] | None:
+        """The run's document with its output; None where there is none (yet)."""
+        return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
+
+    async def output(self, text: str) -> str:
+        """The output of the run of this id. NotFoundError where it has none yet."""
+        document = await self.record(read_run_id(text))
+        if document is None:
+            raise NotFoundError(f"there is no output of {text}: it is there once the run has ended and is in the log")
+        return str(document.get("output", ""))
+
     async def run(self, text: str) -> dict[str, Any]:
         """The run of this id, finished or not. NotFoundError where neither store knows it."""
-        run = _run_id(text)
+        run = read_run_id(text)
         # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
-        kv = await self._etcd.get(self._keys.run(run))
+        kv, away = None, None
         try:
-            document = await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
-        except UnavailableError:
-            if kv is None:
-                raise
-            document = None
+            kv = await self._etcd.get(self._keys.run(run))
+        except (EtcdError, UnavailableError) as error:
+            away = error
+        document = await self._document(run, known=kv is not None)
         if document is not None:
             return run_view(document)
         if kv is None:
+            if away is not None:
+                raise away
             raise NotFoundError(f"no run {run}: it never was, it is not claimed yet, or its record has been removed")
         try:
             entry = RunEntry.from_json(kv.value)
@@ -65,8 +91,18 @@ class History:
             raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
         return open_run_view(run, entry, fence=kv.create_revision, now_ms=self._clock.wall_ms())
 
+    async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
+        """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""
+        try:
+            return await self.record(run)
+        except UnavailableError:
+            if not known:
+                raise
+            return None
 
-def _run_id(text: str) -> RunId:
+
+def read_run_id(text: str) -> RunId:
+    """A run id as a user gives it; InvalidInputError where it is none."""
     try:
         return RunId.parse(text)
     except ValueError as error:

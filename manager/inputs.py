@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -22,6 +21,7 @@ from manager.guards import MAX_BODY_BYTES
 E = TypeVar("E", bound=StrEnum)
 
 _MAX_FORM_FIELDS = 100
+MAX_REASON: Final = 500
 _MAX_MS = 8_000_000_000_000
 """Beyond the year 2199."""
 
@@ -141,26 +141,58 @@ def form_name(form: Mapping[str, str]) -> str:
     return form["name"]
 
 
-async def read_json(request: web.Request, seconds: float) -> dict[str, Any]:
-    """The JSON object in the body."""
+async def read_members(request: web.Request, seconds: float, *, known: Collection[str] | None = None) -> dict[str, Any]:
+    """The JSON object in the body; ``known``: what may stand in it."""
     if request.content_type != "application/json":
         given = request.headers.get("Content-Type", "no Content-Type")
         raise RequestError(415, f"Content-Type: is {_shown(given)}; send application/json")
-    body = await read_body(request, seconds)
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise _invalid("body", f"is not JSON ({error})", "send a JSON object") from error
-    if not isinstance(document, dict):
-        raise _invalid("body", "is JSON, but not an object", "send a JSON object")
+    document = load_object(await read_body(request, seconds), field_name="body")
+    unknown = [name for name in document if known is not None and name not in known]
+    if unknown:
+        remedy = f"known: {', '.join(sorted(known or ()))}"
+        raise InvalidInputError(
+            Problem(field=_shown(name), message="is not a member of this call's body", remedy=remedy)
+            for name in unknown[:_MAX_FORM_FIELDS]
+        )
     return document
 
 
-def if_match(request: web.Request) -> int | None:
-    """The revision that ``If-Match`` names; None where the header is absent."""
-    text = request.headers.get("If-Match")
-    if text is None:
+async def read_spec(request: web.Request, seconds: float, *, name: str) -> dict[str, Any]:
+    """The job in the body, under the path's name; one that names itself otherwise is refused."""
+    document = await read_members(request, seconds)
+    if document.setdefault("name", name) != name:
+        raise _invalid("name", f"is {_shown(document['name'])}", f"it must be the path's, {name!r}, or be left out")
+    return document
+
+
+async def read_reason(request: web.Request, seconds: float) -> str | None:
+    """The ``reason`` in a body that holds nothing else."""
+    problems: list[Problem] = []
+    reason = reason_in(await read_members(request, seconds, known=("reason",)), problems)
+    if problems:
+        raise InvalidInputError(problems)
+    return reason
+
+
+def reason_in(document: Mapping[str, Any], problems: list[Problem]) -> str | None:
+    """The ``reason``, stripped; None where there is none. What is wrong with it goes to the problems."""
+    reason = document.get("reason")
+    if reason is None:
         return None
+    if not isinstance(reason, str) or not _is_unicode(reason) or len(reason) > MAX_REASON:
+        remedy = f"a text of at most {MAX_REASON} characters, or leave it out"
+        problems.append(Problem(field="reason", message=f"is {_shown(reason)}", remedy=remedy))
+        return None
+    return reason.strip() or None
+
+
+def if_match(request: web.Request) -> int | None:
+    """The revision that ``If-Match`` names, 0 for ``If-None-Match: *``; None where both headers are absent."""
+    text, none = request.headers.get("If-Match"), request.headers.get("If-None-Match")
+    if none is not None and (none.strip() != "*" or text is not None):
+        raise _invalid("If-None-Match", f"is {_shown(none)}", "send * for a job that must not exist, without If-Match")
+    if text is None:
+        return None if none is None else 0
     digits = text.strip().removeprefix('"').removesuffix('"')
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         raise _invalid(

@@ -16,7 +16,8 @@ from common.job_reader import check_name, parse_job
 from manager.errors import STREAMING
 from manager.guards import DEADLINE
 from manager.inputs import Fields, form_job, form_name, if_match, read_form
-from manager.parts import PARTS, answer, caller, dumps
+from manager.json_text import dumps
+from manager.parts import PARTS, answer, caller
 from manager.views import parents_job, parents_log, parents_workers
 
 MAX_LOG_LIMIT: Final = 1_000
@@ -38,6 +39,7 @@ async def save(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     spec = parse_job(form_job(await read_form(request, parts.read_timeout_s)))
     saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
+    await parts.watching.has_seen(spec.name, saved.revision)
     return _success(
         parents_job(saved.before) if saved.before.job else None,
         msg="success" if saved.changed else "success: the same job was there already; nothing was written",
@@ -51,16 +53,17 @@ async def delete(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
     deleted = await parts.service.delete(name, by=caller(request))
-    if deleted is None:
+    if not deleted.changed:
         return _success(None, msg=f"success: there was no job {name}")
-    return _success(parents_job(deleted))
+    await parts.watching.has_seen(name, deleted.revision)
+    return _success(parents_job(deleted.before))
 
 
 async def kill(request: web.Request) -> web.Response:
     """Ask for the end of each run of this name that has begun; ``killed`` lists them."""
     parts = request.app[PARTS]
     name = form_name(await read_form(request, parts.read_timeout_s))
-    killed = [str(run) for run in await parts.service.kill(name, by=caller(request))]
+    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request))]
     return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
 
 

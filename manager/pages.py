@@ -1,96 +1,116 @@
-"""The one page, for people: the jobs with their last and next fires. Read-only; everything in it is escaped."""
+"""The console's pages: shells with the words of the reader's language. Everything else the browser gets from /api/v1."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 from aiohttp import web
 
-from common.errors import EtcdError, UnavailableError
 from common.version import VERSION
-from manager.inputs import Fields
-from manager.inventory import JobFilter, JobPage
-from manager.parts import PARTS, Parts
-from manager.views import healthy, job_view, plain_time
+from manager.assets import BUILD_COMMAND, Asset, Assets
+from manager.parts import PARTS
+from manager.texts import COOKIE, LANGUAGES, Texts, language_for
 
-JOBS_A_PAGE: Final = 200
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One shell: where it is, its template, its scripts' folder (each has a ``page.js``), its place in the menu."""
+
+    path: str
+    name: str
+    scripts: str
+    menu: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """What pages are made of, read once the application starts."""
+
+    assets: Assets
+    texts: Texts
+
+
+PAGES: Final = (
+    Page(path="/", name="jobs", scripts="jobs", menu="jobs"),
+    Page(path="/new", name="new", scripts="form", menu="jobs"),
+    Page(path="/jobs/{name}", name="job", scripts="job", menu="jobs"),
+    Page(path="/jobs/{name}/edit", name="edit", scripts="form", menu="jobs"),
+    Page(path="/runs", name="runs", scripts="runs", menu="runs"),
+    Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
+    Page(path="/workers", name="workers", scripts="workers", menu="workers"),
+    Page(path="/system", name="system", scripts="system", menu="system"),
+)
+_CONSOLE: Final = web.AppKey("console", Console)
 
 
 def add_routes(app: web.Application) -> None:
-    """The page and its style sheet."""
-    app.router.add_get("/", show_jobs)
+    """The pages and their files. They are read once PARTS is there."""
+    app.on_startup.append(_read_console)
+    for page in PAGES:
+        app.router.add_get(page.path, _shell(page))
     app.router.add_get("/static/{path:.+}", send_static)
 
 
 def templates_in(folder: Path) -> jinja2.Environment:
     """The templates of a webroot: everything that they show is escaped, and a misspelt name is an error."""
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["plain_time"] = plain_time
-    environment.filters["encodable"] = _encodable
-    return environment
 
 
-async def send_static(request: web.Request) -> web.StreamResponse:
-    """A file below the webroot's ``static``, and nothing else (aiohttp's own answers 404 without our JSON)."""
-    folder = request.app[PARTS].static
-    try:
-        path = (folder / request.match_info["path"]).resolve(strict=True)
-    except (OSError, ValueError):
-        raise web.HTTPNotFound from None
-    if not path.is_relative_to(folder) or not path.is_file():
+async def send_static(request: web.Request) -> web.Response:
+    """A file below the webroot's ``static``, and nothing else; in gzip where the browser takes it."""
+    asset = request.app[_CONSOLE].assets.find(request.match_info["path"])
+    if asset is None:
         raise web.HTTPNotFound
-    return web.FileResponse(path)
+    known = request.if_none_match
+    if known is not None and any(tag.value == asset.etag for tag in known):
+        response = web.Response(status=304)
+    else:
+        response = _whole(asset, gzip="gzip" in request.headers.get("Accept-Encoding", ""))
+    response.etag = asset.etag
+    response.headers["Cache-Control"] = asset.cache_control
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
 
 
-async def show_jobs(request: web.Request) -> web.Response:
-    """The jobs, by pages; where a server is away the page says so, and shows what there is."""
-    parts = request.app[PARTS]
-    cursor = Fields(request.query).text("cursor")
-    problems, status = list(parts.notes), 200
-    page, workers = JobPage(jobs=(), next_cursor=None), None
-    try:
-        page = await parts.inventory.page(JobFilter(), cursor=cursor, limit=JOBS_A_PAGE)
-        workers = len(healthy(await parts.inventory.workers()))
-    except (EtcdError, UnavailableError) as error:
-        problems.append(str(error))
-        status = 503
-    last = await parts.history.last_results(page.jobs)
-    if last is None:
-        problems.append("The log store cannot be reached: last fires are not shown.")
-    text = parts.templates.get_template("jobs.html").render(
-        jobs=_rows(parts, page, last or {}),
-        next_cursor=page.next_cursor,
-        first=cursor is None,
-        workers=workers,
-        problems=problems,
-        now_ms=parts.clock.wall_ms(),
-        version=VERSION,
-    )
-    return web.Response(text=text, content_type="text/html", status=status)
+def _whole(asset: Asset, *, gzip: bool) -> web.Response:
+    if not gzip or asset.packed is None:
+        return web.Response(body=asset.content, content_type=asset.content_type, charset="utf-8")
+    headers = {"Content-Encoding": "gzip"}
+    return web.Response(body=asset.packed, content_type=asset.content_type, charset="utf-8", headers=headers)
 
 
-def _rows(parts: Parts, page: JobPage, last: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    now_ms = parts.clock.wall_ms()
-    return [{**job_view(stored, None, now_ms=now_ms), "last": _last(last.get(stored.name, {}))} for stored in page.jobs]
+def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def show(request: web.Request) -> web.Response:
+        console = request.app[_CONSOLE]
+        language = language_for(request.cookies.get(COOKIE), request.headers.get("Accept-Language", ""))
+        parts = request.app[PARTS]
+        common = {"notes": parts.notes, "lang": language, "t": console.texts.of(language), "version": VERSION}
+        if not console.assets.built:
+            text = parts.templates.get_template("unbuilt.html").render(**common, command=BUILD_COMMAND)
+            return web.Response(text=text, content_type="text/html", status=503)
+        text = parts.templates.get_template(f"{page.name}.html").render(
+            **common,
+            page=page,
+            assets=console.assets,
+            asset=console.assets.url,
+            languages=LANGUAGES,
+            target=request.match_info.get("name") or request.match_info.get("id") or "",
+        )
+        return web.Response(text=text, content_type="text/html")
+
+    return show
 
 
-def _last(result: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "ms": result.get("rangeEndTime") or result.get("planTime"),
-        "status": result.get("status", ""),
-        "err": result.get("err", ""),
-    }
-
-
-def _encodable(text: str) -> str:
-    """Names come from keys that somebody else may have written: what is no Unicode text is shown as `?`."""
-    return text.encode(errors="replace").decode()
+async def _read_console(app: web.Application) -> None:
+    static = app[PARTS].static
+    app[_CONSOLE] = Console(assets=Assets(static), texts=Texts(static))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -11,14 +11,21 @@ import jinja2
 from aiohttp import web
 
 from common.clock import Clock
+from common.config import ManagerConfig
 from common.etcd import EtcdClient
 from common.runlog import RunLog
+from manager.events import EventHub
+from manager.fires import Fires
 from manager.health import Health
 from manager.history import History
 from manager.housekeeping import Housekeeping
 from manager.inventory import Inventory
+from manager.json_text import dumps
+from manager.kills import KillService
 from manager.presence import Presence
+from manager.rows import Rows
 from manager.service import JobService
+from manager.watching import Watching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +35,12 @@ class Parts:
     etcd: EtcdClient
     runlog: RunLog
     service: JobService
+    kills: KillService
     inventory: Inventory
+    watching: Watching
+    rows: Rows
+    fires: Fires
+    events: EventHub
     history: History
     health: Health
     housekeeping: Housekeeping
@@ -36,6 +48,9 @@ class Parts:
     templates: jinja2.Environment
     static: Path
     clock: Clock
+    config: ManagerConfig
+    name: str
+    """Of this manager, as its beat has it."""
     read_timeout_s: float
     write_timeout_s: float
     notes: tuple[str, ...] = ()
@@ -45,14 +60,9 @@ class Parts:
 PARTS: Final = web.AppKey("parts", Parts)
 
 
-def answer(document: object, *, status: int = 200) -> web.Response:
+def answer(document: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """A success in compact JSON, as the parent spells it."""
-    return web.Response(text=dumps(document), status=status, content_type="application/json")
-
-
-def dumps(document: object) -> str:
-    """Compact JSON in ASCII: what others wrote into the stores need not be Unicode, nor of JSON's types."""
-    return json.dumps(document, separators=(",", ":"), default=str)
+    return web.Response(text=dumps(document), status=status, content_type="application/json", headers=headers)
 
 
 def caller(request: web.Request) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 from typing import Final
@@ -14,6 +15,8 @@ from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
 from common.keys import Keys
 from common.member import Beat
+from common.version import VERSION
+from manager.json_text import dumps
 
 _log = logging.getLogger(__name__)
 
@@ -62,9 +65,11 @@ class Presence:
                 _log.debug("a beat of this manager did not arrive", extra=extra)
 
     def _beat(self) -> bytes:
-        return Beat(
+        """What every process says, and our version, which a worker has in its session's key."""
+        beat = Beat(
             kind="manager",
             wall_ms=self._clock.wall_ms(),
             load=os.getloadavg()[0],
             memory_percent=psutil.virtual_memory().percent,
-        ).to_json()
+        )
+        return dumps({**json.loads(beat.to_json()), "version": VERSION}).encode()

@@ -1,4 +1,4 @@
-"""The use cases that change something: save, delete and kill. One etcd transaction decides each, whoever else acts.
+"""The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each, whoever else acts.
 
     read what is there -> plan the edit -> send it
                             ^                |-- carried out             done
@@ -16,31 +16,33 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, EtcdInDoubtError, InvalidInputError, UnavailableError
-from common.etcd import EtcdClient, Get, Put, present
+from common.etcd import EtcdClient, Get
 from common.instants import iso
 from common.job import NEVER, JobSpec
 from common.job_reader import check_name
-from common.keys import Keys, RunId, Watched
-from common.kill import Kill
-from common.run import EntryState, RunEntry
+from common.keys import Keys
 from common.timings import Timings
 from manager.advice import save_warnings, schedule_problems
-from manager.edits import Edit, Stored, plan_delete, plan_save
+from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 from manager.housekeeping import Delivery
 
 _log = logging.getLogger(__name__)
 
-_KILLS_AT_ONCE = 16
 _LONGEST_PAUSE_S = 0.5
 _COMPETING_S = 0.03
 
 
 class StaleRevisionError(ConflictError):
     """The job has changed since the revision in If-Match. Read it again and repeat the change."""
+
+    def __init__(self, message: str, *, there: Stored) -> None:
+        self.there = there
+        """What it is now."""
+        super().__init__(message)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +59,17 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What a pause, a resume or a delete did."""
+
+    before: Stored
+    revision: int
+    """Of the write; of a delete whose answer was lost it is not known, 0."""
+    changed: bool
+    """False: it was so already, and nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Outcome:
     before: Stored
     revision: int
@@ -64,7 +77,7 @@ class _Outcome:
 
 
 class JobService:
-    """Saves, deletes and kills; any number of managers may do so at once."""
+    """Saves, pauses, resumes and deletes; any number of managers may do so at once."""
 
     def __init__(
         self,
@@ -93,8 +106,7 @@ class JobService:
         self._refuse_unfit(spec)
 
         def plan(stored: Stored) -> Edit | None:
-            if if_match is not None and if_match != stored.revision:
-                raise StaleRevisionError(_stale(stored, if_match))
+            _refuse_stale(stored, if_match)
             return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by)
 
         outcome = await self._carry_out(spec.name, plan, "saved")
@@ -108,38 +120,50 @@ class JobService:
             warnings=save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=outcome.before.problem),
         )
 
-    async def delete(self, name: str, *, by: str) -> Stored | None:
-        """Delete the job and answer with what it was, or None where there was none; what runs goes on."""
+    def check(self, spec: JobSpec) -> tuple[str, ...]:
+        """The warnings that a save of this spec would give; InvalidInputError where it would be refused for itself."""
+        self._refuse_unfit(spec)
+        return save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=None)
+
+    async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
+        """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
         check_name(name)
 
         def plan(stored: Stored) -> Edit | None:
+            return plan_pause(self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by)
+
+        return await self._switch("paused", name, plan, by)
+
+    async def resume(self, name: str, *, by: str) -> Changed:
+        """The job fires again from now on; nothing is made up for. InvalidInputError: it would never fire again."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            now_ms = self._clock.wall_ms()
+            edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by)
+            if edit is not None and stored.saved is not None:
+                self._refuse_unfit(replace(stored.saved.spec, enabled=True))
+            return edit
+
+        return await self._switch("resumed", name, plan, by)
+
+    async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
+        """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
             return plan_delete(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
 
-        outcome = await self._carry_out(name, plan, "deleted")
-        if outcome.edit is None:
-            return None
-        self._say("job.deleted", name, outcome, by)
-        return outcome.before
-
-    async def kill(self, name: str, *, by: str, reason: str | None = None) -> tuple[RunId, ...]:
-        """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are."""
-        check_name(name)
-        now_ms = self._clock.wall_ms()
-        runs = await self._running(name, now_ms)
-        limit = asyncio.Semaphore(_KILLS_AT_ONCE)
-        deadline = self._clock.monotonic() + self._patience_s
-
-        async def ask(run: RunId) -> bool:
-            async with limit:
-                return await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline)
-
-        asked = await asyncio.gather(*map(ask, runs))
-        killed = tuple(run for run, put in zip(runs, asked, strict=True) if put)
-        for run in killed:
-            _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
-        return killed
+        return await self._switch("deleted", name, plan, by)
 
     # Saves and deletes
+
+    async def _switch(self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str) -> Changed:
+        outcome = await self._carry_out(name, plan, done)
+        if outcome.edit is not None:
+            self._say(f"job.{done}", name, outcome, by)
+        return Changed(before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None)
 
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
@@ -197,7 +221,7 @@ class JobService:
                 )
             extra = {"action": "edit.in_doubt", "job": edit.before.name, "error": last}
             _log.warning("an edit of %s is in doubt: it is settled", edit.before.name, extra=extra)
-            await _pause(doubts)
+            await pause_before_retry(doubts)
 
     def _found(self, edit: Edit, there: Stored, *, in_doubt: bool) -> tuple[int, Stored | None]:
         if in_doubt and edit.is_carried_out_in(there):
@@ -216,40 +240,16 @@ class JobService:
         extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark}
         _log.info("%s: %s by %s", action, name, by, extra=extra)
 
-    # Kills
 
-    async def _running(self, name: str, now_ms: int) -> list[RunId]:
-        runs = []
-        async for page in self._etcd.read_prefix(self._keys.runs_of(name)):
-            for kv in page.kvs:
-                try:
-                    run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
-                except ValueError:
-                    continue  # somebody else's; the steward sets it aside
-                if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
-                    runs.append(run)
-        return runs
-
-    async def _put_kill(self, kill: Kill, deadline: float) -> bool:
-        """Whether the run was still open; a kill that is put twice is the same kill."""
-        run = kill.run_id
-        puts = [Put(self._keys.kill(run), kill.to_json()), Put(self._keys.seen(Watched.KILLS), str(run).encode())]
-        tries = 0
-        while True:
-            try:
-                return (await self._etcd.txn([present(self._keys.run(run))], puts)).succeeded
-            except EtcdInDoubtError as error:
-                if self._clock.monotonic() > deadline:
-                    raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error
-            tries += 1
-            await _pause(tries)
-
-
-async def _pause(tries: int) -> None:
+async def pause_before_retry(tries: int) -> None:
     """Before a server that gave no answer is asked again: longer with each try."""
     await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, 0.05 * 2.0 ** min(tries, 10)))
 
 
-def _stale(stored: Stored, if_match: int) -> str:
+def _refuse_stale(stored: Stored, if_match: int | None) -> None:
+    if if_match is None or if_match == stored.revision:
+        return
     there = f"is at revision {stored.revision}" if stored.job else "does not exist"
-    return f"job {stored.name!r} {there}, not at {if_match}; read it again and repeat the change"
+    wanted = f"not at {if_match}" if if_match else "and was to be made"
+    message = f"job {stored.name!r} {there}, {wanted}; read it again and repeat the change"
+    raise StaleRevisionError(message, there=stored)

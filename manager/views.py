@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from common.instants import iso
 from common.keys import RunId
 from common.member import Member
 from common.run import EntryState, RunEntry
-from manager.advice import mark_fault, next_fire
+from common.runlog import JobResults
+from common.saved_job import Pause, SavedJob
+from manager.advice import mark_fault, next_fire, words
+from manager.catalog import KnownJob
 from manager.edits import Stored
-from manager.inventory import SeenWorker, state_of
+from manager.inventory import SeenWorker
+from manager.open_runs import OpenRun
 
 _PARENTS_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",
@@ -59,22 +62,48 @@ def healthy(seen: Iterable[SeenWorker]) -> list[Member]:
     return [newest[name] for name in sorted(newest)]
 
 
-def job_view(stored: Stored, last_result: Mapping[str, Any] | None, *, now_ms: int) -> dict[str, Any]:
-    """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it."""
-    saved = stored.saved
-    fault = mark_fault(stored.mark_ms, now_ms=now_ms)
+def job_row(job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int) -> dict[str, Any]:
+    """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it. `results` None: not known."""
+    saved = job.saved
+    came_to = results or JobResults()
     return {
-        "name": stored.name,
+        "name": job.name,
         "spec": saved.spec.to_document() if saved else None,
-        "revision": stored.revision,
-        "etag": f'"{stored.revision}"',
-        "state": str(state_of(stored)),
-        "problem": stored.problem or fault,
+        "revision": job.revision,
+        "etag": f'"{job.revision}"',
+        "state": str(job.state),
+        # The mark is what its save wrote, or one of a fire since: only a save can put it far ahead.
+        "problem": job.problem or mark_fault(saved.anchor_ms if saved else None, now_ms=now_ms),
         "savedMs": saved.saved_ms if saved else None,
         "savedBy": saved.saved_by if saved else None,
+        "paused": pause_view(saved),
+        "words": words(saved.spec.cron_expr) if saved else "",
         "nextFire": next_fire(saved.spec, after_ms=max(now_ms, saved.anchor_ms)) if saved else None,
-        "lastResult": None if last_result is None else dict(last_result),
+        "lastResult": came_to.last,
+        "lastRun": came_to.last_run,
+        "recent": list(came_to.recent),
+        "running": running_views(runs, now_ms=now_ms),
     }
+
+
+def pause_view(saved: SavedJob | None) -> dict[str, Any] | None:
+    """Since when, by whom and why a job is paused; None where it is not."""
+    if saved is None or saved.spec.enabled:
+        return None
+    pause = saved.pause or Pause(since_ms=saved.saved_ms, by=saved.saved_by)
+    return {"sinceMs": pause.since_ms, "by": pause.by, "reason": pause.reason}
+
+
+def running_views(runs: Iterable[OpenRun], *, now_ms: int) -> list[dict[str, Any]]:
+    """The open runs of a job, oldest first."""
+    return [
+        {
+            "id": str(run.run_id), "planTime": run.plan_ms, "worker": run.worker,
+            "startTime": run.start_ms if run.has_started(now_ms) else None,
+            "state": "running" if run.has_started(now_ms) else "claimed",
+        }
+        for run in runs
+    ]  # fmt: skip
 
 
 def worker_view(seen: SeenWorker) -> dict[str, Any]:
@@ -133,8 +162,3 @@ def open_run_view(run: RunId, entry: RunEntry, *, fence: int, now_ms: int) -> di
         "fence": fence,
         "locked": entry.locked,
     }
-
-
-def plain_time(epoch_ms: int | None) -> str:
-    """An instant for the page: UTC to the second, or nothing."""
-    return "" if not epoch_ms else iso(epoch_ms)[:19].replace("T", " ")

@@ -10,16 +10,19 @@ from collections.abc import Sequence
 from common.clock import SystemClock
 from common.config import WorkerConfig
 from common.config_flags import add_config_arguments, explain, worker_config_from
-from common.errors import ConfigError, ConflictError
-from common.etcd import EtcdClient
+from common.connections import open_etcd, open_runlog
+from common.errors import ConfigError, ConflictError, InvalidInputError
+from common.etcd import check_access
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
-from common.runlog import RunLog
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory
 from worker.spool import Spool, SpoolError
 
 _log = logging.getLogger(__name__)
+
+_TOLD = (ConflictError, SpoolError, InvalidInputError)
+"""Errors that end the process with a message, and no traceback."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -30,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         config = worker_config_from(parser.parse_args(argv))
     except ConfigError as error:
-        print(f"etcron worker: {explain(error)}", file=sys.stderr)
+        print(f"etcron worker: {explain(error)}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
     configure_logging(config.log_level)
     for note in config.notes:
@@ -38,9 +41,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with locked_directory(config.data_dir):
             identity = load_identity(config.data_dir, name=config.worker_name)
-            return run(lambda stop: _work(config, identity, stop), passed_on=(ConflictError, SpoolError, ConfigError))
-    except (ConflictError, ConfigError, SpoolError, OSError) as error:
-        print(f"etcron worker: {error}", file=sys.stderr)
+            return run(lambda stop: _work(config, identity, stop), passed_on=_TOLD)
+    except InvalidInputError as error:
+        print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
+        return 2
+    except (ConflictError, SpoolError, OSError) as error:
+        print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201
         return 4
 
 
@@ -48,11 +54,10 @@ async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
     clock = SystemClock()
     spool = Spool.open(config.data_dir / "spool")
     async with (
-        EtcdClient(config.etcd_endpoints, timeout=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
-        RunLog(
-            config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=config.mongodb_connect_timeout_ms
-        ) as runlog,
+        open_etcd(config, timeout_s=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
+        open_runlog(config) as runlog,
     ):
+        await check_access(client, config.key_prefix)
         agent = Agent(config, identity, spool, client, runlog, clock)
         await agent.prepare()
         extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}

@@ -3,15 +3,16 @@
 A session that ended ends no command. Its successor puts every run key again under its own name, one transaction each,
 comparing that it is still this worker's: a run that the steward has given up meanwhile is not ours any more, and what
 still runs of it is ended. A worker that starts again settles the open runs of *its own instance* at once: with the
-verdict in its spool, else as lost (never as missed: it cannot know).
+verdict in its spool or in the log store, else as lost (never as missed: it cannot know).
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from common.clock import Clock
@@ -30,7 +31,7 @@ from common.keys import Keys, RunId
 from common.run import EntryState, RunEntry, final_entry
 from worker.identity import Identity
 from worker.kills import Kills
-from worker.lost import lost_record, put_lost, read_command
+from worker.lost import RecordFinder, holds_its_lock, lost_record, put_lost, read_command
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
 
@@ -38,6 +39,17 @@ _log = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 32
 _RETRY_S: Final = 0.3
+_STRAGGLERS_S: Final = 1.0
+_STORE_DEADLINE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Former:
+    """An open run of this instance, from before this process."""
+
+    run_id: RunId
+    entry: RunEntry
+    kv: KeyValue
 
 
 class Adoption:
@@ -52,6 +64,7 @@ class Adoption:
         table: RunTable,
         kills: Kills,
         settlement: Settlement,
+        store: RecordFinder,
         on_lost: Callable[[Run], None],
         clock: Clock,
     ) -> None:
@@ -62,22 +75,34 @@ class Adoption:
         self._table = table
         self._kills = kills
         self._settlement = settlement
+        self._store = store
         self._on_lost = on_lost
         self._clock = clock
+        self._session: Session | None = None
 
     async def readopt(self, session: Session) -> None:
         """Every run of this worker under the new session; kills that came meanwhile are read first."""
         await self._read_kills()
+        runs = await self._readopt_all(session)
+        self._session = session
+        extra = {"action": "runs.readopted", "runs": runs}
+        _log.info("%d runs are under the new session", runs, extra=extra)
+
+    async def run(self) -> None:
+        """Takes over, until cancelled, what comes too late for `readopt`.
+
+        That is a run whose claim was answered when the session that had sent it was over already. It would else be
+        given up as lost in the middle of its life.
+        """
+        while True:
+            await asyncio.sleep(_STRAGGLERS_S)
+            if self._session is not None and not self._session.ended.is_set():
+                await self._readopt_all(self._session)
+
+    async def _readopt_all(self, session: Session) -> int:
         runs = [run for run in self._table if run.session is not session and not (run.delivered and run.unlocked)]
-        limit = asyncio.Semaphore(_AT_ONCE)
-
-        async def one(run: Run) -> None:
-            async with limit:
-                await self._readopt(run, session)
-
-        await asyncio.gather(*(one(run) for run in runs))
-        extra = {"action": "runs.readopted", "runs": len(runs)}
-        _log.info("%d runs are under the new session", len(runs), extra=extra)
+        await _at_once([partial(self._readopt, run, session) for run in runs])
+        return len(runs)
 
     async def _read_kills(self) -> None:
         async for page in self._client.read_prefix(self._keys.kills):
@@ -89,7 +114,7 @@ class Adoption:
         while not session.ended.is_set():
             entry = replace(run.entry, session=session.id)
             compares = [session.alive, mod_revision_is(key, run.mod_revision)]
-            sent = self._clock.monotonic()
+            sent = self._clock.boottime()
             try:
                 result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
             except (EtcdError, UnavailableError):
@@ -98,23 +123,10 @@ class Adoption:
             if result.succeeded:
                 run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
                 return
-            if not self._still_mine(run, result.one(0)):
+            if not run.take_over(result.one(0)):
                 self._given_up(run)
                 return
             await asyncio.sleep(_RETRY_S)
-
-    def _still_mine(self, run: Run, kv: KeyValue | None) -> bool:
-        """Whether the run key is this run's own, as a write of ours in doubt may have left it."""
-        if kv is None or kv.create_revision != run.fence:
-            return False
-        try:
-            entry = RunEntry.from_json(kv.value)
-        except ValueError:
-            return False
-        if entry.state is EntryState.FINAL or entry.instance != self._identity.instance:
-            return False
-        run.mod_revision = kv.mod_revision
-        return True
 
     def _given_up(self, run: Run) -> None:
         if self._table.get(run.run_id) is not run or (run.delivered and run.unlocked):
@@ -124,46 +136,90 @@ class Adoption:
 
     # A former life of this worker
 
-    async def settle_former(self, in_spool: Iterable[RunId]) -> int:
-        """Settles what this instance left open when it last ended; returns how many runs that were."""
-        known = frozenset(in_spool)
+    async def settle_former(
+        self, session: Session, in_spool: Collection[RunId], *, still_running: Collection[str] = ()
+    ) -> int:
+        """Settles what this instance left open when it last ended; returns how many runs that were.
+
+        ``in_spool``: their records were there when this process began. ``still_running``: what could not be ended is
+        left to the steward, whose patience is longer.
+        """
         settled = 0
         async for page in self._client.read_prefix(self._keys.runs):
-            for kv in page.kvs:
-                settled += await self._settle_former(kv, known)
+            former = [one for kv in page.kvs if (one := self._former(kv)) is not None]
+            open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
+            unknown = [one for one in open_ones if one.run_id not in in_spool]
+            delivered = await self._delivered([one.run_id for one in unknown])
+            await _at_once([
+                partial(self._settle, one, in_spool=one.run_id in in_spool, delivered=str(one.run_id) in delivered)
+                for one in former
+                if one not in unknown or str(one.run_id) not in still_running
+            ])  # fmt: skip
+            settled += len(former)
+        self._session = session
         return settled
 
-    async def _settle_former(self, kv: KeyValue, in_spool: frozenset[RunId]) -> bool:
+    def _former(self, kv: KeyValue) -> _Former | None:
         try:
             run_id, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
         except ValueError:
-            return False
-        if entry.instance != self._identity.instance:
-            return False
-        if entry.state is EntryState.FINAL:
-            assert entry.record is not None
-            self._settlement.deliver_final(entry.record, kv.mod_revision)
-        elif run_id in in_spool:
-            await self._free_lock(run_id, entry, kv)
-            self._settlement.expect(run_id, kv.mod_revision)
+            return None  # the steward says so
+        return _Former(run_id, entry, kv) if entry.instance == self._identity.instance else None
+
+    async def _delivered(self, run_ids: Sequence[RunId]) -> Collection[str]:
+        """Those whose record is in the log store; none where it is away: what it has counts there all the same."""
+        if not run_ids:
+            return ()
+        try:
+            return (await self._store.find(run_ids, deadline_seconds=_STORE_DEADLINE_S)).keys()
+        except UnavailableError:
+            return ()
+
+    async def _settle(self, former: _Former, *, in_spool: bool, delivered: bool) -> None:
+        if former.entry.record is not None:
+            self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
+        elif in_spool or delivered:
+            await self._free_lock(former)
+            self._settlement.expect(former.run_id, former.kv.mod_revision)
+            if delivered:
+                self._settlement.delivered([former.run_id])
         else:
-            await self._give_up(run_id, entry, kv)
-        return True
+            await self._give_up(former)
 
-    async def _free_lock(self, run_id: RunId, entry: RunEntry, kv: KeyValue) -> None:
-        if entry.locked:
-            lock = self._keys.lock(run_id.job)
-            await self._client.txn([create_revision_is(lock, kv.create_revision)], [Delete(lock)])
+    async def _free_lock(self, former: _Former) -> None:
+        if former.entry.locked:
+            lock = self._keys.lock(former.run_id.job)
+            await self._client.txn([create_revision_is(lock, former.kv.create_revision)], [Delete(lock)])
 
-    async def _give_up(self, run_id: RunId, entry: RunEntry, kv: KeyValue) -> None:
+    async def _give_up(self, former: _Former) -> None:
+        run_id, entry, kv = former.run_id, former.entry, former.kv
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
             run_id, entry, fence=kv.create_revision, reason="worker restarted", now_ms=self._clock.wall_ms(),
             command=command, labels=labels,
         )  # fmt: skip
         final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
-        revision = await put_lost(self._client, self._keys, run_id, entry, kv, final)
-        if revision is not None:
-            self._settlement.deliver_final(record, revision)
+        lock = await self._client.get(self._keys.lock(run_id.job)) if entry.locked else None
+        holds_lock = holds_its_lock(entry, kv, lock)
+        revision = await put_lost(self._client, self._keys, run_id, entry, kv, final, holds_lock=holds_lock)
+        if revision is None:
+            return  # the steward was first
+        self._settlement.deliver_final(record, revision)
         extra = {"action": "run.lost", "run": str(run_id)}
         _log.warning("%s is lost: this worker was started again while it was going", run_id, extra=extra)
+
+
+async def _at_once(work: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """All of it, a few at a time; the first error ends the rest."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(step: Callable[[], Awaitable[None]]) -> None:
+        async with limit:
+            await step()
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for step in work:
+                tasks.create_task(one(step), name="take over")
+    except ExceptionGroup as group:
+        raise group.exceptions[0] from group

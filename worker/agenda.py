@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from worker.catalog import CatalogJob
-from worker.claims import Blocker
+from worker.proposals import Blocker
 
 
 class Cue(Enum):
@@ -74,6 +74,8 @@ class Agendum:
 class Agenda:
     """The heap of cues, and the queue of agenda that have something to decide, oldest fire first."""
 
+    claim_lead_ms: int = 0
+    """A fire comes up so long before its dispatch time."""
     _cues: list[tuple[int, int, Cue, Agendum, int]] = field(default_factory=list)
     _queue: list[tuple[int, int, Agendum]] = field(default_factory=list)
     _sequence: int = 0
@@ -84,6 +86,19 @@ class Agenda:
         """Have the agendum come up at a wall time, about one of its fires."""
         self._sequence += 1
         heapq.heappush(self._cues, (at_ms, self._sequence, cue, agendum, plan_ms))
+
+    def advance(self, agendum: Agendum, after_ms: int) -> None:
+        """Have the job's first fire after that time come up next."""
+        agendum.next_ms = plan_ms = agendum.job.schedule.next_after_ms(after_ms)
+        if plan_ms is not None:
+            self.put_cue(agendum.job.dispatch_ms(plan_ms) - self.claim_lead_ms, Cue.FIRE, agendum, plan_ms)
+
+    def want(self, agendum: Agendum, plan_ms: int) -> None:
+        """The fire is this worker's to decide, presuming that all before it are decided, unless it knows better."""
+        if not agendum.wants:
+            agendum.base_ms = max(agendum.base_ms, agendum.job.base_before(plan_ms))
+        agendum.until_ms = max(agendum.until_ms, plan_ms)
+        self.enqueue(agendum)
 
     def next_cue_ms(self) -> int | None:
         return self._cues[0][0] if self._cues else None
@@ -122,7 +137,7 @@ class Agenda:
         """Its job has changed or is gone. Jobs that are edited for ever do not make the heaps grow."""
         agendum.gone = True
         self._retired += 1
-        if self._retired > 100 + (len(self._cues) + len(self._queue)) // 2:
+        if self._retired > 100 + (len(self._cues) + len(self._queue)) // 4:
             self._cues = [cue for cue in self._cues if not cue[3].gone]
             self._queue = [entry for entry in self._queue if not entry[2].gone]
             heapq.heapify(self._cues)

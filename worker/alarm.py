@@ -8,7 +8,7 @@ from typing import Final
 from common.clock import Clock
 
 LONGEST_S: Final = 5.0
-"""The wall clock is looked at again after so long, however late the moment: clocks are slewed, and machines suspended."""
+"""However late the moment, the wall clock is looked at again after so long: it is slewed, machines are suspended."""
 
 
 class Alarm:
@@ -27,6 +27,9 @@ class Alarm:
 
     async def wait_until_wall(self, wall_ms: int | None) -> None:
         """Return when rung, once the wall clock has reached ``wall_ms``, or earlier: look again after waking."""
+        if self._event.is_set():
+            await asyncio.sleep(0)  # others have their turn, also between two turns of who rings for himself
+            return
         if wall_ms is None:
             await self._event.wait()
             return

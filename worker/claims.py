@@ -14,9 +14,8 @@ leaves the whole batch in doubt: see :mod:`worker.doubts`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import Final
 
 from common.etcd import (
@@ -32,88 +31,24 @@ from common.etcd import (
     absent,
     create_revision_is,
     mod_revision_is,
-    present,
     value_is,
 )
 from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
-from common.planner import Decision
 from common.request import Origin, Request
 from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
 from worker.identity import Identity
+from worker.proposals import Answer, Blocker, Proposal, Result
 from worker.records import fire_record, single
 
 MAX_PROPOSALS: Final = 30
 """In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocker:
-    """The run that holds the lock which a fire wanted."""
-
-    run: str
-    lock_revision: int
-    """The create revision of the lock."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Proposal:
-    """One decision about one job, as this worker would have it."""
-
-    job: CatalogJob
-    decision: Decision
-    start_by_ms: int = 0
-    """Past it, the claimed fire does not start any more."""
-    blocker: Blocker | None = None
-    """Set: the fire is not claimed but recorded as skipped, for this run holds the lock."""
-
-    @property
-    def claims(self) -> bool:
-        """Whether it takes the right to run a fire."""
-        return self.decision.claim_ms is not None and self.blocker is None
-
-    @property
-    def locks(self) -> bool:
-        return self.claims and self.job.takes_lock
-
-
-class Answer(Enum):
-    """What became of a proposal."""
-
-    DONE = auto()
-    MARK_MOVED = auto()
-    """Somebody has decided more, or less, than presumed."""
-    JOB_CHANGED = auto()
-    LOCKED = auto()
-    LOCK_CHANGED = auto()
-    """The run that was in the way is in the way no more."""
-    RUN_EXISTS = auto()
-    """There is a run key at the fire already."""
-    NO_SESSION = auto()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
-    """A proposal and what became of it."""
-
-    proposal: Proposal
-    answer: Answer
-    revision: int = 0
-    """DONE: of the transaction; fence and mod revision of the run."""
-    sent: float = 0.0
-    """DONE: the monotonic time at which the transaction that succeeded was sent."""
-    claim_ms: int = 0
-    """DONE: the wall time in the run key."""
-    finals: tuple[RunRecord, ...] = ()
-    """DONE: the final records that it put, which are to be delivered."""
-    mark_ms: int | None = None
-    """MARK_MOVED: where it is; None where it is missing or unreadable."""
-    blocker: Blocker | None = None
-    """LOCKED: by what."""
+MAX_BYTES: Final = 1_000_000
+"""Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Part:
+class Part:
     """The share of one proposal in a transaction."""
 
     proposal: Proposal
@@ -121,6 +56,13 @@ class _Part:
     then: list[Operation]
     otherwise: list[Operation]
     finals: list[RunRecord] = field(default_factory=list)
+    witness: Put | None = None
+    """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values that it puts."""
+        return sum(len(operation.value) for operation in self.then if isinstance(operation, Put))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -129,11 +71,37 @@ class Batch:
 
     session: Session
     claim_ms: int
-    parts: list[_Part] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    _compares: int = 1
+    """The session's; and so one operation in each branch: the sentinel's, and the session's."""
+    _then: int = 1
+    _otherwise: int = 1
+    _size: int = 0
 
     @property
     def proposals(self) -> list[Proposal]:
         return [part.proposal for part in self.parts]
+
+    @property
+    def claims(self) -> int:
+        """How many runs it would claim."""
+        return sum(part.proposal.claims for part in self.parts)
+
+    def takes(self, part: Part) -> bool:
+        """Adds the part, where the transaction stays within the limits; the first one always."""
+        compares = self._compares + len(part.compares)
+        then, otherwise = self._then + len(part.then), self._otherwise + len(part.otherwise)
+        size = self._size + part.size
+        fits = compares <= MAX_COMPARES and max(then, otherwise) <= MAX_OPS and size <= MAX_BYTES
+        if self.parts and not (fits and len(self.parts) < MAX_PROPOSALS):
+            return False
+        self.parts.append(part)
+        self._compares, self._then, self._otherwise, self._size = compares, then, otherwise, size
+        return True
+
+    def of(self, parts: Iterable[Part]) -> Batch:
+        """The same claims, under the same identity, but only these."""
+        return Batch(session=self.session, claim_ms=self.claim_ms, parts=list(parts))
 
 
 class Claims:
@@ -144,14 +112,13 @@ class Claims:
         self._identity = identity
         self._lost_after_ms = lost_after_ms
 
-    def batches(self, proposals: Iterable[Proposal], *, session: Session, now_ms: int) -> list[Batch]:
-        """The proposals, at most one a job, in as few transactions as etcd's limits allow."""
+    def batches(self, parts: Iterable[Part], *, session: Session, now_ms: int) -> list[Batch]:
+        """The parts, at most one a job, in as few transactions as etcd's limits allow."""
         batches: list[Batch] = []
-        for proposal in proposals:
-            part = self._part(proposal, session, now_ms)
-            if not batches or not _fits(batches[-1], part):
+        for part in parts:
+            if not batches or not batches[-1].takes(part):
                 batches.append(Batch(session=session, claim_ms=now_ms))
-            batches[-1].parts.append(part)
+                batches[-1].takes(part)
         return batches
 
     def transaction(self, batch: Batch) -> tuple[list[Compare], list[Operation], list[Operation]]:
@@ -167,17 +134,11 @@ class Claims:
             then.append(Put(self._keys.seen(Watched.REQUESTS), b""))
         return compares, then, otherwise
 
-    def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Proposal]]:
-        """What became of each proposal, and those that an answer about others leaves to be sent again."""
+    def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
+        """What became of each proposal, and the parts that an answer about others leaves to be sent again."""
         if not result.succeeded:
             return self._read_refusal(batch, result)
-        return [
-            Result(
-                proposal=part.proposal, answer=Answer.DONE, revision=result.revision, sent=sent,
-                claim_ms=batch.claim_ms, finals=tuple(part.finals),
-            )
-            for part in batch.parts
-        ], []
+        return [carried_out(batch, part, revision=result.revision, sent=sent) for part in batch.parts], []
 
     def entry(self, proposal: Proposal, *, session: Session, claim_ms: int) -> RunEntry:
         """The value of the run key that a claim puts."""
@@ -206,9 +167,10 @@ class Claims:
             case seconds:
                 return int(seconds * 1000)
 
-    def _part(self, proposal: Proposal, session: Session, now_ms: int) -> _Part:
+    def part(self, proposal: Proposal, *, session: Session, now_ms: int) -> Part:
+        """The share of a proposal in a transaction that is about to be sent."""
         job, decision, keys = proposal.job, proposal.decision, self._keys
-        part = _Part(
+        part = Part(
             proposal=proposal,
             compares=[
                 mod_revision_is(keys.job(job.name), job.revision),
@@ -228,50 +190,59 @@ class Claims:
             self._claim_or_skip(part, session, now_ms)
         return part
 
-    def _claim_or_skip(self, part: _Part, session: Session, now_ms: int) -> None:
+    def _claim_or_skip(self, part: Part, session: Session, now_ms: int) -> None:
         proposal, keys = part.proposal, self._keys
         job, plan_ms = proposal.job, proposal.decision.claim_ms
         assert plan_ms is not None, "asked for only where there is a fire to claim"
         if proposal.blocker is not None:
             reason = f"overlap: {proposal.blocker.run} was going"
-            record = fire_record(
-                job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms
-            )
+            record = fire_record(job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
             self._put_final(part, record)
             part.compares.append(create_revision_is(keys.lock(job.name), proposal.blocker.lock_revision))
             return
         run_id = RunId.planned(job.name, plan_ms)
         part.compares.append(absent(keys.run(run_id)))
         entry = self.entry(proposal, session=session, claim_ms=now_ms)
-        part.then.append(Put(keys.run(run_id), entry.to_json()))
+        part.witness = Put(keys.run(run_id), entry.to_json())
+        part.then.append(part.witness)
         if proposal.locks:
             part.compares.append(absent(keys.lock(job.name)))
             part.then.append(Put(keys.lock(job.name), str(run_id).encode()))
 
-    def _put_final(self, part: _Part, record: RunRecord) -> None:
+    def _put_final(self, part: Part, record: RunRecord) -> None:
         entry = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
         key = self._keys.run(record.run_id)
+        part.witness = Put(key, entry.to_json())
         part.compares.append(absent(key))
-        part.then.append(Put(key, entry.to_json()))
+        part.then.append(part.witness)
         part.finals.append(record)
 
-    def _read_refusal(self, batch: Batch, result: TxnResult) -> tuple[list[Result], list[Proposal]]:
+    def _read_refusal(self, batch: Batch, result: TxnResult) -> tuple[list[Result], list[Part]]:
         answers: list[Result] = []
-        again: list[Proposal] = []
-        for index, proposal in enumerate(batch.proposals):
+        again: list[Part] = []
+        for index, part in enumerate(batch.parts):
             mark, job, lock = (result.one(1 + 3 * index + offset) for offset in range(3))
-            ruled_out = _ruled_out(proposal, mark=mark, job=job, lock=lock)
+            ruled_out = _ruled_out(part.proposal, mark=mark, job=job, lock=lock)
             if ruled_out is None:
-                again.append(proposal)
+                again.append(part)
             else:
                 answers.append(ruled_out)
         session = result.one(0)
         if session is None or session.lease != batch.session.lease_id:
-            answers += [Result(proposal=proposal, answer=Answer.NO_SESSION) for proposal in again]
+            why = Answer.NO_SESSION if session is None else Answer.DETACHED
+            answers += [Result(proposal=part.proposal, answer=why) for part in again]
             again = []
         elif not answers and len(again) == 1:
-            answers, again = [Result(proposal=again[0], answer=Answer.RUN_EXISTS)], []
+            answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
         return answers, again
+
+
+def carried_out(batch: Batch, part: Part, *, revision: int, sent: float) -> Result:
+    """The result of a part whose transaction has this revision."""
+    return Result(
+        proposal=part.proposal, answer=Answer.DONE, revision=revision, sent=sent, claim_ms=batch.claim_ms,
+        finals=tuple(part.finals),
+    )  # fmt: skip
 
 
 def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
@@ -284,22 +255,6 @@ def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
         dispatch_ms=job.dispatch_ms(plan_ms),
         not_before_ms=now_ms,
         expires_ms=plan_ms + job.spec.misfire.window_ms,
-    )
-
-
-def pass_over(proposal: Proposal, keys: Keys, session: Session) -> tuple[list[Compare], list[Operation]]:
-    """The transaction that moves a job's mark over a fire whose run key somebody else has put there."""
-    decision, name = proposal.decision, proposal.job.name
-    suspects = [ms for ms in (decision.missed.lo_ms if decision.missed else None, decision.claim_ms) if ms is not None]
-    in_the_way = keys.run(RunId.planned(name, suspects[-1]))
-    return (
-        [
-            session.alive,
-            mod_revision_is(keys.job(name), proposal.job.revision),
-            value_is(keys.mark(name), encode_mark(decision.from_ms)),
-            present(in_the_way),
-        ],
-        [Put(keys.mark(name), encode_mark(suspects[-1]))],
     )
 
 
@@ -326,13 +281,3 @@ def _ruled_out(
         blocker = Blocker(run=lock.value.decode(errors="replace")[:300], lock_revision=lock.create_revision)
         return Result(proposal=proposal, answer=Answer.LOCKED, blocker=blocker)
     return None
-
-
-def _fits(batch: Batch, part: _Part) -> bool:
-    parts: Sequence[_Part] = [*batch.parts, part]
-    return (
-        len(parts) <= MAX_PROPOSALS
-        and 1 + sum(len(one.compares) for one in parts) <= MAX_COMPARES
-        and 1 + sum(len(one.then) for one in parts) <= MAX_OPS
-        and 1 + sum(len(one.otherwise) for one in parts) <= MAX_OPS
-    )

@@ -32,15 +32,21 @@ class Deadlines:
         self._clock = clock
 
     async def run(self) -> None:
-        """Looks until cancelled; costs nothing while the sessions are confirmed."""
+        """Looks until cancelled, at what has a process."""
         while True:
             await asyncio.sleep(_LOOK_S)
-            now = self._clock.boottime()
-            for run in self._table:
-                if run.phase is Phase.RUNNING and self._is_past(run, now):
-                    extra = {"action": "run.deadline", "run": str(run.run_id)}
-                    if self._executor.end(run.run_id, Ending(reason=REASON)):
-                        _log.warning("%s is ended: %s", run.run_id, REASON, extra=extra)
+            self.look()
+
+    def look(self) -> None:
+        """Ends what is past its deadline now and is not being ended already."""
+        now = self._clock.boottime()
+        for run_id, process in tuple(self._executor.running.items()):
+            run = self._table.get(run_id)
+            if run is None or run.phase is not Phase.RUNNING or process.ending is not None:
+                continue
+            if self._is_past(run, now) and self._executor.end(run_id, Ending(reason=REASON)):
+                extra = {"action": "run.deadline", "run": str(run_id)}
+                _log.warning("%s is ended: %s", run_id, REASON, extra=extra)
 
     def _is_past(self, run: Run, now: float) -> bool:
         if not run.holds_lock or run.entry.lost_after_ms is None:

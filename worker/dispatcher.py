@@ -1,9 +1,9 @@
 """Claimed runs, started at their dispatch time: not before it, not past their grace, and only on a fresh claim.
 
-    claimed --(dispatch time, a free slot, claim sent < 2 s ago)--> running
-    claimed --(claim sent >= 2 s ago)--> re-stamped, then looked at again
-    claimed --(1 s without a slot, or graceful stop)--> handed on to whoever has one
-    claimed --(killed before start, or past its grace)--> settled without a process
+claimed --(dispatch time, a free slot, claim sent < 2 s ago)--> running
+claimed --(claim sent >= 2 s ago)--> re-stamped, then looked at again
+claimed --(1 s without a slot, or graceful stop)--> handed on to whoever has one
+claimed --(killed before start, or past its grace)--> settled without a process
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from itertools import count
+from typing import Any
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
@@ -32,12 +34,13 @@ from common.keys import Keys, RunId, Watched
 from common.request import Origin, Request
 from common.run import RunRecord, Verdict
 from worker.alarm import Alarm
-from worker.claims import Claims, Result
+from worker.claims import Claims
 from worker.executor import Executor
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.members import Members
+from worker.proposals import Result
 from worker.records import not_started_record
 from worker.runs import Phase, Run, RunTable
 from worker.settlement import Settlement
@@ -47,6 +50,8 @@ _log = logging.getLogger(__name__)
 STAMP_VALID_S = 2.0
 """A process starts only within this time of sending a claim or re-stamp that succeeded."""
 HAND_ON_AFTER_MS = 1000
+_STARTS_IN_A_TURN = 20
+"""Then others have theirs: a start takes a millisecond in which nothing else happens."""
 _RETRY_S = 0.3
 
 
@@ -82,7 +87,8 @@ class Dispatcher:
         self._on_slot_free = on_slot_free
         self._clock = clock
         self._alarm = Alarm(clock)
-        self._ready: list[tuple[int, str, Run]] = []
+        self._ready: list[tuple[int, int, Run]] = []
+        self._numbers = count()
         self._tasks: asyncio.TaskGroup | None = None
         self.stopping = False
         """Whether claimed runs are handed on rather than started."""
@@ -123,17 +129,20 @@ class Dispatcher:
 
     def _start_due(self, now_ms: int) -> int | None:
         """Starts what is due, oldest first; returns the wall time at which to look again."""
-        while self._ready and (self._ready[0][0] <= now_ms or self.stopping):
+        for _ in range(_STARTS_IN_A_TURN):
+            if not self._ready or (self._ready[0][0] > now_ms and not self.stopping):
+                break
             run = heapq.heappop(self._ready)[2]
             if run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run:
                 continue
             if not self._dispatch(run, now_ms):
                 self._put(run)
-                return run.dispatch_ms + HAND_ON_AFTER_MS if self._may_hand_on() else None
+                handed_on_ms = run.dispatch_ms + HAND_ON_AFTER_MS
+                return min(handed_on_ms, run.start_by_ms + 1) if self._may_hand_on() else run.start_by_ms + 1
         return self._ready[0][0] if self._ready else None
 
     def _put(self, run: Run) -> None:
-        heapq.heappush(self._ready, (run.dispatch_ms, str(run.run_id), run))
+        heapq.heappush(self._ready, (run.dispatch_ms, next(self._numbers), run))
 
     def _may_hand_on(self) -> bool:
         return len(self._members.accepting()) > 1
@@ -151,7 +160,7 @@ class Dispatcher:
             if now_ms < run.dispatch_ms + HAND_ON_AFTER_MS or not self._may_hand_on():
                 return False
             self._spawn(self._hand_on(run), "hand on")
-        elif self._clock.monotonic() - run.sent >= STAMP_VALID_S:
+        elif self._clock.boottime() - run.sent >= STAMP_VALID_S:
             self._spawn(self._restamp(run), "re-stamp")
         else:
             self._start(run, now_ms)
@@ -179,9 +188,9 @@ class Dispatcher:
 
     # Steps that ask etcd
 
-    def _spawn(self, work: object, name: str) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None, "only while the dispatcher runs"
-        self._tasks.create_task(work, name=name)  # type: ignore[arg-type]
+        self._tasks.create_task(work, name=name)
 
     async def _restamp(self, run: Run) -> None:
         """Renews the claim of a run that waited, under the session that is current now."""
@@ -190,10 +199,10 @@ class Dispatcher:
             await self._later(run)
             return
         entry = replace(run.entry, session=session.id)
-        key, sent = self._keys.run(run.run_id), self._clock.monotonic()
+        key, sent = self._keys.run(run.run_id), self._clock.boottime()
         compares = [session.alive, mod_revision_is(key, run.mod_revision)]
         try:
-            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key), Get(session.key, True)])
+            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
         except (EtcdError, UnavailableError):
             await self._later(run)
             return
@@ -201,13 +210,10 @@ class Dispatcher:
             run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
             self._put_back(run)
             return
-        kv = result.one(0)
-        if kv is not None and kv.mod_revision == run.mod_revision:
-            await self._later(run)  # the session has ended: its successor re-adopts the run
-        elif kv is not None and kv.create_revision == run.fence and kv.value == entry.to_json():
-            run.mod_revision = kv.mod_revision  # an earlier re-stamp, in doubt, had been carried out
+        if run.take_over(result.one(0)):
+            # The session has ended, and its successor re-adopts the run; or a write in doubt had been carried out.
             await self._later(run)
-        else:
+        elif self._table.get(run.run_id) is run:
             self._settlement.lost_to_others(run)
             self._on_slot_free()
 
@@ -222,20 +228,16 @@ class Dispatcher:
     async def _hand_on(self, run: Run) -> None:
         """Turns a claim of which no process was started into a request that anybody may take."""
         result = await self._answer(self._handing_on(run))
+        if not result.succeeded and run.take_over(result.one(0)):
+            # Re-adopted meanwhile, or its lock is not its own any more: settled by the usual way.
+            await self._later(run)
+            return
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
-        _log.info("%s is handed on: no free slot", run.run_id, extra=extra)
-        kv = None if result.succeeded else result.one(0)
-        if kv is not None and kv.mod_revision != run.mod_revision:
-            kv = None
-        if kv is None:
-            self._table.forget(run)
-            self._on_slot_free()
-        else:
-            await self._later(run)  # its lock is not its own: settled by the usual way
+        _log.info("%s is handed on: %s", run.run_id, "stopping" if self.stopping else "no free slot", extra=extra)
+        self._table.forget(run)
+        self._on_slot_free()
 
-    async def _answer(
-        self, transaction: tuple[list[Compare], list[Operation], list[Operation]]
-    ) -> TxnResult:
+    async def _answer(self, transaction: tuple[list[Compare], list[Operation], list[Operation]]) -> TxnResult:
         """etcd's answer, however long it takes: once in doubt, nothing else tells whether the run may start here."""
         while True:
             try:

@@ -1,110 +1,136 @@
 """Claims whose answer did not come: settled by sending the identical transaction again, never forgotten.
 
-A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So
-a proposal leaves this place only when it is known to have been carried out, or when it never can be any more: the
-mark has left P (it never comes back), the job has changed (its revision neither), or the session has ended.
+A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
+batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
+or when it never can be any more: one of its marks has left P (it never comes back), one of its jobs has changed (its
+revision neither), or the session has ended. It is all or nothing, so one such compare is enough for all of it.
+
+    in doubt --sent again--> carried out                          each proposal: DONE
+                        \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
+                        \\--> refused, but may come true           each proposal alone, under the same identity:
+                                                                    so that a lock held for an hour holds up nobody else
+    alone and LOCKED: the scheduler is told, for the overlap policy has to go on; what was sent is watched on, and
+    should it be carried out late after all, the run is won late.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
+from typing import Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, KeyValue
-from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry
-from worker.claims import Answer, Batch, Claims, Proposal, Result
-from worker.identity import Identity
+from common.etcd import EtcdClient, KeyValue, Session
+from common.keys import Keys
+from worker.claims import Batch, Claims, Part, carried_out
+from worker.passing_over import pass_over
+from worker.proposals import Answer, Result
 
 _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 2.0
 _FIRST_LOOK_S = 0.1
-_NEVER_AGAIN = frozenset({Answer.MARK_MOVED, Answer.JOB_CHANGED, Answer.NO_SESSION, Answer.RUN_EXISTS})
+
+
+class Told(Protocol):
+    """Who hears what became of proposals."""
+
+    def answered(self, result: Result, session: Session) -> None:
+        """What became of a proposal; once for each."""
+
+    def won_late(self, result: Result, session: Session) -> None:
+        """One that had been answered as LOCKED has been carried out after all."""
 
 
 class Doubts:
-    """Settles batches in doubt; each settled proposal is told once."""
+    """Settles batches in doubt."""
 
-    def __init__(self, client: EtcdClient, claims: Claims, keys: Keys, identity: Identity, clock: Clock) -> None:
+    def __init__(self, client: EtcdClient, claims: Claims, keys: Keys, clock: Clock) -> None:
         self._client = client
         self._claims = claims
         self._keys = keys
-        self._identity = identity
         self._clock = clock
         self.count = 0
         """Proposals in doubt now."""
 
-    async def settle(self, batch: Batch, tell: Callable[[Result], None]) -> None:
-        """Ends when every proposal of the batch is settled; `tell` is called for each as soon as it is."""
-        open_proposals = {id(proposal): proposal for proposal in batch.proposals}
-        self.count += len(open_proposals)
-        extra = {"action": "claim.in_doubt", "fires": len(open_proposals)}
-        _log.warning("%d decisions are in doubt: etcd gave no answer", len(open_proposals), extra=extra)
-        pause_s = _FIRST_LOOK_S
+    async def settle(self, batch: Batch, told: Told) -> None:
+        """Ends when nothing of the batch can be carried out any more that was not told."""
+        extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
+        _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
+        self.count += len(batch.parts)
         try:
-            while open_proposals:
-                await asyncio.sleep(pause_s)
-                for result in await self._look(batch):
-                    if open_proposals.pop(id(result.proposal), None) is not None:
-                        self.count -= 1
-                        tell(result)
-                pause_s = LOOK_AGAIN_S
+            await self._settle(batch, told, _FIRST_LOOK_S)
         finally:
-            self.count -= len(open_proposals)
+            self.count -= len(batch.parts)
 
-    async def _look(self, batch: Batch) -> list[Result]:
-        sent = self._clock.monotonic()
+    async def _settle(self, batch: Batch, told: Told, pause_s: float) -> None:
+        found = None
+        while found is None:
+            await asyncio.sleep(pause_s)
+            found, pause_s = await self._look(batch), LOOK_AGAIN_S
+        results, is_over = found
+        if is_over:
+            for result in results:
+                told.answered(result, batch.session)
+        elif len(batch.parts) > 1:
+            await asyncio.gather(*(self._settle(batch.of([part]), told, 0) for part in batch.parts))
+        else:
+            await self._watch(batch, results, told)
+
+    async def _watch(self, batch: Batch, results: Sequence[Result], told: Told) -> None:
+        """One proposal that may still come true: a lock is held, or a run key stands in its way."""
+        was_told = False
+        while True:
+            for result in results:
+                if result.answer is Answer.LOCKED and not was_told:
+                    was_told = True
+                    told.answered(result, batch.session)
+                elif result.answer is Answer.RUN_EXISTS:
+                    await self._pass_over(batch, result)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            results, is_over = await self._look(batch) or ([], False)
+            if is_over:
+                break
+        for result in results:
+            if not was_told:
+                told.answered(result, batch.session)
+            elif result.answer is Answer.DONE:
+                told.won_late(result, batch.session)
+
+    async def _look(self, batch: Batch) -> tuple[Sequence[Result], bool] | None:
+        """What became of the batch as far as can be told, and whether that is the last word; None: etcd is silent."""
+        sent = self._clock.boottime()
         try:
             answer = await self._client.txn(*self._claims.transaction(batch))
-            results, _ = self._claims.read(batch, answer, sent=sent)
+            results, again = self._claims.read(batch, answer, sent=sent)
             if answer.succeeded:
-                return results
-            found = await self._client.get_many(
-                [self._keys.run(run_id) for p in batch.proposals if (run_id := claimed_run(p)) is not None]
-            )
+                return results, True
+            found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
         except (EtcdError, UnavailableError):
-            return []
-        return self._judge(batch, results, found)
+            return None
+        is_over = any(result.answer.is_for_ever for result in results)
+        return self._judge(batch, results, again, found), is_over
 
-    def _judge(self, batch: Batch, results: list[Result], found: dict[str, KeyValue]) -> list[Result]:
-        by_proposal = {id(result.proposal): result for result in results}
-        settled: list[Result] = []
-        for proposal in batch.proposals:
-            run_id = claimed_run(proposal)
-            kv = None if run_id is None else found.get(self._keys.run(run_id))
-            refusal = by_proposal.get(id(proposal))
-            if kv is not None and self._is_mine(batch, kv):
-                settled.append(_carried_out(proposal, kv, batch))
-            elif refusal is not None and refusal.answer in _NEVER_AGAIN:
-                settled.append(refusal)
-        return settled
+    def _judge(
+        self, batch: Batch, refusals: Sequence[Result], again: Sequence[Part], found: dict[str, KeyValue]
+    ) -> list[Result]:
+        # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
+        by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
+        by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
+        return [_carried_out(batch, part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
 
-    def _is_mine(self, batch: Batch, kv: KeyValue) -> bool:
+    async def _pass_over(self, batch: Batch, result: Result) -> None:
         try:
-            entry = RunEntry.from_json(kv.value)
-        except ValueError:
-            return False
-        return (
-            entry.state is EntryState.OPEN
-            and entry.session == batch.session.id
-            and entry.instance == self._identity.instance
-            and entry.claim_ms == batch.claim_ms
-        )
+            await pass_over(self._client, self._keys, result.proposal, batch.session)
+        except (EtcdError, UnavailableError):
+            return  # looked at again soon
 
 
-def claimed_run(proposal: Proposal) -> RunId | None:
-    """The run that a proposal would claim."""
-    if not proposal.claims:
+def _carried_out(batch: Batch, part: Part, found: dict[str, KeyValue]) -> Result | None:
+    """The result, where the part's run key is there as it would have put it."""
+    kv = None if part.witness is None else found.get(part.witness.key)
+    if part.witness is None or kv is None or kv.value != part.witness.value:
         return None
-    assert proposal.decision.claim_ms is not None
-    return RunId.planned(proposal.job.name, proposal.decision.claim_ms)
-
-
-def _carried_out(proposal: Proposal, kv: KeyValue, batch: Batch) -> Result:
-    return Result(
-        proposal=proposal, answer=Answer.DONE, revision=kv.create_revision, sent=float("-inf"), claim_ms=batch.claim_ms
-    )
+    return carried_out(batch, part, revision=kv.create_revision, sent=float("-inf"))

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
+from worker.spool_segments import sync_directory
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+_INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,15 +63,26 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
     if not _NAME.fullmatch(worker):
         problem = Problem(
             field="workerName", message=f"{worker[:80]!r} is not a worker's name",
-            remedy="1 to 63 letters, digits, '.', '_' or '-', the first a letter or digit",
+            remedy="1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit",
         )  # fmt: skip
         raise ConfigError([problem])
-    return Identity(worker=worker, instance=_written_once(directory / "instance", secrets.token_hex(8)), host=host)
+    return Identity(worker=worker, instance=_instance(directory / "instance"), host=host)
+
+
+def _instance(path: Path) -> str:
+    instance = _written_once(path, secrets.token_hex(8))
+    if not _INSTANCE.fullmatch(instance):
+        problem = Problem(
+            field="dataDir", message=f"{path} holds {instance[:80]!r}, which no worker has written",
+            remedy="put back what it held, or give the worker a new dataDir",
+        )  # fmt: skip
+        raise ConfigError([problem])
+    return instance
 
 
 def _written_once(path: Path, value: str) -> str:
     """What the file says; written whole and made durable where it does not exist yet."""
-    if path.exists() and (text := path.read_text().strip()):
+    if path.exists() and (text := path.read_text(errors="replace").strip()):
         return text
     draft = path.with_suffix(".new")
     with draft.open("w") as file:
@@ -77,4 +90,5 @@ def _written_once(path: Path, value: str) -> str:
         file.flush()
         os.fsync(file.fileno())
     draft.rename(path)
+    sync_directory(path.parent)
     return value

@@ -35,6 +35,7 @@ class Kills:
 
     def take(self, kv: KeyValue) -> None:
         """One kill, as it stands in etcd."""
+        self._forget(kv.key)
         try:
             run_id = self._keys.run_of(kv.key)
             kill = Kill.from_json(kv.value, run_id=run_id, revision=kv.create_revision)

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from common.errors import EtcronError
 from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
 from common.keys import Keys, RunId
 from common.run import RunEntry, RunRecord, Verdict
 from common.saved_job import SavedJob
+
+
+class RecordFinder(Protocol):
+    """Where delivered records can be looked up."""
+
+    async def find(self, run_ids: Sequence[RunId], *, deadline_seconds: float) -> Mapping[str, RunRecord]:
+        """Those that exist, by run id; UnavailableError where the store does not answer in time."""
 
 
 async def put_lost(
@@ -19,23 +27,28 @@ async def put_lost(
     kv: KeyValue,
     final: RunEntry,
     *,
+    holds_lock: bool,
     only_if: Sequence[Compare] = (),
 ) -> int | None:
-    """Put the final entry and free the run's own lock; the new revision, or None where the run key has changed."""
-    compares, put = [*only_if, mod_revision_is(kv.key, kv.mod_revision)], Put(kv.key, final.to_json())
-    if entry.locked:
-        lock = keys.lock(run_id.job)
-        holds = create_revision_is(lock, kv.create_revision)
-        result = await client.txn([*compares, holds], [put, Delete(lock)])
-        if result.succeeded:
-            return result.revision
-    result = await client.txn(compares, [put])
+    """Put the final entry, and free the run's own lock where it holds it (a lock that is not its own never will be).
+
+    The new revision, or None where the run key or the lock has changed: look again.
+    """
+    compares, then = [*only_if, mod_revision_is(kv.key, kv.mod_revision)], [Put(kv.key, final.to_json())]
+    if holds_lock:
+        compares.append(create_revision_is(keys.lock(run_id.job), kv.create_revision))
+        result = await client.txn(compares, [*then, Delete(keys.lock(run_id.job))])
+    else:
+        result = await client.txn(compares, then)
     return result.revision if result.succeeded else None
 
 
-async def read_command(
-    client: EtcdClient, keys: Keys, run_id: RunId, entry: RunEntry
-) -> tuple[str, Mapping[str, str]]:
+def holds_its_lock(entry: RunEntry, kv: KeyValue, lock: KeyValue | None) -> bool:
+    """Whether the job's lock is the one that this run's claim took."""
+    return entry.locked and lock is not None and lock.create_revision == kv.create_revision
+
+
+async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: RunEntry) -> tuple[str, Mapping[str, str]]:
     """The command and labels that the run was claimed with, as far as etcd still knows them."""
     try:
         kv = await client.get(keys.job(run_id.job), revision=entry.revision)
@@ -46,7 +59,14 @@ async def read_command(
 
 
 def lost_record(
-    run_id: RunId, entry: RunEntry, *, fence: int, reason: str, now_ms: int, command: str = "", labels: Mapping[str, str],
+    run_id: RunId,
+    entry: RunEntry,
+    *,
+    fence: int,
+    reason: str,
+    now_ms: int,
+    command: str = "",
+    labels: Mapping[str, str],
 ) -> RunRecord:
     """The record of a run of whose end nobody knows."""
     return RunRecord(
@@ -66,4 +86,3 @@ def lost_record(
         revision=entry.revision,
         fence=fence,
     )
-

@@ -1,22 +1,26 @@
 """The steward's first duty: runs whose worker is gone get a verdict, and their locks pass on.
 
 A run is lost when the session that its run key names has had no key for the run's `lostAfterMs`, counted from the
-later of seeing it gone and seeing the run key as it is. Before any verdict the log store is asked (1 s): a record
-there is the verdict. Final keys that nobody has delivered for 60 s are delivered as they stand.
+later of seeing it gone and seeing the run key as it is. Before any verdict the log store is asked (once for all of a
+turn, 1 s): a record there is the verdict. Final keys that nobody has delivered for 60 s are delivered as they stand.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from itertools import islice
+from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Delete, EtcdClient, KeyValue, absent, create_revision_is, mod_revision_is
 from common.keys import Keys, RunId
 from common.run import EntryState, RunEntry, RunRecord, final_entry
-from worker.lost import lost_record, put_lost, read_command
+from worker.aside import Aside
+from worker.lost import RecordFinder, holds_its_lock, lost_record, put_lost, read_command
 from worker.members import Members
 from worker.settlement import Settlement
 from worker.steward import Term
@@ -25,23 +29,36 @@ _log = logging.getLogger(__name__)
 
 SCAN_S: Final = 5.0
 FINAL_PATIENCE_S: Final = 60.0
+STORE_PAUSE_S: Final = 15.0
+"""How long a run that has ended waits before the log store, which did not answer, is asked for it again."""
 _STORE_DEADLINE_S: Final = 1.0
-
-
-class RecordFinder(Protocol):
-    """Where delivered records can be looked up."""
-
-    async def find(self, run_ids: list[RunId], *, deadline_seconds: float) -> dict[str, RunRecord]:
-        """Those that exist, by run id; UnavailableError where the store does not answer in time."""
+_IN_ONE_TURN: Final = 500
+_AT_ONCE: Final = 16
 
 
 @dataclass(slots=True, kw_only=True)
 class _Seen:
     """A run key as it was when first seen like this."""
 
+    run_id: RunId
     kv: KeyValue
     entry: RunEntry
     since: float
+    not_before: float = float("-inf")
+    """When it is looked at again; what waits must not stand in the way of others."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A run that is due for a verdict."""
+
+    seen: _Seen
+    holds_lock: bool
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its processes are known to be gone: its record is on the way then, or went with the worker's disk."""
+        return self.seen.entry.state is EntryState.ENDED or (self.seen.entry.locked and not self.holds_lock)
 
 
 class LostRuns:
@@ -68,105 +85,150 @@ class LostRuns:
         self._settlement = settlement
         self._store = store
         self._clock = clock
-        self._seen: dict[RunId, _Seen] = {}
-        self._gone_since: dict[str, float] = {}
-        self._known_sessions: frozenset[str] = frozenset()
-        self._scanned = float("-inf")
-        self._set_aside: set[str] = set()
+        self._aside = Aside("run")
+        self._etcd_away = False
+        self._forget()
 
     def begin(self) -> None:
         """A new steward starts afresh."""
-        self._seen.clear()
-        self._gone_since.clear()
-        self._known_sessions = frozenset()
+        self._forget()
+
+    def end(self) -> None:
+        self._forget()
+
+    def _forget(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._gone_since: dict[str, float] = {}
+        self._known_sessions: frozenset[str] = frozenset()
         self._scanned = float("-inf")
 
-    @property
-    def open_runs(self) -> dict[RunId, RunEntry]:
-        """The run keys of the newest scan."""
-        return {run_id: seen.entry for run_id, seen in self._seen.items()}
-
     async def perform(self, term: Term) -> None:
-        now = self._clock.monotonic()
         sessions = self._members.sessions
         somebody_left = bool(self._known_sessions - sessions)
+        if somebody_left or self._clock.monotonic() - self._scanned >= SCAN_S:
+            await self._scan()
         self._known_sessions = sessions
-        if somebody_left or now - self._scanned >= SCAN_S:
-            await self._scan(now)
+        now = self._clock.monotonic()
         self._note_gone(sessions, now)
-        for run_id, seen in list(self._seen.items()):
-            await self._judge(term, run_id, seen, sessions, now)
+        self._deliver_finals(now)
+        lost = list(islice((seen for seen in self._seen.values() if self._is_lost(seen, now)), _IN_ONE_TURN))
+        if lost:
+            await self._settle(term, lost)
 
-    async def _scan(self, now: float) -> None:
-        found: dict[RunId, _Seen] = {}
+    # What there is
+
+    async def _scan(self) -> None:
+        began = self._clock.monotonic()
+        found: dict[str, _Seen] = {}
+        keys: set[str] = set()
         async for page in self._client.read_prefix(self._keys.runs):
             for kv in page.kvs:
-                self._take(found, kv, now)
-        self._seen = found
-        self._scanned = now
+                keys.add(kv.key)
+                if (seen := self._read(kv)) is not None:
+                    found[kv.key] = seen
+        self._seen, self._scanned = found, began
+        self._aside.keep_only(keys)
 
-    def _take(self, found: dict[RunId, _Seen], kv: KeyValue, now: float) -> None:
+    def _read(self, kv: KeyValue) -> _Seen | None:
+        before = self._seen.get(kv.key)
+        if before is not None and before.kv.mod_revision == kv.mod_revision:
+            return before
         try:
             run_id, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+            if self._keys.run(run_id) != kv.key or (entry.record is not None and entry.record.run_id != run_id):
+                raise ValueError(f"it is not the key of {run_id}")
         except ValueError as error:
-            if kv.key not in self._set_aside:
-                self._set_aside.add(kv.key)
-                extra = {"action": "run.set_aside", "key": kv.key}
-                _log.warning("the run key %r is set aside: %s", kv.key, error, extra=extra)
-            return
-        before = self._seen.get(run_id)
-        same = before is not None and before.kv.mod_revision == kv.mod_revision
-        found[run_id] = before if same and before is not None else _Seen(kv=kv, entry=entry, since=now)
+            self._aside.add(kv.key, kv.mod_revision, error)
+            return None
+        return _Seen(run_id=run_id, kv=kv, entry=entry, since=self._clock.monotonic())
 
     def _note_gone(self, sessions: frozenset[str], now: float) -> None:
         named = {seen.entry.session for seen in self._seen.values() if seen.entry.session}
         gone = named - sessions
         self._gone_since = {session: self._gone_since.get(session, now) for session in gone}
 
-    async def _judge(self, term: Term, run_id: RunId, seen: _Seen, sessions: frozenset[str], now: float) -> None:
+    # Final keys
+
+    def _deliver_finals(self, now: float) -> None:
+        for seen in self._seen.values():
+            record = seen.entry.record
+            if record is None or now - seen.since < FINAL_PATIENCE_S or self._settlement.is_delivering(seen.run_id):
+                continue
+            self._settlement.deliver_final(record, seen.kv.mod_revision)
+            seen.since = now
+
+    # Lost runs
+
+    def _is_lost(self, seen: _Seen, now: float) -> bool:
         entry = seen.entry
-        if entry.state is EntryState.FINAL:
-            if now - seen.since >= FINAL_PATIENCE_S and entry.record is not None:
-                self._settlement.deliver_final(entry.record, seen.kv.mod_revision)
-                seen.since = now
-            return
-        if entry.session in sessions or entry.lost_after_ms is None:
-            return
-        since = max(self._gone_since.get(entry.session, now), seen.since)
-        if now - since >= entry.lost_after_ms / 1000:
-            try:
-                await self._settle(term, run_id, seen)
-            except (EtcdError, UnavailableError) as error:
-                extra = {"action": "run.lost_postponed", "run": str(run_id)}
-                _log.warning("the verdict on %s is postponed: %s", run_id, error, extra=extra)
+        if entry.state is EntryState.FINAL or entry.lost_after_ms is None or now < seen.not_before:
+            return False
+        gone_since = self._gone_since.get(entry.session)
+        return gone_since is not None and now - max(gone_since, seen.since) >= entry.lost_after_ms / 1000
 
-    async def _settle(self, term: Term, run_id: RunId, seen: _Seen) -> None:
-        entry, kv = seen.entry, seen.kv
-        lock = await self._client.get(self._keys.lock(run_id.job)) if entry.locked else None
-        holds_lock = lock is not None and lock.create_revision == kv.create_revision
-        ended = entry.state is EntryState.ENDED or (entry.locked and not holds_lock)
+    async def _settle(self, term: Term, lost: Sequence[_Seen]) -> None:
+        """One look at their locks and one at the log store, then a transaction for each."""
+        wanted = {self._keys.lock(seen.run_id.job) for seen in lost if seen.entry.locked}
+        locks = await self._client.get_many(list(wanted), keys_only=True) if wanted else {}
+        cases = [
+            _Case(
+                seen=seen, holds_lock=holds_its_lock(seen.entry, seen.kv, locks.get(self._keys.lock(seen.run_id.job)))
+            )
+            for seen in lost
+        ]
+        found = await self._ask_store(cases)
+        limit = asyncio.Semaphore(_AT_ONCE)
+        self._etcd_away = False
+
+        async def one(case: _Case) -> None:
+            async with limit:
+                await self._settle_one(term, case, delivered=str(case.seen.run_id) in found)
+
+        async with asyncio.TaskGroup() as tasks:
+            for case in cases:
+                if self._clock.monotonic() >= case.seen.not_before:
+                    tasks.create_task(one(case), name=f"verdict on {case.seen.run_id}")
+
+    async def _ask_store(self, cases: Sequence[_Case]) -> Mapping[str, RunRecord]:
+        """The records that are there; where the log store is away, what has ended waits for it."""
         try:
-            found = await self._store.find([run_id], deadline_seconds=_STORE_DEADLINE_S)
+            return await self._store.find([case.seen.run_id for case in cases], deadline_seconds=_STORE_DEADLINE_S)
         except UnavailableError:
-            if ended:
-                return  # its record may be on the way: it waits for the log store
-            found = {}
-        if str(run_id) in found:
-            await self._clear(term, run_id, entry, kv)
-        else:
-            await self._give_up(term, run_id, entry, kv, "result not delivered" if ended else "worker gone")
+            for case in cases:
+                if case.has_ended:
+                    case.seen.not_before = self._clock.monotonic() + STORE_PAUSE_S
+            return {}
 
-    async def _clear(self, term: Term, run_id: RunId, entry: RunEntry, kv: KeyValue) -> None:
+    async def _settle_one(self, term: Term, case: _Case, *, delivered: bool) -> None:
+        if self._etcd_away:
+            return
+        seen = case.seen
+        try:
+            with self._aside.apart(seen.kv.key, seen.kv.mod_revision):
+                if delivered:
+                    await self._clear(term, case)
+                else:
+                    await self._give_up(term, case)
+        except (EtcdError, UnavailableError):
+            self._etcd_away = True  # again next time; what was carried out all the same shows in the key's revision
+            return
+        self._seen.pop(seen.kv.key, None)
+
+    async def _clear(self, term: Term, case: _Case) -> None:
         """Its record is in the log store: free its lock, delete its key."""
+        entry, kv = case.seen.entry, case.seen.kv
         gone = absent(self._keys.worker(entry.worker, entry.session))
-        lock = self._keys.lock(run_id.job)
-        mine = create_revision_is(lock, kv.create_revision)
-        if entry.locked:
-            await self._client.txn([*term.holds, gone, mine], [Delete(lock)])
-        await self._client.txn([*term.holds, gone, mod_revision_is(kv.key, kv.mod_revision)], [Delete(kv.key)])
-        self._seen.pop(run_id, None)
+        compares = [*term.holds, gone, mod_revision_is(kv.key, kv.mod_revision)]
+        lock = self._keys.lock(case.seen.run_id.job)
+        if case.holds_lock:
+            mine = create_revision_is(lock, kv.create_revision)
+            await self._client.txn([*compares, mine], [Delete(lock), Delete(kv.key)])
+        else:
+            await self._client.txn(compares, [Delete(kv.key)])
 
-    async def _give_up(self, term: Term, run_id: RunId, entry: RunEntry, kv: KeyValue, why: str) -> None:
+    async def _give_up(self, term: Term, case: _Case) -> None:
+        run_id, entry, kv = case.seen.run_id, case.seen.entry, case.seen.kv
+        why = "result not delivered" if case.has_ended else "worker gone"
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
             run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
@@ -174,9 +236,9 @@ class LostRuns:
         )  # fmt: skip
         only_if = [*term.holds, absent(self._keys.worker(entry.worker, entry.session))]
         revision = await put_lost(
-            self._client, self._keys, run_id, entry, kv, final_entry(record, worker=self._worker), only_if=only_if
-        )
-        self._seen.pop(run_id, None)
+            self._client, self._keys, run_id, entry, kv, final_entry(record, worker=self._worker),
+            holds_lock=case.holds_lock, only_if=only_if,
+        )  # fmt: skip
         if revision is None:
             return
         self._settlement.deliver_final(record, revision)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from common.etcd import Change
+from common.etcd import Change, KeyValue
 from common.keys import Keys
-from common.member import Member
+from common.member import Beat, Member
 from common.placement import Candidate, Placement
 
 _log = logging.getLogger(__name__)
@@ -19,36 +19,71 @@ class Members:
     def __init__(self, keys: Keys, *, on_changed: Callable[[], None]) -> None:
         self._keys = keys
         self._on_changed = on_changed
+        self._accepting: dict[str, Member] = {}
+        self._sessions: dict[str, str] = {}
         self.by_key: dict[str, Member] = {}
+        self.detached: frozenset[str] = frozenset()
+        """The keys that hang on another lease than their name tells, or name none: they count for nothing."""
         self.placement = Placement()
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; tells the listener when who may be ranked has changed."""
         for change in changes:
             self.by_key.pop(change.key, None)
+            self._sessions.pop(change.key, None)
+            self.detached -= {change.key}
             if change.new is not None:
-                self._take(change.key, change.new.value, change.new.lease)
-        placement = Placement(self._candidates())
+                self._take(change.key, change.new)
+        oldest_first = sorted(self.by_key.values(), key=lambda one: (one.since_ms, one.session))
+        self._accepting = {member.worker: member for member in oldest_first if member.accepts}
+        placement = Placement(Candidate(member.worker, member.slots) for member in self._accepting.values())
         if placement.candidates != self.placement.candidates:
             self.placement = placement
             self._on_changed()
 
     @property
     def sessions(self) -> frozenset[str]:
-        """The lease ids (hex) of all sessions that have a key, attached or not."""
-        return frozenset(member.session for member in self.by_key.values())
+        """The lease ids (hex) of all sessions that have a key: attached or not, whatever its value."""
+        return frozenset(self._sessions.values())
 
-    def accepting(self) -> dict[str, Member]:
-        """The workers that may be ranked, by name."""
-        return {member.worker: member for member in self.by_key.values() if member.accepts}
+    def accepting(self) -> Mapping[str, Member]:
+        """The workers that may be ranked, by name; of several sessions of one name the newest."""
+        return self._accepting
 
-    def _take(self, key: str, value: bytes, lease: int) -> None:
+    def _take(self, key: str, kv: KeyValue) -> None:
         try:
             worker, session = self._keys.session_of(key)
-            self.by_key[key] = Member.from_json(value, worker=worker, session=session, lease=lease)
+            self._sessions[key] = session
+            if kv.lease != int(session, 16):
+                self.detached |= {key}
+            self.by_key[key] = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
         except ValueError as error:
+            if key not in self._sessions or not kv.lease:
+                self.detached |= {key}
             extra = {"action": "member.set_aside", "key": key}
             _log.warning("the session key %r is set aside: %s", key, error, extra=extra)
 
-    def _candidates(self) -> list[Candidate]:
-        return [Candidate(member.worker, member.slots) for member in self.accepting().values()]
+
+class Beats:
+    """Process to its newest beat, kept in step by a mirror of ``beats/`` while this worker is steward."""
+
+    def __init__(self, keys: Keys) -> None:
+        self._keys = keys
+        self.by_process: dict[str, Beat] = {}
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in; one that is no beat is set aside."""
+        for change in changes:
+            name = change.key.removeprefix(self._keys.beats)
+            self.by_process.pop(name, None)
+            if change.new is None:
+                continue
+            try:
+                self.by_process[name] = Beat.from_json(change.new.value)
+            except ValueError as error:
+                extra = {"action": "beat.set_aside", "key": change.key}
+                _log.warning("the beat %r is set aside: %s", change.key, error, extra=extra)
+
+    def any_free(self, names: Sequence[str]) -> bool:
+        """Whether one of these workers shows a free slot."""
+        return any((beat := self.by_process.get(name)) is not None and beat.free_slots > 0 for name in names)

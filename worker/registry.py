@@ -1,6 +1,6 @@
 """This worker's presence: one session after the other, what it says of itself under it, and its beat.
 
-    opening --key put--> live --lease or key gone--> opening again, and the runs are re-adopted
+opening --key put--> live --lease or key gone--> opening again, and the runs are re-adopted
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,17 @@ import psutil
 
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
-from common.etcd import Delete, EtcdClient, Put, Session, SessionRefusedError, lease_is, mod_revision_is, none_under
+from common.etcd import (
+    Delete,
+    EtcdClient,
+    KeyValue,
+    Put,
+    Session,
+    SessionRefusedError,
+    lease_is,
+    mod_revision_is,
+    none_under,
+)
 from common.keys import Keys
 from common.member import Beat, Member
 from common.schedule import tzdata_version
@@ -66,6 +77,9 @@ class Registry:
             tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
         )  # fmt: skip
         self._faults: dict[str, str] = {}
+        self._published: Member | None = None
+        self._closing = False
+        self._detached_since: dict[tuple[str, int], float] = {}
         self.session: Session | None = None
         """The one that is live, as far as is known."""
         self.opened = asyncio.Event()
@@ -92,7 +106,7 @@ class Registry:
 
     async def run(self) -> None:
         """Opens sessions, one after the other, until cancelled. NameTakenError: another worker has the name."""
-        while True:
+        while not self._closing:
             self.session = session = await self._open()
             self.opened.set()
             try:
@@ -103,6 +117,12 @@ class Registry:
             finally:
                 self.session = None
                 self._on_ended()
+
+    async def close(self) -> None:
+        """The session is gone, and no new one is opened."""
+        self._closing = True
+        if self.session is not None:
+            await self.session.close()
 
     async def _serve(self, session: Session) -> None:
         """What happens under a live session: the runs are taken over, then it beats."""
@@ -130,6 +150,7 @@ class Registry:
                 return await self._open_once()
             except SessionRefusedError as error:
                 self._refuse_foreign(error)
+                await self._delete_dead(error)
             except (EtcdError, UnavailableError) as error:
                 if not waiting:
                     extra = {"action": "etcd.unreachable"}
@@ -143,17 +164,17 @@ class Registry:
         there = [kv async for page in self._client.read_prefix(prefix) for kv in page.kvs]
         mine = bool(there) and all(self._is_mine(kv.key, kv.value, kv.lease) for kv in there)
         compares = [mod_revision_is(kv.key, kv.mod_revision) for kv in there] if mine else [none_under(prefix)]
+        member = self._member
         session = await Session.open(
             self._client,
             key_of=lambda lease: self._keys.worker(self._identity.worker, lease),
-            value=self._member.to_json(),
+            value=member.to_json(),
             ttl=self._ttl_s,
             clock=self._clock,
             compares=compares,
             operations=[Delete(kv.key) for kv in there] if mine else [],
         )
-        if self._member.not_accepting != self.not_accepting:
-            await self._publish()
+        self._published = member
         return session
 
     def _is_mine(self, key: str, value: bytes, lease: int) -> bool:
@@ -166,38 +187,58 @@ class Registry:
 
     def _refuse_foreign(self, error: SessionRefusedError) -> None:
         for kv in error.found:
-            if kv.key.startswith(self._keys.worker_sessions(self._identity.worker)) and not self._is_mine(
-                kv.key, kv.value, kv.lease
-            ):
+            if self._is_foreign(kv) and kv.lease:
                 raise NameTakenError(
-                    f"another live worker is called {self._identity.worker!r} ({kv.value.decode(errors='replace')}). "
+                    f"another live worker is called {self._identity.worker!r} "
+                    f"({kv.value[:300].decode(errors='replace')}). "
                     "Give each worker a name of its own (workerName), or wait until that one's lease has ended."
                 ) from error
+
+    def _is_foreign(self, kv: KeyValue) -> bool:
+        prefix = self._keys.worker_sessions(self._identity.worker)
+        return kv.key.startswith(prefix) and not self._is_mine(kv.key, kv.value, kv.lease)
+
+    async def _delete_dead(self, error: SessionRefusedError) -> None:
+        """A key under no lease would bar the name for ever; whoever lives puts its own again within a TTL."""
+        now = self._clock.monotonic()
+        dead = {(kv.key, kv.mod_revision) for kv in error.found if self._is_foreign(kv)}
+        self._detached_since = {one: self._detached_since.get(one, now) for one in dead}
+        for (key, revision), since in self._detached_since.items():
+            if now - since >= 2 * self._ttl_s:
+                with suppress(EtcdError, UnavailableError):
+                    await self._client.txn([mod_revision_is(key, revision)], [Delete(key)])
 
     async def _publish(self) -> None:
         if self.session is None:
             return
+        member = self._member
         try:
-            await self.session.update_value(self._member.to_json())
+            if await self.session.update_value(member.to_json()):
+                self._published = member
         except (EtcdError, UnavailableError) as error:
             extra = {"action": "session.publish_failed"}
-            _log.warning("could not publish what changed about this worker: %s", error, extra=extra)
+            _log.warning("could not publish yet what changed about this worker: %s", error, extra=extra)
 
     async def _beat(self, session: Session) -> None:
         key = self._keys.beat(self._identity.worker)
         while True:
-            load = psutil.getloadavg()[0]
-            memory_percent = psutil.virtual_memory().percent
-            beat = replace(
-                self._describe(), load=round(load, 2), memory_percent=memory_percent, wall_ms=self._clock.wall_ms()
-            )
-            try:
+            if self._published is not self._member:
+                await self._publish()  # etcd was away, or the session was not open yet, when it changed
+            load, memory_percent = machine_load()
+            beat = replace(self._describe(), load=load, memory_percent=memory_percent, wall_ms=self._clock.wall_ms())
+            with suppress(EtcdError, UnavailableError):  # the next one comes soon; the session tells if etcd is away
                 await self._client.txn(
                     [lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)]
                 )
-            except (EtcdError, UnavailableError):
-                pass  # the next one comes soon; the session tells whether etcd is there
             await asyncio.sleep(BEAT_S)
+
+
+def machine_load() -> tuple[float, float]:
+    """The load average of the last minute, and the memory in use in percent; zeros where the machine does not say."""
+    try:
+        return round(psutil.getloadavg()[0], 2), psutil.virtual_memory().percent
+    except OSError:  # out of file descriptors, say: no reason to stop
+        return 0.0, 0.0
 
 
 def client_address(client: EtcdClient) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
+from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import (
     Change,
     Compare,
@@ -57,6 +57,8 @@ class _Turn:
     rank: int
     locked: bool = False
     busy: bool = False
+    freed: bool = False
+    """The lock came free here while the try was under way: its answer may be older than that."""
 
 
 class RequestQueue:
@@ -96,17 +98,24 @@ class RequestQueue:
         self.session: Session | None = None
         self.accepting = False
 
+    @property
+    def claims_in_flight(self) -> int:
+        """Requests whose claim etcd has not answered yet: what is won is still to come."""
+        return self._in_flight
+
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; a bad one is set aside."""
         for change in changes:
             try:
                 run_id = self._keys.run_of(change.key)
-                request = None if change.new is None else read_request(run_id, change.new)
+                if self._keys.request(run_id) != change.key:
+                    raise ValueError(f"it is not the key of {run_id}")
+                self._take(run_id, None)
+                if change.new is not None:
+                    self._take(run_id, read_request(run_id, change.new))
             except ValueError as error:
                 extra = {"action": "request.set_aside", "key": change.key}
                 _log.warning("the request %r is set aside: %s", change.key, error, extra=extra)
-                continue
-            self._take(run_id, request)
         self._alarm.ring()
 
     def lock_freed(self, job: str) -> None:
@@ -117,8 +126,9 @@ class RequestQueue:
         oldest = _oldest(requests)
         turn = self._turns.get(job)
         if turn is None or turn.request is not oldest:
-            turn = self._turns[job] = _Turn(oldest, self._clock.wall_ms(), 0)
-        turn.locked, turn.at_ms = False, min(turn.at_ms, self._clock.wall_ms())
+            turn = self._turns[job] = _Turn(oldest, max(self._clock.wall_ms(), oldest.not_before_ms), 0)
+        turn.locked, turn.freed = False, turn.busy
+        turn.at_ms = min(turn.at_ms, max(self._clock.wall_ms(), oldest.not_before_ms))
         self._alarm.ring()
 
     def replan(self) -> None:
@@ -140,6 +150,7 @@ class RequestQueue:
                 await self._alarm.wait_until_wall(self._try_due(self._clock.wall_ms()))
 
     def _take(self, run_id: RunId, request: Request | None) -> None:
+        """The request as it is now, None where it is gone; and this worker's turn at what is the job's oldest then."""
         requests = self.by_job.setdefault(run_id.job, {})
         if request is None:
             requests.pop(run_id, None)
@@ -199,6 +210,9 @@ class RequestQueue:
         finally:
             self._in_flight -= 1
             turn.busy = False
+            if turn.freed:
+                turn.locked = turn.freed = False
+                turn.at_ms = self._clock.wall_ms()
             self._plan(turn.request.run_id.job)
             self._alarm.ring()
 
@@ -209,13 +223,19 @@ class RequestQueue:
         transaction = self._transaction(turn.request, job, session, entry)
         doubtful = False
         while True:
-            sent = self._clock.monotonic()
+            sent = self._clock.boottime()
             try:
                 result = await self._client.txn(*transaction)
-            except (EtcdError, UnavailableError):
+            except EtcdInDoubtError:
                 doubtful = True
                 await asyncio.sleep(_RETRY_S)
                 continue
+            except (EtcdError, UnavailableError):  # this sending was certainly not carried out
+                await asyncio.sleep(_RETRY_S)
+                if doubtful:
+                    continue
+                turn.at_ms = self._clock.wall_ms() + int(LOOK_AT_LOCKS_S * 1000)
+                return
             if result.succeeded:
                 self._won(turn.request, job, session, entry, revision=result.revision, sent=sent)
                 return
@@ -263,6 +283,7 @@ class RequestQueue:
     def _won(
         self, request: Request, job: CatalogJob, session: Session, entry: RunEntry, *, revision: int, sent: float
     ) -> None:
+        self._take(request.run_id, None)  # etcd has deleted it; the watch tells so a little later
         never_ms = entry.dispatch_ms + job.spec.misfire.window_ms
         self._on_won(
             Run(
@@ -275,9 +296,7 @@ class RequestQueue:
         """Ranks 0 and 1 look at the locks of the jobs whose requests wait for them: one batched read a second."""
         while True:
             await asyncio.sleep(LOOK_AT_LOCKS_S)
-            waiting = {
-                self._keys.lock(job): turn for job, turn in self._turns.items() if turn.locked and turn.rank < 2
-            }
+            waiting = {self._keys.lock(job): turn for job, turn in self._turns.items() if turn.locked and turn.rank < 2}
             if not waiting:
                 continue
             try:
@@ -294,8 +313,13 @@ def read_request(run_id: RunId, kv: KeyValue) -> Request:
     return Request.from_json(kv.value, run_id=run_id, revision=kv.mod_revision)
 
 
+def order_of(request: Request) -> tuple[int, RunId]:
+    """A job's requests go in this order."""
+    return request.plan_ms, request.run_id
+
+
 def _oldest(requests: dict[RunId, Request]) -> Request:
-    return min(requests.values(), key=lambda request: (request.plan_ms, request.run_id))
+    return min(requests.values(), key=order_of)
 
 
 def _never(request: Request, job: CatalogJob, session: Session, result: TxnResult) -> bool:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from common.etcd import Session
+from common.etcd import KeyValue, Session
 from common.keys import RunId
-from common.run import RunEntry, RunRecord
+from common.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
 
@@ -58,6 +58,22 @@ class Run:
     @property
     def holds_lock(self) -> bool:
         return self.entry.locked and not self.unlocked
+
+    def take_over(self, kv: KeyValue | None) -> bool:
+        """Whether this run key is still this run's own, as a write of ours may have left it; its revision is noted.
+
+        Not so where somebody has given the run up: then the key is gone, made anew, or carries the verdict.
+        """
+        if kv is None or kv.create_revision != self.fence:
+            return False
+        try:
+            entry = RunEntry.from_json(kv.value)
+        except ValueError:
+            return False
+        if entry.state is EntryState.FINAL or entry.instance != self.entry.instance:
+            return False
+        self.mod_revision = kv.mod_revision
+        return True
 
 
 class RunTable:

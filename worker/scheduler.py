@@ -1,49 +1,44 @@
 """The loop: wait until something is due, decide what to do about it, apply it.
 
 Deciding is arithmetic (:mod:`common.planner`, :mod:`common.placement`); applying is one transaction for up to 30 jobs
-(:mod:`worker.claims`). What was won goes to the dispatcher, which starts it at its dispatch time.
+(:mod:`worker.claims`, :mod:`worker.sending`), whose answers are taken in by :mod:`worker.answers`. What was won goes to
+the dispatcher, which starts it at its dispatch time. What others have left undecided is found by reading the marks
+(:mod:`worker.looking`).
+
+Nothing is decided blindly: after a start, an outage or a clock jump, all marks are read first.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Protocol
+from collections.abc import Coroutine
+from typing import Any
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.keys import Keys
 from common.planner import Decision, decide
-from common.run import RunRecord
 from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
 from worker.alarm import Alarm
+from worker.answers import Answers, Claimant
 from worker.catalog import Catalog, CatalogJob
-from worker.claims import Answer, Batch, Blocker, Claims, Proposal, Result, pass_over, read_mark
+from worker.claims import Claims, Part
 from worker.doubts import Doubts
+from worker.looking import Looking
 from worker.members import Members
+from worker.proposals import Proposal
 from worker.runs import RunTable
+from worker.sending import Sending
 
 _log = logging.getLogger(__name__)
 
-LOCK_RETRY_MS = 100
-"""A held lock is tried again this long after the dispatch time; only then the overlap policy decides."""
 _BACKOFF_S = 0.25
-_MANY = 500
-"""From so many jobs on, marks are read by pages instead of one by one."""
-_YIELD_EVERY = 200
 _LONG_LATE_MS = 2000
-
-
-class Claimant(Protocol):
-    """Who takes over what was decided."""
-
-    def won(self, result: Result, session: Session) -> None:
-        """A fire was claimed."""
-
-    def recorded(self, record: RunRecord, revision: int) -> None:
-        """A final record was put into a run key, at this revision, for fires that did not run."""
+_TURN_S = 0.02
+"""For so long decisions are made in one turn; then others have theirs."""
 
 
 class Scheduler:
@@ -64,25 +59,33 @@ class Scheduler:
         timings: Timings,
         clock: Clock,
     ) -> None:
-        self._client = client
-        self._keys = keys
         self._worker = worker
         self._catalog = catalog
         self._members = members
         self._table = table
         self._claims = claims
-        self._doubts = doubts
-        self._claimant = claimant
         self._timings = timings
         self._clock = clock
         self._alarm = Alarm(clock)
-        self._agenda = Agenda()
+        self._agenda = Agenda(claim_lead_ms=timings.claim_lead_ms)
         self._agenda_of: dict[str, Agendum] = {}
-        self._in_flight = 0
+        self._answers = Answers(
+            client=client, keys=keys, agenda=self._agenda, agenda_of=self._agenda_of, claimant=claimant,
+            decider=self, clock=clock,
+        )  # fmt: skip
+        self._sending = Sending(client, claims, doubts, self._answers, clock)
+        self._looking = Looking(
+            client=client, keys=keys, worker=worker, members=members, table=table, agenda=self._agenda, timings=timings
+        )
         self._tasks: asyncio.TaskGroup | None = None
         self._wants_look: str | None = None
-        self._looking = False
-        self._looked = False
+        self._wants_blind_look = False
+        self._blind = True
+        """Whether nothing may be decided before all marks have been read."""
+        self._is_looking = False
+        self._has_looked = False
+        self._looked_under: Session | None = None
+        self._out_of_reach = False
         self.session: Session | None = None
         """Under which decisions are made; None: none are made."""
         self.accepting = False
@@ -94,15 +97,17 @@ class Scheduler:
         """The catalog has another revision of the job, or none."""
         old = self._agenda_of.pop(name, None)
         if old is not None:
-            old.gone = True
+            self._agenda.retire(old)
         job = self._catalog.jobs.get(name)
         if job is not None and job.spec.enabled:
             self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
         self._alarm.ring()
 
-    def look_afresh(self, reason: str) -> None:
+    def look_afresh(self, reason: str, *, blind: bool = False) -> None:
         """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
         self._wants_look = reason
+        self._wants_blind_look |= blind
+        self._blind |= blind
         self._alarm.ring()
 
     def clock_jumped(self) -> None:
@@ -111,12 +116,18 @@ class Scheduler:
         now_ms = self._clock.wall_ms()
         for agendum in self._agenda_of.values():
             agendum.parked = False
-            self._advance(agendum, max(agendum.job.anchor_ms, now_ms))
-        self.look_afresh("the clock jumped")
+            self._agenda.enqueue(agendum)
+            self._agenda.advance(agendum, max(agendum.job.anchor_ms, now_ms))
+        self.look_afresh("the clock jumped", blind=True)
 
     def wake(self) -> None:
         """A slot came free, or a session is there."""
         self._alarm.ring()
+
+    @property
+    def claims_in_flight(self) -> int:
+        """Runs whose claim etcd has not answered yet: what is won is still to come."""
+        return self._sending.in_flight
 
     @property
     def waiting(self) -> int:
@@ -134,18 +145,26 @@ class Scheduler:
         async with asyncio.TaskGroup() as self._tasks:
             while True:
                 self._alarm.clear()
-                now_ms = self._clock.wall_ms()
-                if self.session is not None and self.accepting:
-                    self._start_look(now_ms)
-                    self._collect(now_ms)
-                    self._propose(now_ms)
-                    await self._alarm.wait_until_wall(self._agenda.next_cue_ms())
-                else:
-                    await self._alarm.wait_until_wall(None)
+                await self._alarm.wait_until_wall(self._turn(self._clock.wall_ms()))
 
-    def _spawn(self, work: object, name: str) -> None:
+    def _turn(self, now_ms: int) -> int | None:
+        """Does what is due; the wall time at which to look again."""
+        if self.session is None or not self.accepting:
+            self._looked_under = None
+            return None
+        if self.session is not self._looked_under:
+            self._looked_under = self.session
+            self.look_afresh(self._wants_look or "decides again", blind=True)
+        self._start_look(now_ms)
+        self._collect(now_ms)
+        if not self._blind:
+            self._propose(self.session, now_ms)
+        return self._agenda.next_cue_ms()
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do it beside the loop, and end with it."""
         assert self._tasks is not None, "only while the loop runs"
-        self._tasks.create_task(work, name=name)  # type: ignore[arg-type]
+        self._tasks.create_task(work, name=name)
 
     # Wait: what has come up
 
@@ -153,19 +172,14 @@ class Scheduler:
         """The job's place on the agenda. A fire that is due already comes up at once, but before the first look,
         which reads every mark anyhow."""
         agendum = Agendum(job=job, base_ms=job.anchor_ms)
-        newest = job.schedule.last_before_ms(now_ms + 1) if self._looked else None
+        newest = job.schedule.last_before_ms(now_ms + 1) if self._has_looked else None
         overdue = newest is not None and newest > job.anchor_ms
-        self._advance(agendum, newest - 1 if overdue and newest is not None else max(job.anchor_ms, now_ms))
+        self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else max(job.anchor_ms, now_ms))
         return agendum
-
-    def _advance(self, agendum: Agendum, after_ms: int) -> None:
-        agendum.next_ms = plan_ms = agendum.job.schedule.next_after_ms(after_ms)
-        if plan_ms is not None:
-            at_ms = agendum.job.dispatch_ms(plan_ms) - self._timings.claim_lead_ms
-            self._agenda.put_cue(at_ms, Cue.FIRE, agendum, plan_ms)
 
     def _collect(self, now_ms: int) -> None:
         hedged: list[tuple[Agendum, int]] = []
+        looked_at: list[Agendum] = []
         for cue, agendum, plan_ms in self._agenda.due(now_ms):
             match cue:
                 case Cue.FIRE:
@@ -175,8 +189,12 @@ class Scheduler:
                 case Cue.RETRY:
                     agendum.parked = False
                     self._agenda.enqueue(agendum)
+                case Cue.LOOK:
+                    looked_at.append(agendum)
         if hedged:
-            self._spawn(self._hedge(hedged), "hedge")
+            self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
+        if looked_at:
+            self.spawn(self._read(self._looking.look(looked_at, now_ms)), "look at some")
 
     def _fire_came_up(self, agendum: Agendum, plan_ms: int, now_ms: int) -> None:
         job = agendum.job
@@ -184,142 +202,106 @@ class Scheduler:
             plan_ms = max(plan_ms, job.schedule.last_before_ms(now_ms + 1) or plan_ms)
         match self._members.placement.rank(self._worker, job.name, str(plan_ms)):
             case 0:
-                self._want(agendum, plan_ms)
+                self._agenda.want(agendum, plan_ms)
             case 1:
                 at_ms = job.dispatch_ms(plan_ms) + self._timings.hedge_ms
                 self._agenda.put_cue(at_ms, Cue.HEDGE, agendum, plan_ms)
             case _:
                 pass
-        self._advance(agendum, plan_ms)
+        self._agenda.advance(agendum, plan_ms)
 
-    def _want(self, agendum: Agendum, plan_ms: int) -> None:
-        """The fire is this worker's to decide, presuming that all before it are decided, unless it knows better."""
-        if not agendum.wants:
-            agendum.base_ms = max(agendum.base_ms, agendum.job.base_before(plan_ms))
-        agendum.until_ms = max(agendum.until_ms, plan_ms)
-        self._agenda.enqueue(agendum)
-
-    async def _hedge(self, hedged: list[tuple[Agendum, int]]) -> None:
-        """Rank 1's try: only with free slots, after one batched look at the marks."""
-        wanted = [(agendum, plan_ms) for agendum, plan_ms in hedged if agendum.base_ms < plan_ms]
-        if not wanted or self._table.free_slots == 0:
-            return
+    async def _read(self, look: Coroutine[Any, Any, None]) -> None:
         try:
-            marks = await self._client.get_many([self._keys.mark(agendum.job.name) for agendum, _ in wanted])
+            await look
         except (EtcdError, UnavailableError) as error:
-            self._outage(error)
-            return
-        for agendum, plan_ms in wanted:
-            mark_ms = read_mark(marks.get(self._keys.mark(agendum.job.name)))
-            if mark_ms is not None and mark_ms < plan_ms and not agendum.gone:
-                agendum.base_ms = max(mark_ms, agendum.job.anchor_ms)
-                self._want(agendum, plan_ms)
-            elif mark_ms is not None:
-                agendum.base_ms = max(agendum.base_ms, mark_ms)
+            self.outage(error)
         self._alarm.ring()
 
     # Looking afresh
 
     def _start_look(self, now_ms: int) -> None:
-        if self._wants_look is None or self._looking:
+        if self._wants_look is None or self._is_looking:
             return
-        reason, self._wants_look = self._wants_look, None
-        self._looking = self._looked = True
-        self._spawn(self._look(reason, now_ms), "look afresh")
+        reason, blind = self._wants_look, self._wants_blind_look
+        self._wants_look, self._wants_blind_look = None, False
+        self._is_looking = self._has_looked = True
+        self.spawn(self._look(reason, now_ms, blind), "look afresh")
 
-    async def _look(self, reason: str, now_ms: int) -> None:
+    async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
         extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._agenda_of)}
-        _log.info("looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
+        level = logging.DEBUG if self._out_of_reach else logging.INFO
+        _log.log(level, "looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
         try:
-            marks = await self._read_marks()
+            await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind)
         except (EtcdError, UnavailableError) as error:
-            self._outage(error)
+            self.outage(error)
             await asyncio.sleep(_BACKOFF_S)
-            self._looking = False
-            self.look_afresh(reason)
-            return
-        for index, (name, agendum) in enumerate(list(self._agenda_of.items())):
-            if index % _YIELD_EVERY == _YIELD_EVERY - 1:
-                await asyncio.sleep(0)
-            if not agendum.gone and (mark_ms := marks.get(name)) is not None:
-                self._look_at(agendum, mark_ms, now_ms)
-        self._looking = False
+        else:
+            self._in_reach()
+            self._blind = self._wants_blind_look
+        self._is_looking = False
         self._alarm.ring()
 
-    async def _read_marks(self) -> dict[str, int]:
-        names = list(self._agenda_of)
-        marks: dict[str, int] = {}
-        if len(names) < _MANY:
-            found = await self._client.get_many([self._keys.mark(name) for name in names])
-            kvs = [*found.values()]
-        else:
-            kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]
-        for kv in kvs:
-            if (mark_ms := read_mark(kv)) is not None:
-                marks[self._keys.job_of(kv.key)] = mark_ms
-        return marks
+    def outage(self, error: Exception) -> None:
+        """etcd did not answer: nothing is decided before all marks have been read."""
+        level = logging.DEBUG if self._out_of_reach else logging.WARNING  # one line for each change of state
+        self._out_of_reach = True
+        _log.log(level, "etcd is out of reach: %s", error, extra={"action": "scheduler.outage"})
+        self.look_afresh("etcd was out of reach", blind=True)
 
-    def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int) -> None:
-        """Ranks 0 and 1 of the newest due fire decide; the first at once, the second after the hedge."""
-        job = agendum.job
-        if agendum.busy:
-            return
-        base_ms = max(mark_ms, job.anchor_ms)
-        if (agendum.queued or agendum.parked) and agendum.base_ms >= base_ms:
-            return  # it waits for a slot, or for a lock, here: it keeps its grace
-        newest = job.schedule.last_before_ms(now_ms + 1)
-        if newest is None or newest <= base_ms:
-            agendum.base_ms = base_ms if not agendum.wants else agendum.base_ms
-            return
-        match self._members.placement.rank(self._worker, job.name, str(newest)):
-            case 0:
-                agendum.base_ms, agendum.afresh = base_ms, True
-                agendum.until_ms = max(agendum.until_ms, newest)
-                self._agenda.enqueue(agendum)
-            case 1:
-                self._agenda.put_cue(now_ms + self._timings.hedge_ms, Cue.HEDGE, agendum, newest)
-            case _:
-                pass
+    def _in_reach(self) -> None:
+        if self._out_of_reach:
+            self._out_of_reach = False
+            _log.info("etcd is in reach again", extra={"action": "scheduler.in_reach"})
 
     # Decide
 
-    def _propose(self, now_ms: int) -> None:
-        """Hands as many decisions to etcd as slots allow."""
-        session = self.session
-        if session is None:
-            return
-        room = self._table.may_claim(self._clock.monotonic()) - self._in_flight
-        proposals: list[Proposal] = []
-        put_back: list[Agendum] = []
+    def _propose(self, session: Session, now_ms: int) -> None:
+        """Hands as many decisions to etcd as slots allow, and as can be made in one turn."""
+        began = self._clock.monotonic()
+        room = self._table.may_claim(began) - self._sending.in_flight
+        parts: list[Part] = []
         while (agendum := self._agenda.dequeue()) is not None:
-            proposal = self._proposal(agendum, now_ms)
-            if proposal is None:
+            part = self._part(agendum, session, now_ms)
+            if part is None:
                 continue
-            if proposal.claims and room <= 0:
-                put_back.append(agendum)
+            if part.proposal.claims and room <= 0:
+                self._agenda.enqueue(agendum)
                 break
-            room -= proposal.claims
+            room -= part.proposal.claims
             agendum.busy = True
-            proposals.append(proposal)
-        for agendum in put_back:
-            self._agenda.enqueue(agendum)
-        for batch in self._claims.batches(proposals, session=session, now_ms=now_ms):
-            self._in_flight += sum(proposal.claims for proposal in batch.proposals)
-            self._spawn(self._apply(batch), "claims")
+            parts.append(part)
+            if self._clock.monotonic() - began > _TURN_S:
+                self._alarm.ring()
+                break
+        for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
+            self.spawn(self._sending.send(batch), "decisions")
+
+    def _part(self, agendum: Agendum, session: Session, now_ms: int) -> Part | None:
+        """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
+        try:
+            proposal = self._proposal(agendum, now_ms)
+            part = None if proposal is None else self._claims.part(proposal, session=session, now_ms=now_ms)
+        except Exception:  # whatever it is, it harms no other job
+            extra = {"action": "decision.failed", "job": agendum.job.name}
+            _log.exception("the fires of %r cannot be decided", agendum.job.name, extra=extra)
+            part = None
+        if part is None:
+            agendum.give_up()
+        return part
 
     def _proposal(self, agendum: Agendum, now_ms: int) -> Proposal | None:
         job = agendum.job
-        misfire = job.spec.misfire
         decision = decide(
-            job.schedule, misfire,
+            job.schedule, job.spec.misfire,
             mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms, afresh=agendum.afresh,
         )  # fmt: skip
         if decision is None:
-            agendum.until_ms = 0
             return None
-        return Proposal(
-            job=job, decision=decision, blocker=agendum.blocker, start_by_ms=self._start_by_ms(job, decision, now_ms)
-        )
+        if decision.claim_ms != agendum.blocked_ms:
+            agendum.blocker = agendum.blocked_ms = None
+        start_by_ms = self._start_by_ms(job, decision, now_ms)
+        return Proposal(job=job, decision=decision, blocker=agendum.blocker, start_by_ms=start_by_ms)
 
     def _start_by_ms(self, job: CatalogJob, decision: Decision, now_ms: int) -> int:
         if decision.claim_ms is None:
@@ -327,115 +309,3 @@ class Scheduler:
         dispatch_ms = job.dispatch_ms(decision.claim_ms)
         in_grace = now_ms <= dispatch_ms + job.spec.misfire.grace_ms
         return dispatch_ms + (job.spec.misfire.grace_ms if in_grace else job.spec.misfire.window_ms)
-
-    # Apply
-
-    async def _apply(self, batch: Batch) -> None:
-        """Sends a batch, and again what an answer about others leaves over; ends when every proposal has its answer."""
-        try:
-            while batch.parts:
-                sent = self._clock.monotonic()
-                answer = await self._client.txn(*self._claims.transaction(batch))
-                results, again = self._claims.read(batch, answer, sent=sent)
-                for result in results:
-                    self._in_flight -= result.proposal.claims
-                    self._answered(result, batch.session)
-                batch = self._rest(batch, again, bool(results))
-        except EtcdInDoubtError as error:
-            self._outage(error)
-            self._in_flight -= sum(proposal.claims for proposal in batch.proposals)
-            await self._doubts.settle(batch, lambda result: self._answered(result, batch.session))
-        except (EtcdError, UnavailableError) as error:  # certainly not carried out
-            self._outage(error)
-            self._in_flight -= sum(proposal.claims for proposal in batch.proposals)
-            await asyncio.sleep(_BACKOFF_S)
-            for proposal in batch.proposals:
-                self._free(proposal)
-
-    def _rest(self, batch: Batch, again: list[Proposal], progress: bool) -> Batch:
-        """What is to be sent again: all that is left; one alone where an answer has ruled out nobody."""
-        rest = Batch(session=batch.session, claim_ms=self._clock.wall_ms())
-        if not again:
-            return rest
-        now_ms = self._clock.wall_ms()
-        first, *others = self._claims.batches(
-            again if progress else again[:1], session=batch.session, now_ms=now_ms
-        )
-        assert not others, "what fitted into one transaction still does"
-        if not progress:
-            for proposal in again[1:]:
-                self._spawn(self._apply(self._claims.batches([proposal], session=batch.session, now_ms=now_ms)[0]), "c")
-        return first
-
-    def _free(self, proposal: Proposal) -> Agendum | None:
-        agendum = self._agenda_of.get(proposal.job.name)
-        if agendum is None or agendum.job is not proposal.job:
-            return None
-        agendum.busy = False
-        self._agenda.enqueue(agendum)
-        self._alarm.ring()
-        return agendum
-
-    def _answered(self, result: Result, session: Session) -> None:
-        """Takes in what became of one proposal. What was won is won, even where the job has changed meanwhile."""
-        proposal = result.proposal
-        if result.answer is Answer.DONE:
-            if proposal.claims:
-                self._claimant.won(result, session)
-            for record in result.finals:
-                self._claimant.recorded(record, result.revision)
-        agendum = self._agenda_of.get(proposal.job.name)
-        if agendum is None or agendum.job is not proposal.job:
-            return
-        self._update(agendum, result)
-        agendum.busy = False
-        self._agenda.enqueue(agendum)
-        self._alarm.ring()
-
-    def _update(self, agendum: Agendum, result: Result) -> None:
-        decision = result.proposal.decision
-        match result.answer:
-            case Answer.DONE:
-                agendum.base_ms, agendum.blocker, agendum.afresh = decision.to_ms, None, False
-            case Answer.MARK_MOVED if result.mark_ms is not None:
-                agendum.base_ms, agendum.blocker = max(result.mark_ms, agendum.job.anchor_ms), None
-            case Answer.MARK_MOVED | Answer.JOB_CHANGED:
-                agendum.until_ms, agendum.blocker = 0, None  # the steward mends the mark, the catalog brings the job
-            case Answer.LOCKED:
-                self._locked(agendum, decision, result.blocker)
-            case Answer.LOCK_CHANGED:
-                agendum.blocker = None
-            case Answer.RUN_EXISTS:
-                self._spawn(self._pass_over(result.proposal), "pass over")
-                agendum.until_ms = 0
-            case Answer.NO_SESSION:
-                agendum.until_ms = 0  # the next session looks afresh
-
-    def _locked(self, agendum: Agendum, decision: Decision, blocker: Blocker | None) -> None:
-        """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
-        assert decision.claim_ms is not None
-        dispatch_ms, now_ms = agendum.job.dispatch_ms(decision.claim_ms), self._clock.wall_ms()
-        if now_ms >= dispatch_ms + LOCK_RETRY_MS:
-            agendum.blocker = blocker
-            return
-        at_ms = dispatch_ms if now_ms < dispatch_ms else dispatch_ms + LOCK_RETRY_MS
-        self._agenda.put_cue(at_ms, Cue.RETRY, agendum, decision.claim_ms)
-        agendum.parked = True
-
-    async def _pass_over(self, proposal: Proposal) -> None:
-        """A run key stands where a claim would put its own: the mark goes over that fire, so that the job goes on."""
-        if self.session is None:
-            return
-        extra = {"action": "fire.passed_over", "job": proposal.job.name, "plan_ms": proposal.decision.claim_ms}
-        _log.error("a fire of %r has a run key that nobody claimed; it is passed over", proposal.job.name, extra=extra)
-        try:
-            await self._client.txn(*pass_over(proposal, self._keys, self.session))
-        except (EtcdError, UnavailableError) as error:
-            self._outage(error)
-        self.look_afresh("a fire was passed over")
-
-    def _outage(self, error: Exception) -> None:
-        """etcd did not answer: what was due meanwhile is looked at afresh."""
-        extra = {"action": "scheduler.outage"}
-        _log.warning("etcd is out of reach: %s", error, extra=extra)
-        self._wants_look = self._wants_look or "etcd was out of reach"

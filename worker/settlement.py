@@ -1,6 +1,6 @@
 """The end of a run: record to the spool, then the lock, then (once the log store has it) the run key.
 
-    ended --> record fsynced in the spool --> lock deleted (or the key put as `ended`) --> record delivered --> key deleted
+    ended --> record fsynced in the spool --> lock deleted, or key put as `ended` --> record delivered --> key deleted
 
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
@@ -22,6 +22,7 @@ from common.etcd import (
     Compare,
     Delete,
     EtcdClient,
+    Get,
     Operation,
     Put,
     Session,
@@ -116,6 +117,10 @@ class Settlement:
         self._to_record.append((None, record))
         self._recording.set()
 
+    def is_delivering(self, run_id: RunId) -> bool:
+        """Whether the final record of this run is on its way to the log store already."""
+        return run_id in self._finals
+
     def deliver_late(self, record: RunRecord) -> None:
         """The record of a run that was given up as lost meanwhile: it replaces that verdict in the log store."""
         self._to_record.append((None, record))
@@ -141,7 +146,8 @@ class Settlement:
     @property
     def unsettled(self) -> int:
         """What has still to be recorded, unlocked or deleted, as far as it is this worker's turn."""
-        return len(self._to_record) + len(self._to_unlock) + len(self._to_delete) + self._busy
+        waiting = len(self._to_record) + len(self._to_unlock) + len(self._to_delete) + len(self._changed)
+        return waiting + self._busy
 
     async def run(self) -> None:
         """Settles until cancelled."""
@@ -173,31 +179,42 @@ class Settlement:
                 await self._keep_in_key(run, record.without_output(f"the spool refused its output: {error}"))
             return
         self._on_spool(None)
+        # Beyond a limit the spool alone keeps the record, so that etcd does not fill up.
+        too_many = len(self._table) + len(self._finals) > MAX_WAITING_KEYS / max(1, self._live_workers())
         if run is not None:
             self._to_unlock.append(run)
-            if len(self._table) > MAX_WAITING_KEYS / max(1, self._live_workers()):
-                run.delivered = True  # the spool alone keeps it, so that etcd does not fill up
+            run.delivered = run.delivered or too_many
+            self._writing.set()
+        elif too_many and (revision := self._finals.pop(record.run_id, None)) is not None:
+            self._to_delete[record.run_id] = revision
             self._writing.set()
 
     async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
         """The spool is of no use: the verdict goes into the run key, and the steward delivers it from there."""
-        entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
-        compares = [mod_revision_is(self._keys.run(run.run_id), run.mod_revision)]
-        then: list[Operation] = [Put(self._keys.run(run.run_id), entry.to_json())]
-        if run.holds_lock:
-            compares.append(create_revision_is(self._keys.lock(run.run_id.job), run.fence))
-            then.append(Delete(self._keys.lock(run.run_id.job)))
-        await self._answer(compares, then)
+        key, lock = self._keys.run(run.run_id), self._keys.lock(run.run_id.job)
+        while True:
+            entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
+            before = run.mod_revision
+            compares, then = [mod_revision_is(key, before)], list[Operation]([Put(key, entry.to_json())])
+            if run.holds_lock:
+                compares.append(create_revision_is(lock, run.fence))
+                then.append(Delete(lock))
+            result = await self._answer(compares, then, [Get(key)])
+            if result.succeeded or not run.take_over(result.one(0)):
+                break
+            run.unlocked |= run.mod_revision == before  # the key is its own, so it is the lock that is not
         self._table.forget(run)
         self._on_unlocked(run.run_id.job)
 
     # Writing
 
-    async def _answer(self, compares: Sequence[Compare], then: Sequence[Operation]) -> TxnResult:
+    async def _answer(
+        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
         """etcd's answer to a conditional write, which does once what it does however often it is sent."""
         while True:
             try:
-                return await self._client.txn(compares, then)
+                return await self._client.txn(compares, then, otherwise)
             except (EtcdError, UnavailableError):
                 await asyncio.sleep(_RETRY_S)
 
@@ -222,7 +239,7 @@ class Settlement:
                 self._busy -= len(batch)
 
     async def _together(self, steps: Sequence[_Step]) -> None:
-        """All in one transaction; each alone where one of them stands in the way of the others."""
+        """All in one transaction; in halves, down to one, where one of them stands in the way of the others."""
         result = await self._answer(
             [step.compare for step in steps], [operation for step in steps for operation in step.operations]
         )
@@ -230,8 +247,9 @@ class Settlement:
             for step in steps:
                 step.done(result.revision)
         elif len(steps) > 1:
-            for step in steps:
-                await self._together([step])
+            middle = len(steps) // 2
+            await self._together(steps[:middle])
+            await self._together(steps[middle:])
         else:
             steps[0].refused()
 
@@ -253,7 +271,7 @@ class Settlement:
             self._unlocked(run)
 
         compare = mod_revision_is(key, run.mod_revision)
-        return _Step(compare, [Put(key, entry.to_json())], done, lambda: self._unlocked(run))
+        return _Step(compare, [Put(key, entry.to_json())], done, lambda: self._changed.append(run))
 
     def _unlocked(self, run: Run) -> None:
         run.unlocked = True
@@ -294,9 +312,10 @@ class Settlement:
                 await asyncio.sleep(_RETRY_S)
                 continue
             for run in runs:
-                kv = found.get(self._keys.run(run.run_id))
-                if kv is not None and kv.create_revision == run.fence and kv.mod_revision != run.mod_revision:
-                    run.mod_revision = kv.mod_revision
+                if not run.take_over(found.get(self._keys.run(run.run_id))):
+                    self._table.forget(run)
+                elif run.unlocked:
                     self._delete_when_free(run)
                 else:
-                    self._table.forget(run)
+                    self._to_unlock.append(run)
+                    self._writing.set()

@@ -32,6 +32,7 @@ from worker.spool_segments import (
     payloads,
     read_cursor,
     record_of,
+    try_out,
     write_cursor,
 )
 
@@ -41,6 +42,7 @@ _T = TypeVar("_T")
 SEGMENT_BYTES = 4 * 1024 * 1024
 CACHE_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
+_TRIAL_BYTES = 1024 * 1024
 _UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 
 
@@ -191,6 +193,12 @@ class Spool:
             for position, record in found:
                 if position <= last:
                     yield record
+
+    async def try_out(self) -> None:
+        """SpoolError while a mebibyte more would be refused, where the next record would go."""
+        offset = self._segments[-1].size
+        offset = offset if offset + _TRIAL_BYTES <= self._segment_bytes else 0
+        await self._in_thread(try_out, self._directory, offset, _TRIAL_BYTES)
 
     async def close(self) -> None:
         """Waits for the appends under way; nothing is open then."""

@@ -21,6 +21,7 @@ from common.run import RunRecord
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
 _SUFFIX = ".spool"
+_TRIAL = "trial"
 _CURSOR = "cursor"
 
 
@@ -128,6 +129,19 @@ def append_durably(segment: Segment, frames: Sequence[bytes]) -> Segment:
         os.close(descriptor)
     added = sum(len(one) for one in frames)
     return Segment(path=segment.path, first=segment.first, count=segment.count + len(frames), size=segment.size + added)
+
+
+def try_out(directory: Path, offset: int, size: int) -> None:
+    """OSError where so many bytes more cannot be written at that offset of a file; nothing stays of the trial."""
+    path = directory / _TRIAL
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        _write_all(descriptor, os.urandom(size))  # zeros cost nothing on some file systems
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+        path.unlink(missing_ok=True)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

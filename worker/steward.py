@@ -51,6 +51,9 @@ class Duty(Protocol):
     async def perform(self, term: Term) -> None:
         """Do it once. EtcdError and UnavailableError are borne: it is done again next time."""
 
+    def end(self) -> None:
+        """The term is over: let go of what was seen in it."""
+
 
 class Steward:
     """Stands for election under each session, and performs the duties while it leads."""
@@ -75,6 +78,7 @@ class Steward:
         self._session: Session | None = None
         self._changed = asyncio.Event()
         self._not_before = clock.monotonic()
+        self._postponed: set[str] = set()
         self.leading = False
 
     def stand_under(self, session: Session | None) -> None:
@@ -102,11 +106,14 @@ class Steward:
             leading = tasks.create_task(self._lead_again_and_again(session, election), name="steward")
             await candidacy
             leading.cancel()
-            self.leading = False
+        self.leading = False
 
     async def _lead_again_and_again(self, session: Session, election: Election) -> None:
         while True:
             await election.gained.wait()
+            if not election.leading:  # the session is not healthy, and the election has not said so yet
+                await asyncio.sleep(_TICK_S)
+                continue
             self.leading = True
             extra = {"action": "steward.begins"}
             _log.info("is the steward now", extra=extra)
@@ -120,10 +127,14 @@ class Steward:
             self.leading = False
 
     async def _lead_in_company(self, term: Term) -> None:
-        async with asyncio.TaskGroup() as tasks:
-            companion = tasks.create_task(self._companion(), name="steward's companion")
-            await self._lead(term)
-            companion.cancel()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                companion = tasks.create_task(self._companion(), name="steward's companion")
+                await self._lead(term)
+                companion.cancel()
+        finally:
+            for duty in self._duties:
+                duty.end()
 
     async def _lead(self, term: Term) -> None:
         due = {id(duty): self._clock.monotonic() for duty in self._duties}
@@ -139,6 +150,9 @@ class Steward:
     async def _perform(self, duty: Duty, term: Term) -> None:
         try:
             await duty.perform(term)
+            self._postponed.discard(duty.name)
         except (EtcdError, UnavailableError) as error:
+            level = logging.DEBUG if duty.name in self._postponed else logging.WARNING  # one line for each outage
+            self._postponed.add(duty.name)
             extra = {"action": "steward.postponed", "duty": duty.name}
-            _log.warning("%s is postponed: %s", duty.name, error, extra=extra)
+            _log.log(level, "%s is postponed: %s", duty.name, error, extra=extra)

@@ -19,6 +19,7 @@ from common.errors import EtcdCompactedError
 from common.etcd import (
     Delete,
     EtcdClient,
+    KeyValue,
     Mirror,
     Put,
     absent,
@@ -27,6 +28,8 @@ from common.etcd import (
     value_is,
 )
 from common.keys import Keys, RunId, Watched
+from worker.aside import Aside
+from worker.catalog import Catalog
 from worker.claims import read_mark
 from worker.kills import Kills
 from worker.members import Members
@@ -49,6 +52,7 @@ class Sweeping:
         *,
         client: EtcdClient,
         keys: Keys,
+        catalog: Catalog,
         kills: Kills,
         members: Members,
         mirrors: Mapping[Watched, Mirror],
@@ -58,6 +62,7 @@ class Sweeping:
     ) -> None:
         self._client = client
         self._keys = keys
+        self._catalog = catalog
         self._kills = kills
         self._members = members
         self._mirrors = mirrors
@@ -67,23 +72,32 @@ class Sweeping:
         self._revisions: deque[tuple[float, int]] = deque()
         self._suspects: dict[str, float] = {}
         self._compared = clock.monotonic()
+        self._aside = Aside("sweeping")
 
     def begin(self) -> None:
         self._revisions.clear()
         self._suspects.clear()
         self._compared = self._clock.monotonic()
 
+    def end(self) -> None:
+        self._revisions.clear()
+        self._suspects.clear()
+
     async def perform(self, term: Term) -> None:
-        await self._sweep_kills(term)
-        await self._sweep_locks(term)
-        await self._sweep_sessions(term)
-        await self._count(term)
-        if self._clock.monotonic() - self._compared >= COMPARE_EVERY_S:
-            self._compared = self._clock.monotonic()
-            await self._sweep_marks(term)
-            for mirror in self._mirrors.values():
-                mirror.resync("the steward compares in full")
-        await self._compact()
+        try:
+            for step in (self._sweep_kills, self._sweep_locks, self._sweep_sessions, self._count, self._rarely):
+                with self._aside.apart(step.__name__, 0):
+                    await step(term)
+        finally:
+            await self._compact()  # also where etcd takes no writes because it is full
+
+    async def _rarely(self, term: Term) -> None:
+        if self._clock.monotonic() - self._compared < COMPARE_EVERY_S:
+            return
+        await self._sweep_marks(term)
+        for mirror in self._mirrors.values():
+            mirror.resync("the steward compares in full")
+        self._compared = self._clock.monotonic()
 
     async def _sweep_kills(self, term: Term) -> None:
         """A kill stays until its run is settled."""
@@ -98,39 +112,51 @@ class Sweeping:
                 await self._client.txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")])
 
     async def _sweep_locks(self, term: Term) -> None:
-        """A lock and its run key come in one transaction: one without the other is left over from a death in between."""
-        locks = [kv async for page in self._client.read_prefix(self._keys.locks) for kv in page.kvs]
-        runs = {kv.key: run for kv in locks if (run := self._run_of_lock(kv.value)) is not None}
+        """A lock and its run key come in one transaction: one without the other will never be freed by a run."""
+        locks = {kv.key: kv async for page in self._client.read_prefix(self._keys.locks) for kv in page.kvs}
+        runs = {key: run for key, kv in locks.items() if (run := self._run_of_lock(key, kv.value)) is not None}
         there = await self._client.get_many([self._keys.run(run) for run in runs.values()], keys_only=True)
-        orphans = {kv.key: kv for kv in locks if kv.key not in runs or self._keys.run(runs[kv.key]) not in there}
-        for key, since in self._still_suspect("lock", set(orphans)).items():
+        orphans = {
+            key
+            for key, kv in locks.items()
+            if (holder := there.get(self._keys.run(runs[key])) if key in runs else None) is None
+            or holder.create_revision != kv.create_revision
+        }
+        for key, since in self._still_suspect("lock", orphans).items():
             if self._clock.monotonic() - since >= self.every_s:
-                kv = orphans[key]
-                compares = [*term.holds, create_revision_is(key, kv.create_revision)]
-                compares += [absent(self._keys.run(runs[key]))] if key in runs else []
-                await self._client.txn(compares, [Delete(key)])
-                extra = {"action": "lock.swept", "key": key}
-                _log.warning("the lock %s belonged to no run any more; it is free", key, extra=extra)
+                with self._aside.apart(key, locks[key].mod_revision):
+                    await self._free(term, locks[key])
+
+    async def _free(self, term: Term, lock: KeyValue) -> None:
+        """Whatever comes to hold the lock makes it anew: this one, by its create revision, stays an orphan."""
+        compares = [*term.holds, create_revision_is(lock.key, lock.create_revision)]
+        result = await self._client.txn(compares, [Delete(lock.key)])
+        if result.succeeded:
+            extra = {"action": "lock.swept", "key": lock.key}
+            _log.warning("the lock %s belonged to no run any more; it is free", lock.key, extra=extra)
 
     async def _sweep_sessions(self, term: Term) -> None:
-        detached = {key for key, member in self._members.by_key.items() if not member.attached}
-        for key, since in self._still_suspect("session", detached).items():
+        for key, since in self._still_suspect("session", set(self._members.detached)).items():
             if self._clock.monotonic() - since < 2 * self._ttl_s:
                 continue
-            kv = await self._client.get(key)
-            if kv is not None and kv.lease != int(self._members.by_key[key].session, 16):
-                await self._client.txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)])
+            with self._aside.apart(key, 0):
+                kv = await self._client.get(key)
+                if kv is not None and key in self._members.detached:
+                    await self._client.txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)])
 
     async def _sweep_marks(self, term: Term) -> None:
         before_ms = self._clock.wall_ms() - MARK_KEPT_MS
         async for page in self._client.read_prefix(self._keys.marks):
-            old = [kv for kv in page.kvs if (mark_ms := read_mark(kv)) is not None and mark_ms < before_ms]
-            jobs = {kv.key: self._keys.job(self._keys.job_of(kv.key)) for kv in old}
-            there = await self._client.get_many(list(jobs.values()), keys_only=True) if jobs else {}
-            for kv in old:
-                if jobs[kv.key] not in there:
-                    compares = [*term.holds, absent(jobs[kv.key]), value_is(kv.key, kv.value)]
+            for kv in page.kvs:
+                mark_ms, name = read_mark(kv), self._keys.job_of(kv.key)
+                if mark_ms is None or mark_ms >= before_ms or self._is_job(name):
+                    continue
+                with self._aside.apart(kv.key, kv.mod_revision):
+                    compares = [*term.holds, absent(self._keys.job(name)), value_is(kv.key, kv.value)]
                     await self._client.txn(compares, [Delete(kv.key)])
+
+    def _is_job(self, name: str) -> bool:
+        return name in self._catalog.jobs or name in self._catalog.set_aside
 
     async def _count(self, term: Term) -> None:
         for watched, mirror in self._mirrors.items():
@@ -165,8 +191,10 @@ class Sweeping:
             del self._suspects[known]
         return {name: self._suspects.setdefault(prefix + name, now) for name in names}
 
-    def _run_of_lock(self, value: bytes) -> RunId | None:
+    def _run_of_lock(self, key: str, value: bytes) -> RunId | None:
+        """The run that a lock names; None where it names none of its job."""
         try:
-            return RunId.parse(value.decode())
+            run_id = RunId.parse(value.decode())
         except ValueError:
             return None
+        return run_id if self._keys.lock(run_id.job) == key else None

@@ -33,6 +33,8 @@ A session's states
 
 from __future__ import annotations
 
+from common.etcd.access import check_access
+from common.etcd.auth import EtcdUser
 from common.etcd.client import EtcdClient
 from common.etcd.election import Election
 from common.etcd.mirror import Change, Mirror, MirrorTimings
@@ -69,6 +71,7 @@ __all__ = [
     "Election",
     "Ending",
     "EtcdClient",
+    "EtcdUser",
     "Get",
     "GetPrefix",
     "KeyValue",
@@ -84,6 +87,7 @@ __all__ = [
     "Status",
     "TxnResult",
     "absent",
+    "check_access",
     "create_revision_is",
     "lease_is",
     "mod_revision_below",

@@ -53,12 +53,24 @@ _OPTIONS = (
 )
 
 
+def tls_credentials(ca: bytes | None, key: bytes | None, cert: bytes | None) -> Any:
+    """What a channel with TLS is made with, from PEM; grpc looks at it when it connects."""
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
+
+
+def _channel(address: str, credentials: Any, server_name: str | None) -> Any:
+    if credentials is None:
+        return grpc.aio.insecure_channel(address, options=_OPTIONS)
+    name = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
+    return grpc.aio.secure_channel(address, credentials, options=(*_OPTIONS, *name))
+
+
 class Channel:
     """One connection to one etcd member, made when first used and made again by itself when it breaks."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, credentials: Any = None, server_name: str | None = None) -> None:
         self.address = address
-        self._channel: Any = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._channel: Any = _channel(address, credentials, server_name)
         kv = _rpc.KVStub(self._channel)
         lease = _rpc.LeaseStub(self._channel)
         maintenance = _rpc.MaintenanceStub(self._channel)
@@ -74,6 +86,7 @@ class Channel:
         self.watch: Callable[..., Any] = _rpc.WatchStub(self._channel).Watch
         self.status: Callable[..., Any] = maintenance.Status
         self.alarm: Callable[..., Any] = maintenance.Alarm
+        self.authenticate: Callable[..., Any] = _rpc.AuthStub(self._channel).Authenticate
 
     def state(self) -> Any:
         """The connection's state now; asks for a connection where there is none."""

@@ -7,10 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from common.clock import Clock, SystemClock
-from common.errors import EtcdInDoubtError, EtcdLeaseGoneError, UnavailableError
-from common.etcd import _rpc, failures
+from common.errors import EtcdAccessError, EtcdLeaseGoneError, Problem
+from common.etcd import _rpc
+from common.etcd.auth import Auth, EtcdUser
+from common.etcd.calls import AnswerTooLargeError, Calls
 from common.etcd.endpoints import Endpoints
-from common.etcd.failures import Meaning
 from common.etcd.stream import Stream
 from common.etcd.txn import (
     MAX_OPS,
@@ -24,6 +25,7 @@ from common.etcd.txn import (
     txn_result,
 )
 from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
+from common.tls import TlsFiles
 
 _PAGE_BYTES = 4 * 1024 * 1024
 """What a page of `read_prefix` should have at most, going by the pages before it."""
@@ -38,8 +40,11 @@ class EtcdClient:
     UnavailableError. A *write* is sent once:
 
     * UnavailableError: certainly not carried out: it was never sent, or every member turned it away unread;
-    * EtcdRefusedError (or EtcdLeaseGoneError, EtcdCompactedError): certainly not carried out, etcd said no;
+    * EtcdRefusedError (or EtcdAccessError, EtcdLeaseGoneError, EtcdCompactedError): certainly not carried out, etcd
+      said no;
     * EtcdInDoubtError: anything else, also when a call is cancelled; send the identical transaction again to settle it.
+
+    A call whose *token* etcd refuses is sent a second time with a new one: the first was certainly not carried out.
 
     Use as an async context manager, or call `close`; everything in the event loop in which it is first used.
     """
@@ -49,15 +54,16 @@ class EtcdClient:
         endpoints: Sequence[str],
         *,
         timeout: float = 5.0,
-        tls: None = None,
-        credentials: None = None,
+        tls: TlsFiles | None = None,
+        user: EtcdUser | None = None,
         clock: Clock | None = None,
     ) -> None:
-        if (tls, credentials) != (None, None):
-            raise NotImplementedError("TLS and credentials for etcd are not there yet")
+        """`endpoints`: `host:port`, or with `tls` `https://host:port`. ConfigError: one that cannot be used."""
         self.timeout_s = timeout
-        self._clock = clock if clock is not None else SystemClock()
-        self._endpoints = Endpoints(endpoints, clock=self._clock)
+        clock = clock if clock is not None else SystemClock()
+        self._endpoints = Endpoints(endpoints, clock=clock, tls=tls)
+        self._auth = Auth(user, clock)
+        self._calls = Calls(self._endpoints, self._auth, timeout_s=timeout, clock=clock)
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -68,6 +74,16 @@ class EtcdClient:
     def endpoint(self) -> str:
         """The member in use now."""
         return self._endpoints.current
+
+    @property
+    def user_is_ignored(self) -> bool:
+        """Whether etcd has said that it asks nobody for a password, although there is a user."""
+        return self._auth.is_off
+
+    async def tls_problems(self) -> list[Problem]:
+        """What TLS has against the members, for each that can be asked."""
+        problems = [await self._endpoints.tls_problem(address) for address in self.endpoints]
+        return [problem for problem in problems if problem is not None]
 
     async def __aenter__(self) -> Self:
         return self
@@ -89,7 +105,7 @@ class EtcdClient:
         EtcdCompactedError: that revision has been compacted away.
         """
         request = _rpc.messages.RangeRequest(key=to_bytes(key), revision=revision)
-        response = await self._read("range", request, what=f"get {key}")
+        response = await self._calls.read("range", request, what=f"get {key}")
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def get_many(self, keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
@@ -118,8 +134,8 @@ class EtcdClient:
                 key=start, range_end=end, limit=limit, keys_only=keys_only, revision=revision
             )
             try:
-                response = await self._read("range", request, what=f"read {prefix}")
-            except _AnswerTooLargeError:
+                response = await self._calls.read("range", request, what=f"read {prefix}")
+            except AnswerTooLargeError:
                 limit = max(1, limit // 4)
                 continue
             revision = revision or response.header.revision
@@ -134,25 +150,25 @@ class EtcdClient:
         """How many keys start with the prefix."""
         stem = to_bytes(prefix)
         request = _rpc.messages.RangeRequest(key=stem or b"\0", range_end=range_end(stem), count_only=True)
-        return int((await self._read("range", request, what=f"count {prefix}")).count)
+        return int((await self._calls.read("range", request, what=f"count {prefix}")).count)
 
     # Writing
 
     async def put(self, key: str, value: bytes, lease: int = 0) -> int:
         """Writes the key, whatever it holds; returns the revision. Detaches it from any other lease."""
         request = _rpc.messages.PutRequest(key=to_bytes(key), value=value, lease=lease)
-        return int((await self._write("put", request, what=f"put {key}")).header.revision)
+        return int((await self._calls.write("put", request, what=f"put {key}")).header.revision)
 
     async def delete(self, key: str) -> bool:
         """Deletes the key, whatever it holds; whether there was one."""
         request = _rpc.messages.DeleteRangeRequest(key=to_bytes(key))
-        return bool((await self._write("delete", request, what=f"delete {key}")).deleted)
+        return bool((await self._calls.write("delete", request, what=f"delete {key}")).deleted)
 
     async def delete_prefix(self, prefix: str) -> int:
         """Deletes every key that starts with the prefix; returns their number."""
         stem = to_bytes(prefix)
         request = _rpc.messages.DeleteRangeRequest(key=stem or b"\0", range_end=range_end(stem))
-        return int((await self._write("delete", request, what=f"delete {prefix}*")).deleted)
+        return int((await self._calls.write("delete", request, what=f"delete {prefix}*")).deleted)
 
     async def txn(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
@@ -164,7 +180,9 @@ class EtcdClient:
         """
         request = txn_request(compares, then, otherwise)
         writes = any(operation.writes for branch in (then, otherwise) for operation in branch)
-        response = await (self._write if writes else self._read)("txn", request, what=_summary(compares, then))
+        response = await (self._calls.write if writes else self._calls.read)(
+            "txn", request, what=_summary(compares, then)
+        )
         return txn_result(response, then, otherwise)
 
     # Leases
@@ -175,21 +193,21 @@ class EtcdClient:
         A grant in doubt leaves at most a lease that expires by itself.
         """
         request = _rpc.messages.LeaseGrantRequest(TTL=ttl_s, ID=lease_id)
-        response = await self._write("lease_grant", request, what="a lease")
+        response = await self._calls.write("lease_grant", request, what="a lease")
         return Lease(id=response.ID, ttl_s=response.TTL)
 
     async def lease_revoke(self, lease_id: int) -> None:
         """Ends the lease and deletes its keys; one that is gone already is fine."""
         try:
             request = _rpc.messages.LeaseRevokeRequest(ID=lease_id)
-            await self._write("lease_revoke", request, what=f"the end of lease {lease_id:x}")
+            await self._calls.write("lease_revoke", request, what=f"the end of lease {lease_id:x}")
         except EtcdLeaseGoneError:
             return
 
     async def lease_time_to_live(self, lease_id: int) -> LeaseState | None:
         """What is left of the lease; None: it does not exist."""
         request = _rpc.messages.LeaseTimeToLiveRequest(ID=lease_id)
-        response = await self._read("lease_time_to_live", request, what=f"the state of lease {lease_id:x}")
+        response = await self._calls.read("lease_time_to_live", request, what=f"the state of lease {lease_id:x}")
         gone = response.TTL <= 0
         return None if gone else LeaseState(remaining_s=response.TTL, granted_ttl_s=response.grantedTTL)
 
@@ -197,95 +215,36 @@ class EtcdClient:
 
     async def keep_alive_stream(self) -> Stream:
         """A stream of keep-alives (LeaseKeepAliveRequest and -Response), to the member in use."""
-        return await self._stream("lease_keep_alive", what="keep-alives")
+        return await self._calls.stream("lease_keep_alive", what="keep-alives")
 
     async def watch_stream(self) -> Stream:
         """A stream of watches (WatchRequest and -Response), to the member in use."""
-        return await self._stream("watch", what="the watch")
+        return await self._calls.stream("watch", what="the watch")
 
     # Looking after the server
 
     async def compact(self, revision: int) -> None:
         """Forgets what was before `revision`. EtcdCompactedError: that was done already."""
         request = _rpc.messages.CompactionRequest(revision=revision)
-        await self._write("compact", request, what=f"compaction to {revision}")
+        try:
+            await self._calls.write("compact", request, what=f"compaction to {revision}")
+        except EtcdAccessError as error:
+            remedy = "grant the role root to this user, or set compactionMinutes to 0 and let etcd compact by itself"
+            raise EtcdAccessError(Problem(field="etcdUser", message=error.problem.message, remedy=remedy)) from error
 
     async def status(self, endpoint: str | None = None) -> Status:
-        """The state of the member in use, or of the given one of `endpoints`."""
-        deadline = self._deadline()
+        """The state of the member in use, or of the given one of `endpoints`.
+
+        EtcdAccessError: some versions of etcd (3.5.28 to 3.5.30, 3.6) tell it to users with the role root alone.
+        """
         address = endpoint or self.endpoint
-        channel = await self._endpoints.channel_to(address, deadline)
-        why: dict[str, str] = {}
-        if channel is not None:
-            try:
-                status = await channel.status(_rpc.messages.StatusRequest(), timeout=self._left(deadline))
-                alarms = await channel.alarm(_rpc.messages.AlarmRequest(), timeout=self._left(deadline))
-                return _status(address, status, alarms)
-            except _rpc.RpcError as error:
-                self._failed(channel, error, why)
-        raise await self._endpoints.unreachable("the question for its status", why, among=(address,))
-
-    # The ways to send
-
-    async def _read(self, method: str, request: Any, *, what: str) -> Any:
-        deadline = self._deadline()
-        why: dict[str, str] = {}
-        while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:
-            left = self._left(deadline)
-            last = len(why) + 1 >= len(self.endpoints)
-            try:
-                # Half of what is left: a member that does not answer leaves time to ask another.
-                return await getattr(channel, method)(
-                    request, timeout=left if last else left / 2, metadata=_rpc.HAS_LEADER
-                )
-            except _rpc.RpcError as error:
-                if failures.meaning_of(error) is Meaning.REFUSED:
-                    raise failures.refusal(error, what=what, address=channel.address) from error
-                if failures.answer_too_large(error):
-                    raise _AnswerTooLargeError(f"etcd's answer to {what} is larger than this client takes") from error
-                self._failed(channel, error, why)
-        raise await self._endpoints.unreachable(what, why)
-
-    async def _write(self, method: str, request: Any, *, what: str) -> Any:
-        deadline = self._deadline()
-        why: dict[str, str] = {}
-        while (channel := await self._endpoints.connected(deadline, avoid=why)) is not None:
-            try:
-                return await getattr(channel, method)(request, timeout=self._left(deadline), metadata=_rpc.HAS_LEADER)
-            except _rpc.RpcError as error:
-                match failures.meaning_of(error):
-                    case Meaning.REFUSED:
-                        raise failures.refusal(error, what=what, address=channel.address) from error
-                    case Meaning.IN_DOUBT:
-                        self._failed(channel, error, why)
-                        raise EtcdInDoubtError(
-                            f"etcd at {channel.address} gave no answer to {what}: {why[channel.address]}. "
-                            "It may or may not have been carried out; settle it before going on."
-                        ) from error
-                    case Meaning.TURNED_AWAY:
-                        self._failed(channel, error, why)
-        raise await self._endpoints.unreachable(what, why)
-
-    async def _stream(self, method: str, *, what: str) -> Stream:
-        channel = await self._endpoints.connected(self._deadline())
-        if channel is None:
-            raise await self._endpoints.unreachable(what, {})
-        return Stream(getattr(channel, method)(metadata=_rpc.HAS_LEADER), channel, self._endpoints, what=what)
-
-    def _failed(self, channel: _rpc.Channel, error: Exception, why: dict[str, str]) -> None:
-        why[channel.address] = failures.describe(error)
-        if _rpc.code_of(error) != "RESOURCE_EXHAUSTED":  # no space: true of every member
-            self._endpoints.failed(channel, why[channel.address])
-
-    def _deadline(self) -> float:
-        return self._clock.monotonic() + self.timeout_s
-
-    def _left(self, deadline: float) -> float:
-        return max(0.001, deadline - self._clock.monotonic())
-
-
-class _AnswerTooLargeError(UnavailableError):
-    """etcd's answer is larger than this client takes; ask for less."""
+        status, alarms = await self._calls.ask(
+            address,
+            ("status", _rpc.messages.StatusRequest()),
+            ("alarm", _rpc.messages.AlarmRequest()),
+            what="the question for its status",
+        )
+        return _status(address, status, alarms)
 
 
 def _summary(compares: Sequence[Compare], then: Sequence[Operation]) -> str:

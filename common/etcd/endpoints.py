@@ -13,16 +13,21 @@ from collections.abc import Collection, Sequence
 from common.clock import Clock
 from common.errors import ConfigError, Problem, UnavailableError
 from common.etcd import _rpc, failures
+from common.etcd.certificates import Certificates
+from common.etcd.handshake import tls_problem
+from common.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
 
 CONNECT_S = 2.0
 """How long one member may take to be connected to before the next is tried."""
+_TLS_ASKED_S = 5.0
+"""How long the reason for a failed handshake counts."""
 
 
-def parse_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
+def parse_endpoints(endpoints: Sequence[str], *, tls: bool = False) -> tuple[str, ...]:
     """`host:port` of each endpoint. ConfigError naming every endpoint that is not usable."""
-    problems = [problem for endpoint in endpoints if (problem := _problem(endpoint)) is not None]
+    problems = [problem for endpoint in endpoints if (problem := _problem(endpoint, tls)) is not None]
     if not endpoints:
         problems = [Problem(field="endpoints", message="none given", remedy="name at least one, e.g. 127.0.0.1:2379")]
     if problems:
@@ -31,33 +36,33 @@ def parse_endpoints(endpoints: Sequence[str]) -> tuple[str, ...]:
 
 
 def _address(endpoint: str) -> str:
-    return endpoint.strip().removeprefix("http://").rstrip("/")
+    return endpoint.strip().removeprefix("http://").removeprefix("https://").rstrip("/")
 
 
-def _problem(endpoint: str) -> Problem | None:
+def _problem(endpoint: str, tls: bool) -> Problem | None:
     address = _address(endpoint)
     host, _, port = address.rpartition(":")
-    if address.startswith("https://"):
-        return Problem(
-            field="endpoints",
-            message=f"{endpoint!r} asks for TLS, which etcron does not speak yet",
-            remedy="use http:// inside a trusted network, or a TLS tunnel on this machine",
-        )
     if "://" in address or "/" in address or not host or not port.isdigit() or not 0 < int(port) < 65536:
         return Problem(
             field="endpoints",
             message=f"{endpoint!r} is not the address of an etcd member",
             remedy="write host:port, e.g. 127.0.0.1:2379",
         )
-    return None
+    if tls == endpoint.strip().startswith("https://"):
+        return None
+    message = f"{endpoint!r} is without TLS, and etcdTls is given" if tls else f"{endpoint!r} asks for TLS"
+    remedy = f"write https://{address}" if tls else "give etcdTls: at least the ca that signed its certificate"
+    return Problem(field="endpoints", message=message, remedy=remedy)
 
 
 class Endpoints:
     """A channel to each member, of which the first that works is used."""
 
-    def __init__(self, endpoints: Sequence[str], *, clock: Clock) -> None:
-        self.addresses = parse_endpoints(endpoints)
+    def __init__(self, endpoints: Sequence[str], *, clock: Clock, tls: TlsFiles | None = None) -> None:
+        self.addresses = parse_endpoints(endpoints, tls=tls is not None)
         self._clock = clock
+        self._certificates = Certificates(tls) if tls is not None else None
+        self._tls_problems: dict[str, tuple[float, Problem | None]] = {}
         self._channels: dict[str, _rpc.Channel] = {}
         self._current = 0
         self._closed = False
@@ -120,8 +125,14 @@ class Endpoints:
             raise UnavailableError("this etcd client has been closed")
         channel = self._channels.get(address)
         if channel is None:
-            channel = self._channels[address] = _rpc.Channel(address)
+            channel = self._channels[address] = self._new_channel(address)
         return channel
+
+    def _new_channel(self, address: str) -> _rpc.Channel:
+        if self._certificates is None:
+            return _rpc.Channel(address)
+        name = self._certificates.files.server_name
+        return _rpc.Channel(address, credentials=self._certificates.credentials, server_name=name)
 
     async def _connects(self, channel: _rpc.Channel, deadline: float) -> bool:
         """Whether the channel is ready, or becomes so at its next attempt."""
@@ -129,14 +140,36 @@ class Endpoints:
             async with asyncio.timeout(max(0.0, min(CONNECT_S, deadline - self._clock.monotonic()))):
                 while (state := channel.state()) not in (_rpc.READY, _rpc.TRANSIENT_FAILURE):
                     await channel.state_other_than(state)
-                return state is _rpc.READY
-        except TimeoutError:
+        except (TimeoutError, _rpc.UsageError):  # or the channel was replaced meanwhile
             return False
+        if state is not _rpc.READY:
+            await self._renew_certificates()
+        return state is _rpc.READY
+
+    async def _renew_certificates(self) -> None:
+        """Where the files have changed, the channels that do not work are made anew with them when next used."""
+        if self._certificates is not None and self._certificates.renewed():
+            for address, channel in list(self._channels.items()):
+                if channel.state() is _rpc.TRANSIENT_FAILURE:
+                    del self._channels[address]
+                    await channel.close()
 
     async def _why(self, address: str) -> str:
-        """Why this member cannot be connected to, in grpc's words."""
+        """Why this member cannot be connected to: what TLS has against it, else grpc's words."""
         try:
             await self._channel(address).status(_rpc.messages.StatusRequest(), timeout=0.2)
-        except _rpc.RpcError as error:
-            return failures.describe(error)
-        return "could not be connected to in time"
+        except (_rpc.RpcError, _rpc.UsageError) as error:
+            words = failures.describe(error)
+        else:
+            words = "could not be connected to in time"
+        problem = None if "refused" in words else await self.tls_problem(address)
+        return words if problem is None else str(problem)
+
+    async def tls_problem(self, address: str) -> Problem | None:
+        """What TLS has against this member, as asked within the last few seconds."""
+        asked, problem = self._tls_problems.get(address, (float("-inf"), None))
+        if self._clock.monotonic() - asked >= _TLS_ASKED_S:
+            files = self._certificates.files if self._certificates is not None else None
+            problem = await tls_problem(address, files)
+            self._tls_problems[address] = (self._clock.monotonic(), problem)
+        return problem

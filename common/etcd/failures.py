@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from common.errors import EtcdCompactedError, EtcdLeaseGoneError, EtcdRefusedError
+from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, EtcdRefusedError, Problem
 from common.etcd import _rpc
 
 
@@ -45,6 +45,15 @@ _REFUSED_TEXTS = (
     "etcdserver: too many requests",  # the queue before the proposal is full
     "grpc: received message larger than max",  # said by the server; this side says it with a capital R
 )
+# Said of a token before the request is carried out; "auth: ..." where 3.4 passes its inner error on.
+_TOKEN_REFUSED = (
+    "etcdserver: invalid auth token",
+    "auth: invalid auth token",
+    "etcdserver: revision of auth store is old",
+    "auth: revision in header is old",
+)
+_NO_USER = "etcdserver: user name is empty"
+_AUTH_IS_OFF = "etcdserver: authentication is not enabled"
 _TOO_LARGE = "received message larger than max"
 
 
@@ -53,7 +62,7 @@ def meaning_of(error: Exception) -> Meaning:
     details = _rpc.details_of(error)
     if details in _TURNED_AWAY:
         return Meaning.TURNED_AWAY
-    if _rpc.code_of(error) in _REFUSED_CODES or details.startswith(_REFUSED_TEXTS):
+    if _rpc.code_of(error) in _REFUSED_CODES or details.startswith((*_REFUSED_TEXTS, *_TOKEN_REFUSED)):
         return Meaning.REFUSED
     return Meaning.IN_DOUBT
 
@@ -62,11 +71,32 @@ def refusal(error: Exception, *, what: str, address: str) -> EtcdRefusedError:
     """The error to raise for a refused request; the most precise class that there is."""
     details = _rpc.details_of(error)
     message = f"etcd at {address} refused {what}: {details}"
+    if (remedy := _access_remedy(error)) is not None:
+        return EtcdAccessError(Problem(field="etcdUser", message=message, remedy=remedy))
     if "requested lease not found" in details:
         return EtcdLeaseGoneError(message)
     if "required revision has been compacted" in details:
         return EtcdCompactedError(message)
     return EtcdRefusedError(message)
+
+
+def token_refused(error: Exception) -> bool:
+    """Whether etcd did not take the token of a call (or its absence), and so did not look at the call itself."""
+    return _rpc.details_of(error).startswith((*_TOKEN_REFUSED, _NO_USER))
+
+
+def auth_is_off(error: Exception) -> bool:
+    """Whether etcd says that it has no users: authentication is not enabled."""
+    return _AUTH_IS_OFF in _rpc.details_of(error)
+
+
+def _access_remedy(error: Exception) -> str | None:
+    """What helps where etcd has refused this user; None: that was not the reason."""
+    if _rpc.code_of(error) == "PERMISSION_DENIED":
+        return "grant a role of this user's readwrite on the keys (etcdctl role grant-permission, --prefix=true)"
+    if _rpc.details_of(error) == _NO_USER:
+        return "etcd asks who we are: set etcdUser, and etcdPasswordFile"
+    return "the token was refused twice; it is tried again" if token_refused(error) else None
 
 
 def answer_too_large(error: Exception) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from common.errors import EtcronError, UnavailableError
@@ -17,12 +18,16 @@ class Stream:
     ended it with a definite word.
     """
 
-    def __init__(self, call: Any, channel: _rpc.Channel, endpoints: Endpoints, *, what: str) -> None:
+    def __init__(
+        self, call: Any, channel: _rpc.Channel, endpoints: Endpoints, *, what: str, forget_token: Callable[[], None]
+    ) -> None:
+        """`forget_token`: called when etcd does not take the token that the stream was opened with."""
         self._call = call
         self._channel = channel
         self._endpoints = endpoints
         self._what = what
         self._closed = False
+        self._forget_token = forget_token
 
     @property
     def address(self) -> str:
@@ -68,6 +73,8 @@ class Stream:
             raise UnavailableError(f"{self._what} at {self.address} has ended. It is opened again.")
 
     def _failure(self, error: Exception) -> EtcronError:
+        if failures.token_refused(error):
+            self._forget_token()
         if isinstance(error, _rpc.RpcError) and failures.meaning_of(error) is failures.Meaning.REFUSED:
             return failures.refusal(error, what=self._what, address=self.address)
         return self._broken(failures.describe(error))

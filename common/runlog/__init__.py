@@ -1,7 +1,7 @@
 """The log store: every run's record exactly once, pages by index only, whatever MongoDB does meanwhile.
 
 MongoDB 6 to 8, or nx-27017 for trying etcron. Two collections: ``log``, the parent's ``cron.log``, with the run id as
-``_id``; and ``last``, the last result of each job. Nothing outside this package knows pymongo.
+``_id``; and ``last``, what each job came to (see the module). Nothing outside this package knows pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
 there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
@@ -15,8 +15,9 @@ that begins like a date for a date. MongoDB does not mind any of the ways around
 """
 
 from common.runlog.documents import Rejection
+from common.runlog.last import JobResults
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.results import WriteResult
 from common.runlog.store import RunLog
 
-__all__ = ["Rejection", "RunFilter", "RunLog", "RunPage", "WriteResult"]
+__all__ = ["JobResults", "Rejection", "RunFilter", "RunLog", "RunPage", "WriteResult"]

@@ -2,37 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import asyncio
+import warnings
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import parse_qsl
 
 import pymongo
-from pymongo import AsyncMongoClient, ReplaceOne
+from pymongo import AsyncMongoClient, ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from common.errors import InvalidInputError, Problem, UnavailableError
+from common.errors import ConfigError, Problem, UnavailableError
 from common.runlog.results import NO_FAULTS, WriteFaults, faults_of
+from common.tls import file_fault
 
 Document: TypeAlias = dict[str, Any]
 Client: TypeAlias = AsyncMongoClient[Document]
 
 _IDS_A_QUERY = 1000
+_TLS_FILES = ("tlscafile", "tlscertificatekeyfile", "tlscrlfile")
 
 
-def open_client(uri: str, connect_timeout_ms: int) -> Client:
+def open_client(uri: str, connect_timeout_ms: int, password: str | None = None) -> Client:
+    """A client that has not connected yet. ConfigError: the URI, or a file that it names, is no good."""
+    if problems := [*_tls_faults(uri)]:
+        raise ConfigError(problems)
+    given: dict[str, Any] = {} if password is None else {"password": password}
     try:
-        return AsyncMongoClient(
-            uri,
-            appname="etcron",
-            connectTimeoutMS=connect_timeout_ms,
-            serverSelectionTimeoutMS=connect_timeout_ms,
-        )
+        with warnings.catch_warnings():
+            # pymongo goes on without an option that it does not understand: not with one for TLS.
+            warnings.filterwarnings("error", r"(?is).*(tls|ssl)", UserWarning)
+            return AsyncMongoClient(
+                uri,
+                appname="etcron",
+                connectTimeoutMS=connect_timeout_ms,
+                serverSelectionTimeoutMS=connect_timeout_ms,
+                **given,
+            )
+    except UserWarning:
+        message = "has an option for TLS that is none, or a value that it does not take"
+        remedy = "write tls=true, tlsCAFile=FILE, tlsCertificateKeyFile=FILE"
+        raise ConfigError([Problem(field="mongodbUri", message=message, remedy=remedy)]) from None
+    except OSError as error:  # ssl.SSLError is one
+        remedy = "give PEM files: tlsCAFile, and tlsCertificateKeyFile with certificate and key in one"
+        message = f"its TLS options do not work ({getattr(error, 'reason', None) or error.strerror})"
+        raise ConfigError([Problem(field="mongodbUri", message=message, remedy=remedy)]) from None
     except (PyMongoError, ValueError):
         # Neither the URI nor pymongo's words about it: a password may stand in both.
         remedy = "write mongodb://[user:password@]host[:port], the user and password percent-encoded"
         problem = Problem(field="mongodbUri", message="is not a MongoDB URI", remedy=remedy)
-        raise InvalidInputError([problem]) from None
+        raise ConfigError([problem]) from None
+
+
+def _tls_faults(uri: str) -> Iterator[Problem]:
+    """The files for TLS that a URI names and that cannot be read; pymongo would not say which."""
+    options = parse_qsl(uri.partition("?")[2], keep_blank_values=True)
+    for name, value in options:
+        if name.lower() in _TLS_FILES and (fault := file_fault(Path(value))):
+            yield Problem(field=f"mongodbUri, {name}", message=fault, remedy="name a PEM file that this user can read")
 
 
 @asynccontextmanager
@@ -42,13 +72,27 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
     Where no server is known, at most the connect timeout is spent on finding one: under a deadline pymongo would go on
     looking until its end.
     """
+    cancelled_before = _cancellations()
     try:
         with pymongo.timeout(seconds):
             with pymongo.timeout(client.options.server_selection_timeout):
                 await client.is_primary
             yield
+        _pass_on_cancellation(cancelled_before)
     except PyMongoError as error:
+        _pass_on_cancellation(cancelled_before)
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task is not None else 0
+
+
+def _pass_on_cancellation(before: int) -> None:
+    """pymongo swallows a cancellation now and then: the task would go on, and whoever waits for its end would hang."""
+    if _cancellations() > before:
+        raise asyncio.CancelledError
 
 
 def _brief(error: PyMongoError) -> str:
@@ -58,7 +102,7 @@ def _brief(error: PyMongoError) -> str:
 
 
 async def bulk(
-    collection: AsyncCollection[Document], operations: Sequence[ReplaceOne[Document]]
+    collection: AsyncCollection[Document], operations: Sequence[ReplaceOne[Document] | UpdateOne]
 ) -> tuple[int, WriteFaults]:
     """How many documents were found by their selectors, and the faults."""
     try:

@@ -7,7 +7,7 @@ an index on it needs no ``_id`` part, which nx-27017 cannot make.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,24 +91,8 @@ def last_order(record: RunRecord) -> str:
 
 
 def last_document(record: RunRecord) -> dict[str, Any]:
-    """The last result of the record's job: what a list of jobs shows, without output; texts cut at 500 characters."""
+    """A record as a list of jobs shows it: without output, texts cut at 500 characters."""
     document = record.to_document()
     last = {name: document[name] for name in _KEPT_IN_LAST if name in document}
     last.update((name, document[name][:_TEXT_LIMIT]) for name in _TEXTS_IN_LAST if document.get(name))
-    return {
-        "_id": last_id(record.run_id.job),
-        "jobName": record.run_id.job,
-        "runId": str(record.run_id),
-        ORDER: last_order(record),
-        **last,
-    }
-
-
-def newest_of_each_job(records: Iterable[RunRecord]) -> list[RunRecord]:
-    """One record a job: the newest by :func:`last_order`."""
-    newest: dict[str, RunRecord] = {}
-    for record in records:
-        seen = newest.get(record.run_id.job)
-        if seen is None or last_order(seen) <= last_order(record):
-            newest[record.run_id.job] = record
-    return list(newest.values())
+    return {"jobName": record.run_id.job, "runId": str(record.run_id), **last}

@@ -20,17 +20,14 @@ from common.keys import RunId
 from common.run import RunRecord, Verdict
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
 from common.runlog.documents import (
-    ORDER,
     PAGE_KEY,
     Encoded,
     Rejection,
     encode,
     encode_late,
-    last_document,
-    last_id,
-    newest_of_each_job,
     tidy,
 )
+from common.runlog.last import JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
 
@@ -52,18 +49,25 @@ _INDEXES = (
     [("status", pymongo.ASCENDING), *_NEWEST_FIRST],
     [("worker", pymongo.ASCENDING), *_NEWEST_FIRST],
 )
+_FAILING_BY_NAME = [("failing", pymongo.ASCENDING), ("jobName", pymongo.ASCENDING)]
 
 
 class RunLog:
     """The run log in one MongoDB database; an async context manager that closes its connections."""
 
-    def __init__(self, uri: str, *, database: str = "cron", connect_timeout_ms: int = 5000) -> None:
-        """``uri`` as MongoDB's; nothing is sent before the first call. InvalidInputError where it is no such URI."""
-        self._client = open_client(uri, connect_timeout_ms)
+    def __init__(
+        self, uri: str, *, database: str = "cron", connect_timeout_ms: int = 5000, password: str | None = None
+    ) -> None:
+        """``uri`` as MongoDB's; nothing is sent before the first call. ConfigError where it is no such URI.
+
+        ``password``: that of the user in the URI, where none stands there.
+        """
+        self._client = open_client(uri, connect_timeout_ms, password)
         journaled = WriteConcern(w="majority", j=True)
         store = self._client.get_database(database, write_concern=journaled)
         self._log: AsyncCollection[Document] = store.get_collection("log")
-        self._last: AsyncCollection[Document] = store.get_collection("last")
+        self._jobs: AsyncCollection[Document] = store.get_collection("last")
+        self._last = LastResults(self._jobs)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
 
@@ -93,6 +97,7 @@ class RunLog:
         await self.ping(deadline_seconds=deadline_seconds)
         async with asking(self._client, _INDEX_SECONDS):
             await self._log.create_indexes([IndexModel(keys) for keys in _INDEXES])
+            await self._jobs.create_indexes([IndexModel(_FAILING_BY_NAME)])
 
     async def write(
         self, records: Sequence[RunRecord], *, advance_last: bool = True, deadline_seconds: float = _WRITE_SECONDS
@@ -122,11 +127,14 @@ class RunLog:
         )
 
     async def advance_last(self, records: Iterable[RunRecord], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """The last result of each job is at least as new as these; it never goes back. Only one write a job."""
-        operations = [_unless_newer(last_document(record)) for record in newest_of_each_job(records)]
-        for start in range(0, len(operations), _JOBS_A_WRITE):
+        """What each job came to includes these records, and never goes back; repetition and order change nothing.
+
+        One write a job, and no read, where the records are newer than all those before.
+        """
+        advances = advances_of(records)
+        for start in range(0, len(advances), _JOBS_A_WRITE):
             async with asking(self._client, deadline_seconds):
-                await self._advance(operations[start : start + _JOBS_A_WRITE])
+                await self._last.advance(advances[start : start + _JOBS_A_WRITE])
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string."""
@@ -171,9 +179,28 @@ class RunLog:
         self, jobs: Iterable[str], *, deadline_seconds: float = _READ_SECONDS
     ) -> dict[str, Document]:
         """The last result of each of these jobs that has one: the newest plan time that has a record, by job name."""
+        results = await self.job_results(jobs, deadline_seconds=deadline_seconds)
+        return {job: result.last for job, result in results.items() if result.last is not None}
+
+    async def job_results(
+        self, jobs: Iterable[str], *, including: Iterable[RunId] = (), deadline_seconds: float = _READ_SECONDS
+    ) -> dict[str, JobResults]:
+        """What each of these jobs came to, by job name; one that never had a record is left out.
+
+        Records come first and what jobs came to a moment later: the runs in ``including`` count from their record on.
+        """
         async with asking(self._client, deadline_seconds):
-            documents = await by_ids(self._last, [last_id(job) for job in jobs], projection={ORDER: 0, "_id": 0})
-        return {document["jobName"]: document for document in documents}
+            documents = await self._last.read(list(jobs))
+        records = await self.find(including, deadline_seconds=deadline_seconds)
+        for advance in advances_of(records.values()):
+            there = documents.get(advance.job, {})
+            documents[advance.job] = {**there, **advance.beyond(there)}
+        return {job: results_in(document) for job, document in documents.items()}
+
+    async def failing_jobs(self, *, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
+        """The names of the jobs whose newest record is failed, timeout, lost or missed; at most ``limit``, in order."""
+        async with asking(self._client, deadline_seconds):
+            return await self._last.failing(limit)
 
     async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
         try:
@@ -189,14 +216,6 @@ class RunLog:
             return 0, rejected
         result, faults = await bulk(self._log, [_instead_of_lost(item) for item in late])
         return result, [*rejected, *_rejections(late, faults)]
-
-    async def _advance(self, operations: Sequence[ReplaceOne[Document]]) -> None:
-        # A duplicate key says that a newer result is there, or that an older one was being put there for the first
-        # time at the same moment: the second try tells.
-        for _ in range(2):
-            if operations:
-                _, faults = await bulk(self._last, operations)
-                operations = [operations[index] for index in faults.duplicates]
 
     async def _page(self, plan: PagePlan, limit: int) -> RunPage:
         found: list[Document] = []
@@ -243,11 +262,6 @@ def _rejections(sent: Sequence[Encoded], faults: WriteFaults) -> list[Rejection]
 def _instead_of_lost(item: Encoded) -> ReplaceOne[Document]:
     selector = {"_id": str(item.record.run_id), "status": {"$eq": str(Verdict.LOST)}}
     return ReplaceOne(selector, item.document)
-
-
-def _unless_newer(document: Document) -> ReplaceOne[Document]:
-    """Where a newer one is there the selector misses it, and the upsert fails by its duplicate key."""
-    return ReplaceOne({"_id": document["_id"], ORDER: {"$lte": document[ORDER]}}, document, upsert=True)
 
 
 def _cut(documents: Sequence[Document], last_key: str | None) -> RunPage:

@@ -21,14 +21,13 @@ SECONDS = int(os.environ.get("ETCRON_ACCEPTANCE_SECONDS", "20"))
 JOBS = [f"job-{number}" for number in range(20)]
 
 
-
 async def save_all(cluster: Cluster, **fields: Any) -> None:
     await asyncio.gather(*(cluster.save(job, cluster.evidence_command(), EVERY_SECOND, **fields) for job in JOBS))
 
 
 async def newest_mark_ms(cluster: Cluster, jobs: list[str]) -> int:
     """The newest plan time of which there is evidence for every job."""
-    newest = {job: 0 for job in jobs}
+    newest = dict.fromkeys(jobs, 0)
     for start in cluster.starts():
         if start.job in newest:
             newest[start.job] = max(newest[start.job], start.plan_ms)
@@ -47,7 +46,9 @@ async def fired_for(cluster: Cluster, jobs: list[str], seconds: int) -> int:
     return last_ms
 
 
-async def all_recorded(cluster: Cluster, jobs: list[str], first_ms: int, last_ms: int, *, timeout: float = 20) -> list[Any]:
+async def all_recorded(
+    cluster: Cluster, jobs: list[str], first_ms: int, last_ms: int, *, timeout: float = 20
+) -> list[Any]:
     """Every record of these fires, once each fire has one."""
     wanted = set(planned_between(first_ms, last_ms))
     records: list[Any] = []

@@ -160,7 +160,7 @@ async def test_http_before_the_address_is_taken(shared_etcd: EtcdServer) -> None
 @pytest.mark.parametrize(
     ("endpoint", "problem"),
     [
-        ("https://127.0.0.1:2379", "TLS"),
+        ("https://127.0.0.1:2379", "etcdTls"),
         ("127.0.0.1", "not the address"),
         ("127.0.0.1:port", "not the address"),
         ("unix:///run/etcd", "not the address"),

@@ -155,7 +155,7 @@ async def test_what_is_left_in_the_group_is_ended_and_the_verdict_stands(command
 
 def leaving_behind(script: str, ready: Path) -> str:
     """A command that exits once what it leaves behind has begun."""
-    return f"sh -c \"{script} while :; do sleep 0.01; done\" & until [ -e {ready} ]; do sleep 0.01; done; exit 0"
+    return f'sh -c "{script} while :; do sleep 0.01; done" & until [ -e {ready} ]; do sleep 0.01; done; exit 0'
 
 
 async def test_output_is_read_until_the_group_has_ended(tmp_path: Path) -> None:

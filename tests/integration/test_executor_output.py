@@ -97,4 +97,3 @@ async def test_daemon_that_keeps_the_output_open_does_not_hold_the_run(tmp_path:
         assert (outcome.verdict, outcome.output) == (Verdict.SUCCESS, "started\n")
         assert daemon, "a process that left the group before the exit is not the run's any more"
         assert await end_leftovers(runs.instance, 1, SystemClock()) == []
-

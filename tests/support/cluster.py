@@ -36,6 +36,10 @@ PAGE = 500
 EVERY_SECOND = "* * * * * * *"
 
 
+def _dying_with_parent() -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT]
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Start:
     """One line of evidence: a command has started."""
@@ -69,10 +73,13 @@ class Process:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT)}
         with (self.directory / "log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT]
-                + [sys.executable, "-P", "-m", self.program, *self.flags],
-                cwd=self.directory, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-            )  # fmt: skip
+                [*_dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
+                cwd=self.directory,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
 
     def send(self, number: signal.Signals) -> None:
         assert self.popen is not None, f"{self.name} does not run"
@@ -208,13 +215,12 @@ async def running_cluster(
     cluster = Cluster(directory, etcd, log_store)
     try:
         await asyncio.gather(etcd.start(), log_store.start())
-        shared = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
+        shared: tuple[str, ...] = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
         for number in range(1, managers + 1):
             port = free_port()
             cluster.ports.append(port)
             name = f"manager-{number}"
-            flags = (*shared, "--api-port", str(port))
-            cluster.managers.append(Process("manager", name, directory / name, flags))
+            cluster.managers.append(Process("manager", name, directory / name, (*shared, "--api-port", str(port))))
         for number in range(1, workers + 1):
             name = f"worker-{number}"
             flags = (*shared, "--worker-name", name, "--data-dir", str(directory / name / "data"), *worker_flags)

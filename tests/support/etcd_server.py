@@ -9,6 +9,7 @@ import random
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from functools import cache
@@ -60,7 +61,16 @@ def free_port() -> int:
 class EtcdServer:
     """One member; alone, or with others (see `cluster`). Stop it, or use it as an async context manager."""
 
-    def __init__(self, binary: Path, data_dir: Path, *, name: str = "only", arguments: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        binary: Path,
+        data_dir: Path,
+        *,
+        name: str = "only",
+        arguments: tuple[str, ...] = (),
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        """`tls`: how to ask whether it serves, where `arguments` make it serve with TLS."""
         self.binary = binary
         self.data_dir = data_dir
         self.name = name
@@ -68,6 +78,7 @@ class EtcdServer:
         self.peer_port = free_port()
         self.members: dict[str, int] = {name: self.peer_port}
         self._arguments = arguments
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -152,7 +163,8 @@ class EtcdServer:
 
     def _flags(self) -> list[str]:
         alone = len(self.members) == 1
-        client, peer = f"http://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
+        scheme = "https" if self._tls is not None else "http"
+        client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
         members = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.members.items())
         # Nobody competes with a single member, so it may become leader at once.
         timing = ("10", "100") if alone else ("100", "1000")
@@ -169,7 +181,7 @@ class EtcdServer:
             raise AssertionError(f"etcd has exited with {self._process.returncode}")
         try:
             async with asyncio.timeout(2):
-                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port, ssl=self._tls)
                 try:
                     writer.write(b"GET /health HTTP/1.0\r\n\r\n")
                     return b'"health":"true"' in await reader.read()

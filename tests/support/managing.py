@@ -19,6 +19,7 @@ from common.keys import Keys, decode_mark
 from common.run import RunRecord
 from common.runlog import RunLog
 from manager.app import create_app, loops_of
+from manager.events import Pace
 from manager.parts import PARTS, Parts
 from tests.support.background import running
 
@@ -84,6 +85,12 @@ class Managed:
         assert response.status == 200, await response.text()
         return await response.json()
 
+    async def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
+        """What a call with a JSON body answers, which must be a success."""
+        response = await self.http.request(method, path, json=body, headers=headers)
+        assert response.status in (200, 201), await response.text()
+        return await response.json()
+
     async def mark(self, job: str) -> int | None:
         """The job's mark in etcd."""
         kv = await self.etcd.get(self.keys.mark(job))
@@ -111,20 +118,26 @@ class Managed:
 
 @asynccontextmanager
 async def managing(
-    place: Place, *, clock: Clock | None = None, loops: bool = False, etcd: str | None = None, **flags: object
+    place: Place,
+    *,
+    clock: Clock | None = None,
+    pace: Pace | None = None,
+    loops: bool = False,
+    etcd: str | None = None,
+    **flags: object,
 ) -> AsyncIterator[Managed]:
-    """A manager that serves; with `loops` also its loops. `etcd`: another way to it than the test's own (a proxy)."""
+    """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own."""
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
         "mongodbDatabase": place.database, **flags,
     })  # fmt: skip
-    app = create_app(config, clock=clock)
+    app = create_app(config, clock=clock, pace=pace)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(TestClient(TestServer(app)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
-        if loops:
-            await stack.enter_async_context(running(*(loop() for loop in loops_of(app).values())))  # type: ignore[arg-type]
+        wanted = [loop() for name, loop in loops_of(app).items() if loops or name in ("watching", "events")]
+        await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
         yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog)
 
 

@@ -117,14 +117,6 @@ def test_other_variables_of_etcron_are_no_error() -> None:
     load_manager_config(None, {"ETCRON_FAILPOINT": "after_claim:kill", "ETCRON_CONFIG_SLOTS": "3"})
 
 
-@pytest.mark.parametrize("name", ["etcdTls", "etcdUser"])
-def test_what_is_not_supported_yet_is_refused_without_showing_it(tmp_path: Path, name: str) -> None:
-    told = _problems(_written(tmp_path, {name: "root:hunter2"}))
-
-    assert "not supported yet" in told[name]
-    assert "hunter2" not in told[name]
-
-
 def test_listening_beyond_this_machine_has_to_be_allowed() -> None:
     assert "allowUnauthenticated" in _problems(None, host="0.0.0.0")["host"]
 

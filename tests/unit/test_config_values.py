@@ -43,7 +43,7 @@ def test_reads_text(kind: Kind, text: str, value: object) -> None:
         (Endpoints(), "localhost"),
         (Endpoints(), "a:0"),
         (Endpoints(), "a:65536"),
-        (Endpoints(), "https://a:1"),
+        (Endpoints(), "https://a:1,b:1"),
         (Endpoints(), "user:pass@a:1"),
         (Pairs(), "zone"),
         (Pairs(), "=eu"),
@@ -126,4 +126,4 @@ def test_every_value_is_shown_with_its_origin() -> None:
 
     assert names[0] == "etcdEndpoints"
     assert len(names) == len(set(names))
-    assert "etcdTls" not in names
+    assert "etcdTls" in names

@@ -121,9 +121,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.situation)
 def test_decides(case: Case) -> None:
-    decision = decide(
-        Each(), case.misfire, mark_ms=case.mark, until_ms=case.until, now_ms=case.now, afresh=case.afresh
-    )
+    decision = decide(Each(), case.misfire, mark_ms=case.mark, until_ms=case.until, now_ms=case.now, afresh=case.afresh)
     assert decision == case.expected
 
 
@@ -177,7 +175,5 @@ NOBODY = [
 
 @pytest.mark.parametrize("case", NOBODY, ids=lambda case: case.situation)
 def test_steward_gives_up_late_fires(case: Nobody) -> None:
-    decision = decide_for_nobody(
-        Each(case.step), policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000
-    )
+    decision = decide_for_nobody(Each(case.step), policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
     assert (decision.to_ms if decision else None) == case.last_missed

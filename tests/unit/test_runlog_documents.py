@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
-from common.runlog.documents import last_document, last_order, newest_of_each_job, page_key, plan_key
+from common.runlog.documents import last_document, last_order, page_key, plan_key
+from common.runlog.last import advances_of
 from tests.support.records import record
 
 
@@ -35,7 +36,8 @@ def test_a_later_fire_a_later_attempt_and_a_verdict_after_lost_are_newer() -> No
 
 def test_of_each_job_the_newest_is_taken_wherever_it_stands() -> None:
     batch = [record(2), record(1), record(0, job="other"), record(3), record(1)]
-    assert newest_of_each_job(batch) == [record(3), record(0, job="other")]
+    found = {one.job: one.result["runId"] for one in advances_of(batch)}
+    assert found == {"backup": str(record(3).run_id), "other": str(record(0, job="other").run_id)}
 
 
 def test_long_texts_are_cut_in_the_last_result() -> None:

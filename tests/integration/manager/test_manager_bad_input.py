@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
+from tests.support.waiting import wait_until
 
 GOOD = {"name": "job1", "command": "echo hello", "cronExpr": "0 * * * * * *"}
 
@@ -198,10 +199,12 @@ async def test_garbage_job_key_is_shown_and_disturbs_nothing(manager: Managed) -
     assert listed["job1"] is None
     assert "is not JSON" in listed["garbage"]
     assert "anchorMs: is missing" in listed["other"]
-    broken = await manager.get("/api/v1/jobs", state="broken")
-    assert [item["name"] for item in broken["items"]] == ["a/b\udcff", "garbage", "other"]
-    page = await (await manager.http.get("/")).text()
-    assert "is not JSON" in page
+
+    async def shown() -> bool:
+        broken = await manager.get("/api/v1/jobs", state="broken")
+        return [item["name"] for item in broken["items"]] == ["a/b\udcff", "garbage", "other"]
+
+    await wait_until(shown, description="the broken jobs to be listed")
 
 
 async def test_garbage_job_key_can_be_saved_over_and_deleted(manager: Managed) -> None:

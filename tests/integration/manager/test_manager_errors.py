@@ -84,7 +84,7 @@ async def test_handler_that_hangs_is_ended(place: Place, monkeypatch: pytest.Mon
 
     async with managing(place, apiReadTimeout=100, apiWriteTimeout=100) as manager:
         monkeypatch.setattr(type(manager.parts.inventory), "workers", hang)
-        monkeypatch.setattr(type(manager.parts.service), "kill", hang)
+        monkeypatch.setattr(type(manager.parts.kills), "of_job", hang)
         problem = await problem_of(await manager.http.get("/api/v1/workers"), 503)
         assert problem["code"] == "timeout"
         message = await refusal_of(await manager.http.post("/job/kill", data={"name": "j"}), 503)

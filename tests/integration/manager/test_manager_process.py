@@ -59,6 +59,17 @@ async def test_serves_until_it_is_asked_to_stop(place: Place, tmp_path: Path) ->
         assert "Traceback" not in log.read_text()
 
 
+async def test_open_event_streams_do_not_hold_up_the_stop(place: Place, tmp_path: Path) -> None:
+    async with process(place, tmp_path, "--api-port", "0") as (manager, log), ClientSession() as http:
+        async with http.get(f"{await address_of(log)}/api/v1/events") as stream:
+            assert b"event: hello" in await stream.content.readuntil(b"\n\n")
+            manager.send_signal(signal.SIGTERM)
+            # Requests that are going get 5 s; a stream would use up all of it.
+            assert await asyncio.wait_for(manager.wait(), 4) == 0
+            await stream.content.read()
+        assert "Traceback" not in log.read_text()
+
+
 async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,0 +1,189 @@
+"""What each job came to, for lists: its last result, its last run, and the strip of its newest verdicts.
+
+One document a job in the collection ``last``, with ``result`` (the newest record), ``run`` (the newest that started)
+and ``recent`` (texts that sort as the records do, the newest ``KEPT`` of them). Two ways to write it:
+
+* All records are newer than what is there, which ``order`` tells: one update, no read. So it is for nearly every batch.
+* Else (delivered again, or out of order): read, merge, and write where nobody wrote meanwhile, which ``writes`` tells.
+  Merging is taking the newest of a union, so repetition and order change nothing.
+
+MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines in updates. Neither is needed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pymongo import UpdateOne
+from pymongo.asynchronous.collection import AsyncCollection
+
+from common.errors import UnavailableError
+from common.run import RunRecord, Verdict
+from common.runlog.client import Document, bulk, by_ids
+from common.runlog.documents import ORDER, last_document, last_id, last_order
+
+KEPT: Final = 24
+"""Texts in a strip: 20 to be shown, and a few for runs that have two, a ``lost`` and the verdict that came late."""
+SHOWN: Final = 20
+_FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
+_ROUNDS = 8
+"""How often a merge is tried again because somebody else wrote the same job's document meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResults:
+    """What one job came to."""
+
+    last: Document | None = None
+    """The newest record, without its output."""
+    last_run: Document | None = None
+    """The newest record of a run that started."""
+    recent: tuple[Document, ...] = ()
+    """``{status, planTime, runId}`` of the newest 20 records, oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advance:
+    """What a batch says about one job, as it would stand in its document."""
+
+    job: str
+    oldest: str
+    """The order of the batch's oldest record of this job."""
+    order: str
+    result: Document
+    failing: bool
+    run_order: str
+    """Empty: none of them started."""
+    run: Document | None
+    entries: tuple[str, ...]
+
+    def update(self) -> UpdateOne:
+        """Writes it where all of it is newer; fails as a duplicate key where something newer or equal is there."""
+        told: Document = {
+            "jobName": self.job, ORDER: self.order, "result": self.result, "failing": self.failing,
+        }  # fmt: skip
+        first: Document = {}
+        (told if self.run is not None else first).update(runOrder=self.run_order, run=self.run)
+        change: Document = {
+            "$set": told,
+            "$push": {"recent": {"$each": list(self.entries), "$slice": -KEPT}},
+            "$inc": {"writes": 1},
+        }
+        if first:
+            change["$setOnInsert"] = first
+        return UpdateOne({"_id": last_id(self.job), ORDER: {"$lt": self.oldest}}, change, upsert=True)
+
+    def beyond(self, there: Mapping[str, Any]) -> Document:
+        """What has to be written to ``there`` for it to say this, too; empty where it does already."""
+        told: Document = {}
+        if self.order > str(there.get(ORDER, "")):
+            told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
+        if self.run is not None and self.run_order > str(there.get("runOrder", "")):
+            told.update(runOrder=self.run_order, run=self.run)
+        recent = merge_entries(there.get("recent", ()), self.entries)
+        if recent != list(there.get("recent", ())):
+            told["recent"] = recent
+        return told
+
+    def merged_into(self, there: Mapping[str, Any]) -> UpdateOne | None:
+        """Writes what both together come to, where ``there`` is still there; None where it says it all already."""
+        told = self.beyond(there)
+        if not told:
+            return None
+        since = {"writes": {"$eq": there["writes"]}} if "writes" in there else {ORDER: {"$eq": there.get(ORDER)}}
+        return UpdateOne({"_id": last_id(self.job), **since}, {"$set": told, "$inc": {"writes": 1}})
+
+
+def advances_of(records: Iterable[RunRecord]) -> list[Advance]:
+    """One for each job among the records."""
+    by_job: dict[str, list[RunRecord]] = {}
+    for record in records:
+        by_job.setdefault(record.run_id.job, []).append(record)
+    return [_advance_of(job, sorted(of_job, key=last_order)) for job, of_job in by_job.items()]
+
+
+def entry_of(record: RunRecord) -> str:
+    """A record in a strip: texts sort as the records do."""
+    return f"{last_order(record)} {record.status} {record.plan_ms}"
+
+
+def merge_entries(*strips: Iterable[str]) -> list[str]:
+    """The newest ``KEPT`` of all entries, oldest first, one for each run: the verdict that came after ``lost``."""
+    by_run = {_order_of(entry).split("/", 3)[-1]: entry for entry in sorted({one for strip in strips for one in strip})}
+    return sorted(by_run.values())[-KEPT:]
+
+
+def shown_entries(strip: Iterable[str]) -> tuple[Document, ...]:
+    """The newest 20 entries for people, oldest first."""
+    return tuple(_shown(entry) for entry in merge_entries(strip)[-SHOWN:])
+
+
+def results_in(document: Mapping[str, Any]) -> JobResults:
+    """What a document of the collection says."""
+    return JobResults(
+        last=document.get("result"), last_run=document.get("run"), recent=shown_entries(document.get("recent", ()))
+    )
+
+
+class LastResults:
+    """The collection; to be used within `asking`, which bounds each call."""
+
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        self._collection = collection
+
+    async def advance(self, advances: Sequence[Advance]) -> None:
+        """Every job's document says at least this much."""
+        _, faults = await bulk(self._collection, [one.update() for one in advances])
+        await self._merge([advances[index] for index in faults.duplicates])
+
+    async def read(self, jobs: Sequence[str]) -> dict[str, Document]:
+        """The documents of those of the jobs that have one, by job name."""
+        documents = await by_ids(self._collection, [last_id(job) for job in jobs], projection={"_id": 0})
+        return {document["jobName"]: document for document in documents}
+
+    async def failing(self, limit: int) -> list[str]:
+        """The names of jobs whose newest record is a failure, at most ``limit`` of them, in order."""
+        cursor = self._collection.find(
+            {"failing": {"$eq": True}}, {"_id": 0, "jobName": 1}, sort=[("jobName", 1)], limit=limit
+        )
+        return [str(document["jobName"]) for document in await cursor.to_list()]
+
+    async def _merge(self, advances: Sequence[Advance]) -> None:
+        for _ in range(_ROUNDS):
+            if not advances:
+                return
+            there = await self.read([one.job for one in advances])
+            merged = [(one, one.merged_into(there.get(one.job, {}))) for one in advances]
+            updates = [(one, update) for one, update in merged if update is not None]
+            if not updates:
+                return
+            matched, _ = await bulk(self._collection, [update for _, update in updates])
+            # Which of them were too late nobody says: all of this round are looked at again; most are said already.
+            advances = [] if matched == len(updates) else [one for one, _ in updates]
+        raise UnavailableError("the last results were written by others all the time; they are tried again")
+
+
+def _advance_of(job: str, ascending: Sequence[RunRecord]) -> Advance:
+    newest = ascending[-1]
+    started = [record for record in ascending if record.start_ms is not None]
+    return Advance(
+        job=job,
+        oldest=last_order(ascending[0]),
+        order=last_order(newest),
+        result=last_document(newest),
+        failing=newest.status in _FAILING,
+        run_order=last_order(started[-1]) if started else "",
+        run=last_document(started[-1]) if started else None,
+        entries=tuple(merge_entries(entry_of(record) for record in ascending)),
+    )
+
+
+def _order_of(entry: str) -> str:
+    return entry.rsplit(" ", 2)[0]
+
+
+def _shown(entry: str) -> Document:
+    order, status, plan = entry.rsplit(" ", 2)
+    return {"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]}

@@ -1,0 +1,118 @@
+"""The browser's files: what `make assets` built (hashed names, from its manifest) and our own (one tag for all of them).
+
+* ``/static/vendor/<name>-<hash>.<ext>``: built from package-lock.json by npm; the name changes with the content.
+* ``/static/<tag>/<path>``: ours. The tag is a hash over all of them, and modules import each other by relative paths,
+  so each import carries it too. Both are kept by browsers for ever. A tag of another manager's (behind one proxy,
+  during an upgrade) still gets our file, but is not kept.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import mimetypes
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+BUILD_COMMAND: Final = "make assets"
+FOREVER: Final = "public, max-age=31536000, immutable"
+ASK_AGAIN: Final = "no-cache"
+_TAG = re.compile(r"own-[0-9a-f]{12}")
+_VENDOR = "vendor"
+_WORTH_PACKING = 512
+_TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml", ".json": "application/json"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asset:
+    """One file, ready to be sent."""
+
+    content: bytes
+    packed: bytes | None
+    """The same in gzip, where that is smaller."""
+    content_type: str
+    cache_control: str
+    etag: str
+
+
+class Assets:
+    """The files below a webroot's ``static``; read when they are first asked for, then kept."""
+
+    def __init__(self, static: Path) -> None:
+        self._static = static
+        self._manifest = _manifest_in(static)
+        self._own = sorted(_own_files(static))
+        self._tag = f"own-{_hash_of(static, self._own)}"
+        self._read: dict[Path, Asset] = {}
+
+    @property
+    def built(self) -> bool:
+        """Whether everything of others that the pages need is there; else somebody has to run BUILD_COMMAND."""
+        return bool(self._manifest) and all((self._static / _VENDOR / file).is_file() for file in self._manifest.values())
+
+    def url(self, name: str) -> str:
+        """Where browsers get it: by a name of the manifest (``vendor.js``), or by a path of ours (``js/main.js``)."""
+        if name in self._manifest:
+            return f"/static/{_VENDOR}/{self._manifest[name]}"
+        if name not in self._own:
+            raise KeyError(f"there is no asset {name!r}")
+        return f"/static/{self._tag}/{name}"
+
+    def modules(self, *folders: str) -> list[str]:
+        """The URLs of our scripts right in these folders, for browsers to fetch ahead."""
+        return [self.url(name) for name in self._own if name.endswith(".js") and name.rpartition("/")[0] in folders]
+
+    def find(self, path: str) -> Asset | None:
+        """The file at a path below ``/static/``, and nothing outside of it."""
+        tag, _, rest = path.partition("/")
+        tagged = _TAG.fullmatch(tag) is not None
+        try:
+            file = (self._static / (rest if tagged else path)).resolve(strict=True)
+        except (OSError, ValueError):
+            return None
+        if not file.is_relative_to(self._static) or not file.is_file():
+            return None
+        hashed = tag == self._tag or (tag == _VENDOR and rest in self._manifest.values())
+        return self._kept(file) if hashed else _read(file, ASK_AGAIN)
+
+    def _kept(self, file: Path) -> Asset:
+        if file not in self._read:
+            self._read[file] = _read(file, FOREVER)
+        return self._read[file]
+
+
+def _manifest_in(static: Path) -> dict[str, str]:
+    try:
+        names: dict[str, str] = json.loads((static / _VENDOR / "manifest.json").read_text())
+    except FileNotFoundError:
+        return {}
+    return names
+
+
+def _own_files(static: Path) -> list[str]:
+    paths = (path.relative_to(static) for path in static.rglob("*") if path.is_file())
+    return [path.as_posix() for path in paths if path.parts[0] != _VENDOR]
+
+
+def _hash_of(static: Path, names: list[str]) -> str:
+    digest = hashlib.sha256()
+    for name in names:
+        content = (static / name).read_bytes()
+        digest.update(f"{name}\0{len(content)}\0".encode())
+        digest.update(content)
+    return digest.hexdigest()[:12]
+
+
+def _read(file: Path, cache_control: str) -> Asset:
+    content = file.read_bytes()
+    packed = gzip.compress(content, mtime=0) if len(content) >= _WORTH_PACKING else None
+    return Asset(
+        content=content,
+        packed=packed if packed is not None and len(packed) < len(content) else None,
+        content_type=_TYPES.get(file.suffix) or mimetypes.guess_type(file.name)[0] or "application/octet-stream",
+        cache_control=cache_control,
+        etag=hashlib.sha256(content).hexdigest()[:16],
+    )

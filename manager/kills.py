@@ -1,0 +1,106 @@
+"""Kills: a user's wish to end runs, written to etcd for the workers to see. A kill never reaches a later fire."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from enum import Enum, auto
+
+from common.clock import Clock
+from common.errors import EtcdInDoubtError, UnavailableError
+from common.etcd import EtcdClient, Put, present
+from common.job_reader import check_name
+from common.keys import Keys, RunId, Watched
+from common.kill import Kill
+from common.run import EntryState, RunEntry
+from manager.service import pause_before_retry
+
+_log = logging.getLogger(__name__)
+
+_KILLS_AT_ONCE = 16
+
+
+class KillOutcome(Enum):
+    """What asking for the end of one run found."""
+
+    ASKED = auto()
+    HAD_ENDED = auto()
+    """Its record is on its way to the log."""
+    NOT_THERE = auto()
+    """It has no key: its record is in the log, or there never was such a run, or it is not claimed yet."""
+
+
+class KillService:
+    """Asks for the end of runs; whether and how they ended is for the log to say."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, *, clock: Clock, patience_s: float) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._patience_s = patience_s
+
+    async def of_job(self, name: str, *, by: str, reason: str | None = None) -> tuple[RunId, ...]:
+        """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are."""
+        check_name(name)
+        now_ms = self._clock.wall_ms()
+        runs = await self._running(name, now_ms)
+        limit = asyncio.Semaphore(_KILLS_AT_ONCE)
+        deadline = self._clock.monotonic() + self._patience_s
+
+        async def ask(run: RunId) -> bool:
+            async with limit:
+                return await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline)
+
+        asked = await asyncio.gather(*map(ask, runs))
+        killed = tuple(run for run, put in zip(runs, asked, strict=True) if put)
+        for run in killed:
+            _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
+        return killed
+
+    async def of_run(self, run: RunId, *, by: str, reason: str | None = None) -> KillOutcome:
+        """Ask for the end of one run, where it is going."""
+        check_name(run.job)
+        kv = await self._etcd.get(self._keys.run(run))
+        if kv is None:
+            return KillOutcome.NOT_THERE
+        if not _is_open(kv.value):
+            return KillOutcome.HAD_ENDED
+        now_ms = self._clock.wall_ms()
+        deadline = self._clock.monotonic() + self._patience_s
+        if not await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline):
+            return KillOutcome.NOT_THERE
+        _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
+        return KillOutcome.ASKED
+
+    async def _running(self, name: str, now_ms: int) -> list[RunId]:
+        runs = []
+        async for page in self._etcd.read_prefix(self._keys.runs_of(name)):
+            for kv in page.kvs:
+                try:
+                    run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+                except ValueError:
+                    continue  # somebody else's; the steward sets it aside
+                if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
+                    runs.append(run)
+        return runs
+
+    async def _put_kill(self, kill: Kill, deadline: float) -> bool:
+        """Whether the run was still open; a kill that is put twice is the same kill."""
+        run = kill.run_id
+        puts = [Put(self._keys.kill(run), kill.to_json()), Put(self._keys.seen(Watched.KILLS), str(run).encode())]
+        tries = 0
+        while True:
+            try:
+                return (await self._etcd.txn([present(self._keys.run(run))], puts)).succeeded
+            except EtcdInDoubtError as error:
+                if self._clock.monotonic() > deadline:
+                    raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error
+            tries += 1
+            await pause_before_retry(tries)
+
+
+def _is_open(value: bytes) -> bool:
+    try:
+        return RunEntry.from_json(value).state is EntryState.OPEN
+    except ValueError:
+        return False  # somebody else's; the steward sets it aside

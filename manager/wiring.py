@@ -1,0 +1,100 @@
+"""The manager's parts, made and put together: the one place that knows who is given what."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from common.clock import Clock
+from common.config import ManagerConfig
+from common.config_keys import redact_uri
+from common.errors import UnavailableError
+from common.etcd import EtcdClient
+from common.keys import Keys, RunId
+from common.runlog import JobResults, RunLog
+from manager.events import EventHub, Pace
+from manager.fires import Fires
+from manager.health import Health
+from manager.history import History
+from manager.housekeeping import Housekeeping
+from manager.inventory import Inventory
+from manager.kills import KillService
+from manager.pages import templates_in
+from manager.parts import Parts
+from manager.presence import Presence
+from manager.rows import NO_RESULTS, Rows
+from manager.service import JobService
+from manager.views import running_views
+from manager.watching import Watching
+
+# A share of apiWriteTimeout: what was repeated until then still leaves time to answer what is known.
+_PATIENCE_SHARE = 0.5
+
+
+def make_parts(
+    config: ManagerConfig, etcd: EtcdClient, runlog: RunLog, webroot: Path, clock: Clock, pace: Pace
+) -> Parts:
+    """Everything that the handlers are given; nothing has been asked of a server yet."""
+    keys = Keys(config.key_prefix)
+    read_s, write_s = config.api_read_timeout_ms / 1000, config.api_write_timeout_ms / 1000
+    patience_s = write_s * _PATIENCE_SHARE
+    # Random: nothing is kept under this name, and two managers must never have the same.
+    name = f"manager.{socket.gethostname()}.{secrets.token_hex(4)}"
+    housekeeping = Housekeeping(etcd, runlog)
+    inventory = Inventory(etcd, keys)
+    health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri))
+    history = History(
+        etcd, runlog, keys, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
+    )  # fmt: skip
+    watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
+    return Parts(
+        etcd=etcd,
+        runlog=runlog,
+        service=JobService(
+            etcd, keys, clock=clock, timings=config.timings, deliver=housekeeping.deliver, patience_s=patience_s
+        ),
+        kills=KillService(etcd, keys, clock=clock, patience_s=patience_s),
+        inventory=inventory,
+        watching=watching,
+        rows=Rows(watching, history, clock=clock),
+        fires=Fires(etcd, keys, watching, history, clock=clock),
+        events=events,
+        history=history,
+        health=health,
+        housekeeping=housekeeping,
+        presence=Presence(etcd, keys, name=name, clock=clock, ttl_s=config.lease_ttl_s),
+        templates=templates_in(webroot),
+        static=(webroot / "static").resolve(),
+        clock=clock,
+        config=config,
+        name=name,
+        read_timeout_s=read_s,
+        write_timeout_s=write_s,
+        notes=config.notes,
+    )
+
+
+def _live(
+    etcd: EtcdClient, keys: Keys, history: History, health: Health, *, name: str, clock: Clock, pace: Pace
+) -> tuple[Watching, EventHub]:
+    """The watch tells the hub what changes, and the hub looks at the watch for what it tells."""
+
+    def running(job: str) -> list[dict[str, Any]]:
+        return running_views(watching.open_runs.of(job), now_ms=clock.wall_ms())
+
+    async def results(settled: Iterable[RunId]) -> Mapping[str, JobResults]:
+        runs = list(settled)
+        found = await history.results(list({run.job for run in runs}), including=runs)
+        if found is None:
+            raise UnavailableError(NO_RESULTS)
+        return found
+
+    def state() -> Mapping[str, Any]:
+        return health.glance(etcd_silent_since_ms=watching.stale_since_ms)
+
+    events = EventHub(manager=name, clock=clock, running=running, results=results, health=state, pace=pace)
+    watching = Watching(etcd, keys, events, clock=clock)
+    return watching, events

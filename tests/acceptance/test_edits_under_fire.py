@@ -1,0 +1,87 @@
+"""Edits while the job fires, at the worst moments, also by a manager whose clock is behind: no fire twice or silent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import EVERY_SECOND, Cluster, covered, planned_between, running_cluster
+from tests.support.managing import Managed, Place, ShiftedClock, managing
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+JOB = "edited"
+BEHIND_MS = -2000
+ROUNDS = 12
+
+
+async def just_before_a_second(ms: int) -> None:
+    """Returns this many ms before a whole second, by the wall clock: its fire has been claimed, and not started."""
+    remaining = (-(time.time() * 1000) - ms) % 1000
+    await asyncio.sleep(remaining / 1000)
+
+
+def text(cluster: Cluster, number: int) -> str:
+    """The job, a little different each time."""
+    return json.dumps({"name": JOB, "command": f"{cluster.evidence_command()} # {number}", "cronExpr": EVERY_SECOND})
+
+
+async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Random) -> None:
+    """One of the edits, at a moment when the next fire has been claimed already, or at any."""
+    await just_before_a_second(chance.choice([30, 90, 150, 400]))
+    match number % 4:
+        case 0:
+            await behind.save(text(cluster, number))
+        case 1:
+            await cluster.post("/job/save", job=text(cluster, number))
+        case 2:
+            await cluster.post("/job/delete", name=JOB)
+            await behind.save(text(cluster, number))
+        case _:
+            await behind.post("/job/delete", name=JOB)
+            await cluster.post("/job/save", job=text(cluster, number))
+
+
+async def test_edits_at_the_worst_moments_neither_double_nor_silence_a_fire(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    async with running_cluster(tmp_path, workers=3, managers=2) as cluster:
+        place = Place(etcd=cluster.etcd.endpoint, log_store=cluster.log_store.uri, prefix="/etcron", database="cron")
+        async with managing(place, clock=ShiftedClock(BEHIND_MS), loops=True) as behind:
+            await cluster.post("/job/save", job=text(cluster, -1))
+            await wait_until(lambda: bool(cluster.starts()), description="the job fires")
+            first_ms = min(start.plan_ms for start in cluster.starts())
+            for number in range(ROUNDS):
+                await edit(cluster, behind, number, chance)
+            last_edit_ms = int(time.time() * 1000)
+            await wait_until(
+                lambda: max(s.plan_ms for s in cluster.starts()) > last_edit_ms + 3000, description="it fires on"
+            )
+            last_ms = max(start.plan_ms for start in cluster.starts()) - 1000
+            wanted = set(planned_between(first_ms, last_ms))
+            missing: set[int] = set()
+
+            async def recorded() -> bool:
+                missing.clear()
+                missing.update(wanted - set(covered(await cluster.runs(job=JOB), JOB)))
+                return not missing
+
+            try:
+                await wait_until(recorded, description="every fire has a record", timeout=30)
+            except AssertionError as error:
+                raise AssertionError(f"{error}: not {sorted(missing)}") from None
+            records = await cluster.runs(job=JOB)
+        assert max(Counter(start.plan_ms for start in cluster.starts()).values()) == 1
+        assert {plan: count for plan, count in covered(records, JOB).items() if count > 1} == {}
+        ran = {record["planTime"] for record in records if record["status"] == "success"}
+        assert {start.plan_ms for start in cluster.starts() if start.plan_ms <= last_ms} <= ran | {
+            record["planTime"] for record in records if record["status"] == "killed"
+        }
+        assert len(ran) > ROUNDS / 2, "edits do not stop the job from running"
+        print(dict(Counter((r["status"], r.get("reason")) for r in records)))

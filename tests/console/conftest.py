@@ -1,0 +1,92 @@
+"""A whole etcron of real processes, and Debian's Chromium in front of it; skipped where there is no browser.
+
+Every page that a test opens is watched: an error in its console, an exception of its scripts or a violation of the
+Content-Security-Policy fails the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright
+
+from tests.console.console import Console
+from tests.support.cluster import Cluster, running_cluster
+
+_VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
+_ARGUMENTS = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+]  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One event loop for all tests with a browser: it is started once."""
+    for item in items:
+        if "cluster" in getattr(item, "fixturenames", ()) and Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            item.add_marker(pytest.mark.browser)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str:
+    """The browser's path; without it, or without the assets, the tests are skipped."""
+    found = shutil.which("chromium")
+    if found is None:
+        pytest.skip("no chromium: `make chromium` installs it on Debian, as root")
+    if not _VENDOR.exists():
+        pytest.skip("the console's assets are not built: make assets")
+    return found
+
+
+@pytest.fixture(scope="session")
+def screenshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where screenshots go: ETCRON_SCREENSHOTS, else a directory of pytest's."""
+    chosen = os.environ.get("ETCRON_SCREENSHOTS")
+    folder = Path(chosen) if chosen else tmp_path_factory.mktemp("screenshots")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser(chromium: str) -> AsyncIterator[Browser]:
+    """One Chromium for all tests."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium, args=_ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """etcd, log store, one manager, one worker: for all tests; each has job names of its own."""
+    quick = ("--shutdown-grace-seconds", "1")
+    async with running_cluster(tmp_path_factory.mktemp("console"), workers=1, managers=1, worker_flags=quick) as cluster:
+        yield cluster
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def console(browser: Browser, cluster: Cluster, screenshots: Path) -> AsyncIterator[Console]:
+    """What opens pages, in a context of its own; nothing may be wrong on any of them."""
+    console = Console(browser=browser, base=f"http://127.0.0.1:{cluster.ports[0]}", screenshots=screenshots)
+    yield console
+    await asyncio.gather(*(context.close() for context in browser.contexts))
+    assert console.problems == []
+
+
+@pytest.fixture(scope="session")
+def _numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest, _numbers: Iterator[int]) -> str:
+    """A job name that no other test has."""
+    return f"{request.node.originalname[5:35]}-{next(_numbers)}"

@@ -1,0 +1,143 @@
+"""New and edit: errors at their fields, warnings while one types, and what happens when two people edit one job."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.async_api import expect
+
+from tests.console.console import Console, settled
+from tests.support.cluster import Cluster
+
+
+async def spec_of(cluster: Cluster, name: str) -> dict[str, Any]:
+    job = await cluster.get(f"/api/v1/jobs/{name}")
+    spec: dict[str, Any] = job["spec"]
+    return spec
+
+
+async def test_every_field_is_saved_and_shown_again(console: Console, cluster: Cluster, name: str) -> None:
+    page = await console.open("/new")
+    await settled(page)
+    for summary in await page.locator("details > summary").all():
+        await summary.click()
+    texts = {
+        "name": name, "command": "echo a\necho b", "cronExpr": "0 15 2 1 1 * *", "timezone": "Europe/Berlin",
+        "timeoutSeconds": "90", "killGraceSeconds": "2.5", "outputLimitBytes": "1000", "misfire.graceSeconds": "30",
+        "misfire.windowSeconds": "600", "misfire.limit": "3", "lostAfterSeconds": "never",
+    }  # fmt: skip
+    for field, text in texts.items():
+        await page.locator(f'[data-field="{field}"]').fill(text)
+    await page.locator('[data-field="overlap"]').select_option("allow")
+    await page.locator('[data-field="misfire.policy"]').select_option("all")
+    await page.locator('[data-field="enabled"]').uncheck()
+    for group, key, value in (("env", "LEVEL", "debug <b>"), ("labels", "team", "billing")):
+        await page.locator(f"[data-add={group}]").click()
+        inputs = page.locator(f"[data-pairs={group}] input")
+        await inputs.nth(0).fill(key)
+        await inputs.nth(1).fill(value)
+    await page.get_by_role("button", name="Create the job").click()
+    await page.wait_for_url(f"**/jobs/{name}")
+    saved = await spec_of(cluster, name)
+    assert saved == {
+        "name": name, "command": "echo a\necho b", "cronExpr": "0 15 2 1 1 * *", "timezone": "Europe/Berlin",
+        "enabled": False, "overlap": "allow", "timeoutSeconds": 90, "killGraceSeconds": 2.5, "outputLimitBytes": 1000,
+        "misfire": {"policy": "all", "graceSeconds": 30, "windowSeconds": 600, "limit": 3}, "lostAfterSeconds": "never",
+        "env": {"LEVEL": "debug <b>"}, "labels": {"team": "billing"},
+    }  # fmt: skip
+
+    await page.goto(f"/jobs/{name}/edit")
+    await settled(page)
+    for field, text in texts.items():
+        await expect(page.locator(f'[data-field="{field}"]')).to_have_value(text)
+    await expect(page.locator("[data-pairs=env] input").nth(1)).to_have_value("debug <b>")
+    await page.get_by_role("button", name="Save").click()
+    await page.wait_for_url(f"**/jobs/{name}")
+    assert await spec_of(cluster, name) == saved
+
+
+async def test_each_error_stands_at_its_field(console: Console, cluster: Cluster, name: str) -> None:
+    page = await console.open("/new")
+    await settled(page)
+    await page.get_by_label("Name").first.fill("not a name")
+    await page.get_by_label("Expression").fill("0 0 0 30 2 * *")
+    await page.get_by_text("Limits and overlap").click()
+    await page.get_by_label("Timeout in seconds").fill("soon")
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.locator("[data-errors=name]")).to_contain_text("characters that a name cannot have")
+    await expect(page.locator("[data-errors=command]")).to_contain_text("is empty")
+    await expect(page.locator("[data-errors=cronExpr]")).not_to_be_empty()
+    await expect(page.locator("[data-errors=timeoutSeconds]")).to_contain_text("a number of seconds")
+    await expect(page.locator("#f-name")).to_be_focused()
+    await expect(page.locator("#problem")).to_contain_text("nothing was saved")
+    await console.shoot(page, "errors-at-fields")
+
+    await page.get_by_label("Name").first.fill(name)
+    await expect(page.locator("[data-errors=name]")).to_be_empty()
+    await page.get_by_label("Timeout in seconds").fill("5")
+    await expect(page.locator("[data-errors=timeoutSeconds]")).to_be_empty()
+
+
+async def test_taken_name_is_said_at_the_name(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/new?from={name}")
+    await settled(page)
+    await expect(page.get_by_label("Expression")).to_have_value("@yearly")
+    await page.get_by_label("Name").first.fill(name)
+    await page.get_by_role("button", name="Create the job").click()
+    await expect(page.locator("[data-errors=name]")).to_contain_text("is taken")
+
+
+async def test_preview_shows_words_offsets_and_changes_of_the_clocks(console: Console, cluster: Cluster) -> None:
+    page = await console.open("/new")
+    await settled(page)
+    preview = page.locator("#preview")
+    await page.get_by_role("button", name="0 30 6 * * MON-FRI *").click()
+    await page.locator("#f-timezone").fill("America/New_York")
+    await expect(preview).to_contain_text("At 06:30, Monday through Friday")
+    await expect(preview.locator("tbody tr")).to_have_count(5)
+    await expect(preview.locator("th").nth(1)).to_have_text("America/New_York")
+    await expect(preview.locator("th").nth(2)).to_have_text("Here (Europe/Berlin)")
+    await expect(preview.locator("tbody tr").first).to_contain_text(
+        re.compile(r" 06:30:00 -0[45]:00.* 1[12]:30:00 \+0[12]:00")
+    )
+    await page.get_by_label("Expression").fill("0 30 2 * 3 SUN *")
+    await expect(preview.locator(".tone-warn").first).to_be_visible()
+    await console.shoot(page, "preview-of-a-change-of-the-clocks")
+    await page.locator("#f-timezone").fill("Mars/Olympus")
+    await expect(page.locator("[data-errors=timezone]")).not_to_be_empty()
+
+
+async def test_stale_edit_shows_what_changed_and_takes_it_over(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "echo old", "@yearly")
+    page = await console.open(f"/jobs/{name}/edit")
+    await settled(page)
+    await page.get_by_label("Command").fill("echo mine")
+    await cluster.save(name, "echo old", "@monthly", timezone="Asia/Tokyo")
+    await page.get_by_role("button", name="Save").click()
+    conflict = page.locator("#conflict")
+    await expect(conflict.get_by_role("row")).to_have_count(3)
+    await expect(conflict.get_by_role("row").filter(has_text="Expression")).to_contain_text("@monthly")
+    await expect(conflict.get_by_role("row").filter(has_text="Time zone")).to_contain_text("Asia/Tokyo")
+    await console.shoot(page, "stale-edit")
+    await conflict.get_by_role("button", name="Take over their changes").click()
+    await expect(page.get_by_label("Expression")).to_have_value("@monthly")
+    await expect(page.get_by_label("Command")).to_have_value("echo mine")
+    await page.get_by_role("button", name="Save").click()
+    await page.wait_for_url(f"**/jobs/{name}")
+    saved = await spec_of(cluster, name)
+    assert (saved["command"], saved["cronExpr"], saved["timezone"]) == ("echo mine", "@monthly", "Asia/Tokyo")
+
+
+async def test_stale_edit_can_overwrite(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "echo old", "@yearly")
+    page = await console.open(f"/jobs/{name}/edit")
+    await settled(page)
+    await page.get_by_label("Command").fill("echo mine")
+    await cluster.save(name, "echo theirs", "@monthly")
+    await page.get_by_role("button", name="Save").click()
+    await page.get_by_role("button", name="Overwrite with mine").click()
+    await page.wait_for_url(f"**/jobs/{name}")
+    saved = await spec_of(cluster, name)
+    assert (saved["command"], saved["cronExpr"]) == ("echo mine", "@yearly")

@@ -1,0 +1,122 @@
+"""The list of jobs: search and filters live in the URL, many jobs at once, the keyboard alone, pages by the server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from playwright.async_api import expect
+
+from tests.console.console import Console, settled
+from tests.support.cluster import Cluster
+
+
+async def test_search_and_filters_are_in_the_url_and_back_goes_back(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(f"{name}-a", "echo needle", "@yearly", labels={"team": name})
+    await cluster.save(f"{name}-b", "true", "@yearly", labels={"team": name}, enabled=False)
+    page = await console.open("/")
+    rows = page.locator("#jobs tbody tr")
+    await settled(page)
+    await page.keyboard.press("/")
+    await page.keyboard.type(name)
+    await expect(rows).to_have_count(2)
+    await expect(page).to_have_url(re.compile(rf"\?q={name}$"))
+    await page.get_by_role("button", name="Paused").click()
+    await expect(rows).to_have_count(1)
+    await expect(rows).to_contain_text(f"{name}-b")
+    await page.go_back()
+    await expect(rows).to_have_count(2)
+    await expect(page.get_by_role("button", name="All", exact=True)).to_have_attribute("aria-pressed", "true")
+
+    again = await console.open(f"/?label=team%3D{name}&state=enabled")
+    await expect(again.locator("#jobs tbody tr")).to_have_count(1)
+    await expect(again.get_by_placeholder("Label, e.g.")).to_have_value(f"team={name}")
+    await again.get_by_role("searchbox").fill("no such job at all")
+    await expect(again.locator("#empty")).to_have_text("No job is like that.")
+
+
+async def test_pages_come_from_the_server(console: Console, cluster: Cluster, name: str) -> None:
+    await asyncio.gather(*(cluster.save(f"{name}-{n:02d}", "true", "@yearly") for n in range(55)))
+    page = await console.open(f"/?q={name}")
+    rows = page.locator("#jobs tbody tr")
+    await expect(rows).to_have_count(50)
+    await expect(page.locator("#total")).to_have_text("55 jobs found")
+    await page.get_by_role("button", name="Next page").click()
+    await expect(rows).to_have_count(5)
+    await expect(rows.first).to_contain_text(f"{name}-50")
+    await page.reload()
+    await expect(rows).to_have_count(5)
+    await page.get_by_role("button", name="First page").click()
+    await expect(rows).to_have_count(50)
+
+
+async def test_many_jobs_are_paused_resumed_and_deleted_at_once(console: Console, cluster: Cluster, name: str) -> None:
+    for letter in "abc":
+        await cluster.save(f"{name}-{letter}", "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+    rows, dialog = page.locator("#jobs tbody tr"), page.get_by_role("dialog")
+    await expect(rows).to_have_count(3)
+    await page.get_by_label("Pick all on this page").check()
+    await expect(page.locator("#bulk")).to_contain_text("3 jobs picked")
+    await page.get_by_label(f"Pick {name}-c").uncheck()
+    await page.locator("#bulk").get_by_role("button", name="Pause").click()
+    await expect(dialog).to_contain_text(f"{name}-a, {name}-b")
+    await console.shoot(page, "bulk-pause")
+    await dialog.get_by_role("textbox").fill("holidays")
+    await dialog.get_by_role("button", name="Pause").click()
+    await expect(rows.filter(has_text="holidays")).to_have_count(2)
+    await expect(page.locator("#bulk")).to_be_hidden()
+
+    await page.get_by_label("Pick all on this page").check()
+    await page.locator("#bulk").get_by_role("button", name="Resume").click()
+    await dialog.get_by_role("button", name="Resume").click()
+    await expect(rows.filter(has_text="enabled")).to_have_count(3)
+    await page.get_by_label("Pick all on this page").check()
+    await page.locator("#bulk").get_by_role("button", name="Delete").click()
+    await dialog.get_by_role("button", name="Delete").click()
+    await expect(rows).to_have_count(0)
+
+
+async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name: str) -> None:
+    for letter in "ab":
+        await cluster.save(f"{name}-{letter}", "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(2)
+    await page.keyboard.press("j")
+    await page.keyboard.press("j")
+    await expect(page.get_by_role("link", name=f"{name}-b", exact=True)).to_be_focused()
+    await page.keyboard.press("k")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**/jobs/{name}-a")
+    await settled(page)
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog")).to_contain_text("Keys and marks")
+    await console.shoot(page, "help")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("e")
+    await page.wait_for_url(f"**/jobs/{name}-a/edit")
+    await settled(page)
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("g")
+    await page.keyboard.press("w")
+    await page.wait_for_url("**/workers")
+    await settled(page)
+    await page.keyboard.press("n")
+    await page.wait_for_url("**/new")
+    await expect(page.locator("#f-name")).to_be_focused()
+
+
+async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+    await page.get_by_role("button", name=f"Pause: {name}").focus()
+    await page.keyboard.press("Enter")
+    await page.get_by_role("dialog").get_by_role("textbox").press("Enter")
+    await expect(page.locator("#jobs .c-state").last).to_have_text(" paused")
+    await page.get_by_role("link", name=f"Edit: {name}").focus()
+    await cluster.save(name, "true", "@monthly", enabled=False)
+    await expect(page.locator("#jobs .c-schedule").last).to_contain_text("@monthly")
+    await expect(page.get_by_role("link", name=f"Edit: {name}")).to_be_focused()

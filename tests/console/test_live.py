@@ -1,0 +1,134 @@
+"""The page is live by itself: one stream for all tabs, asking where that fails, a chip where nobody answers."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from playwright.async_api import expect
+
+from tests.console.console import Console, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.waiting import wait_until
+
+STALE_WITHIN_MS = 35_000
+# Without the shared worker the page has a stream of its own, which a test can cut off.
+NO_SHARED_WORKER = "delete window.SharedWorker;"
+
+
+async def test_all_tabs_share_one_stream(console: Console, cluster: Cluster, name: str) -> None:
+    async def streams() -> int:
+        count: int = (await cluster.get("/api/v1/system"))["eventClients"]
+        return count
+
+    async def earlier_ones_are_gone() -> bool:
+        return await streams() == 0
+
+    await wait_until(earlier_ones_are_gone, description="the streams of earlier tests are gone", timeout=30)
+    first = await console.open(f"/?q={name}")
+    second = await first.context.new_page()
+    await second.goto(f"/?q={name}")
+    for page in (first, second):
+        await expect(page.locator("#live")).to_have_text(" Live")
+    assert await streams() == 1
+    await cluster.save(name, "true", EVERY_SECOND)
+    for page in (first, second):
+        await expect(page.locator("#jobs .strip .is-success").first).to_be_visible()
+    await cluster.post("/job/delete", name=name)
+    for page in (first, second):
+        await expect(page.locator("#jobs tbody tr")).to_have_count(0)
+
+
+async def test_page_asks_where_the_stream_fails(console: Console, cluster: Cluster, name: str) -> None:
+    page = await console.open("about:blank", script=NO_SHARED_WORKER, watched=False)
+    await page.route("**/api/v1/events", lambda route: route.abort())
+    await page.goto(f"/?q={name}")
+    await expect(page.locator("#live")).to_have_text(" Every 5 s")
+    await cluster.save(name, "true", "@yearly")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(1)
+
+
+async def test_stream_in_the_page_itself_works_too(console: Console, cluster: Cluster, name: str) -> None:
+    page = await console.open(f"/?q={name}", script=NO_SHARED_WORKER)
+    await expect(page.locator("#live")).to_have_text(" Live")
+    await cluster.save(name, "true", "@yearly")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(1)
+
+
+async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    (manager,) = cluster.managers
+    jobs = await console.open(f"/?q={name}", watched=False)
+    await settled(jobs)
+    edit = await jobs.context.new_page()
+    await edit.goto(f"/jobs/{name}/edit")
+    await settled(edit)
+    await edit.get_by_label("Command").fill("echo typed before")
+    await manager.end(signal.SIGKILL)
+    try:
+        for page in (jobs, edit):
+            await expect(page.locator("#live")).to_contain_text(
+                "Stale: manager unreachable since", timeout=STALE_WITHIN_MS
+            )
+        await console.shoot(jobs, "manager-gone")
+        await expect(jobs.locator("#jobs tbody tr")).to_have_count(1)
+        await edit.get_by_role("button", name="Save").click()
+        await expect(edit.locator("#problem")).to_contain_text("The manager cannot be reached.")
+    finally:
+        manager.start()
+        await cluster.ready()
+    for page in (jobs, edit):
+        await expect(page.locator("#live")).to_have_text(" Live", timeout=30_000)
+    await edit.get_by_role("button", name="Save").click()
+    await edit.wait_for_url(f"**/jobs/{name}")
+    await cluster.save(name, "true", "@monthly")
+    await expect(jobs.locator("#jobs .c-schedule").last).to_contain_text("@monthly")
+
+
+async def test_log_store_that_is_away_is_named(console: Console, cluster: Cluster) -> None:
+    page = await console.open("/", watched=False)
+    await expect(page.locator("#live")).to_have_text(" Live")
+    cluster.log_store.pause()
+    try:
+        await expect(page.locator("#live")).to_contain_text(re.compile("Log store unreachable"), timeout=STALE_WITHIN_MS)
+        await console.shoot(page, "log-store-away")
+        system = await page.context.new_page()
+        await system.goto("/system")
+        await expect(system.locator(".check-of").filter(has_text="Log store")).to_contain_text("unreachable")
+    finally:
+        cluster.log_store.resume()
+    await expect(page.locator("#live")).to_have_text(" Live", timeout=STALE_WITHIN_MS)
+
+
+async def test_workers_come_and_go_by_themselves(console: Console, cluster: Cluster) -> None:
+    page = await console.open("/workers")
+    row = page.locator("#workers tbody tr")
+    await expect(row).to_have_count(1)
+    await expect(row).to_contain_text("healthy")
+    await expect(row).to_contain_text(re.compile(r"\d+ of \d+"))
+    (worker,) = cluster.workers
+    await worker.end()
+    await expect(page.locator("#workers")).to_contain_text("No worker is there")
+    worker.start()
+    await expect(row).to_have_count(1)
+    await cluster.ready()
+
+
+async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "echo begun; exec sleep 1000", EVERY_SECOND)
+
+    async def runs() -> bool:
+        return bool((await cluster.get(f"/api/v1/jobs/{name}"))["running"])
+
+    await wait_until(runs, description="it runs")
+    page = await console.open(f"/jobs/{name}")
+    await page.locator("#facts").get_by_role("link", name="running").click()
+    await expect(page.locator("#output")).to_contain_text("appears here when the run has ended")
+    await expect(page.locator("#state")).to_have_text(" running")
+    await cluster.save(name, "true", "@yearly")
+    await page.get_by_role("button", name="Kill").click()
+    await page.get_by_role("dialog").get_by_role("textbox").fill("seen enough")
+    await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    await expect(page.locator("#state")).to_have_text(" killed")
+    await expect(page.locator("#output")).to_have_text("begun")
+    await expect(page.locator("#facts")).to_contain_text("seen enough")

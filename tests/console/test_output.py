@@ -1,0 +1,105 @@
+"""Whatever a job is called and prints, the page shows it as text, and goes on answering."""
+
+from __future__ import annotations
+
+import re
+import time
+from urllib.parse import quote
+
+from playwright.async_api import Page, expect
+
+from tests.console.console import Console, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.waiting import wait_until
+
+SCRIPT = "<script>window.pwned = 1</script>"
+IMAGE = "<img src=x onerror=window.pwned=1>"
+LINES = 100_000
+LONG_LINE = 5_000_000
+MOST_OUTPUT = 8 * 1024 * 1024
+WATCH_INPUTS = """
+window.slowest = 0;
+new PerformanceObserver((list) => {
+  for (const one of list.getEntries()) window.slowest = Math.max(window.slowest, one.duration);
+}).observe({ type: "event", durationThreshold: 16, buffered: true });
+"""
+"""How long the browser took from an input to the next frame."""
+
+
+async def finished_run(cluster: Cluster, name: str, command: str, **fields: object) -> str:
+    """The id of the first run of a job that fires every second until it has ended once."""
+    await cluster.save(name, command, EVERY_SECOND, **fields)
+
+    async def has_ended() -> bool:
+        return any(run["startTime"] for run in await cluster.runs(job=name))
+
+    await wait_until(has_ended, description=f"{name} has run", timeout=30)
+    await cluster.save(name, command, "@yearly", **fields)
+    return next(run["id"] for run in await cluster.runs(job=name) if run["startTime"])
+
+
+async def assert_nothing_was_executed(page: Page) -> None:
+    assert await page.evaluate("typeof window.pwned") == "undefined"
+    assert await page.locator("main img, main script").count() == 0
+
+
+async def test_nothing_that_a_job_says_is_executed(console: Console, cluster: Cluster, name: str) -> None:
+    command = f"echo '{SCRIPT}'; echo '{IMAGE}'; printf '\\033[31mred\\033[0m \\342\\200\\256turned\\n'; exit 1"
+    run = await finished_run(cluster, name, command, labels={"team": IMAGE}, env={"E": SCRIPT})
+    await cluster.post("/job/save", job='{"name":"%s","command":"%s","cronExpr":"@yearly"}' % (name, SCRIPT))
+    page = await console.open("/")
+    for path in (f"/?q={name}", f"/jobs/{name}", f"/jobs/{name}/edit", "/runs", f"/runs/{quote(run, safe='')}"):
+        await page.goto(path)
+        await settled(page)
+        await assert_nothing_was_executed(page)
+    await expect(page.locator("#output")).to_contain_text(SCRIPT)
+    await expect(page.locator("#output")).to_contain_text(IMAGE)
+    await expect(page.locator("#output")).to_contain_text("\u241b[31mred")
+    await expect(page.locator("#output")).to_contain_text("\u2426turned")
+    await console.shoot(page, "hostile-output")
+
+    await page.goto(f"/runs/{quote(SCRIPT, safe='')}")
+    await expect(page.locator("#problem")).not_to_be_empty()
+    await assert_nothing_was_executed(page)
+
+
+async def test_page_answers_with_100_000_lines_and_a_line_of_5_mb(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    command = f"seq -f 'line %g' {LINES}; head -c {LONG_LINE} /dev/zero | tr '\\0' x; echo; echo '{IMAGE} the end'"
+    run = await finished_run(cluster, name, command, outputLimitBytes=MOST_OUTPUT)
+    page = await console.open(f"/runs/{quote(run, safe='')}")
+    output = page.locator("#output")
+    await expect(output).to_have_attribute("data-complete", re.compile(r"\d+"), timeout=30_000)
+    length = await output.evaluate("(box) => box.textContent.length")
+    assert length > LINES * len("line 1\n") + LONG_LINE
+    await page.evaluate(WATCH_INPUTS)
+    await page.get_by_role("button", name="Wrap").click()
+    await page.get_by_role("button", name="Wrap").click()
+    await output.evaluate("(box) => { box.scrollTop = box.scrollHeight }")
+    await page.locator("#find").press_sequentially("the end")
+    await expect(page.locator("#found")).to_have_text("1 of 1")
+    await page.locator("#find").fill("line 5")
+    await expect(page.locator("#found")).to_have_text("1 of 5,000+")
+    await page.locator("#find").press("Shift+Enter")
+    await expect(page.locator("#found")).to_have_text("5,000 of 5,000+")
+    await assert_nothing_was_executed(page)
+    slowest = await page.evaluate("window.slowest")
+    print(f"the slowest input was answered within {slowest:.0f} ms")  # noqa: T201
+    await console.shoot(page, "long-output")
+
+
+async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cluster: Cluster, name: str) -> None:
+    run = await finished_run(cluster, name, "seq 10000", outputLimitBytes=1000)
+    page = await console.open(f"/runs/{quote(run, safe='')}", permissions=["clipboard-read", "clipboard-write"])
+    await expect(page.locator("#cut")).to_contain_text("the middle was cut")
+    await expect(page.locator("#output pre.cut")).to_have_count(1)
+    await console.shoot(page, "cut-output")
+    await page.get_by_role("button", name="Copy").click()
+    await expect(page.locator("#toasts")).to_contain_text("The output is copied.")
+    copied = await page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("1\n2\n3\n")
+    assert copied.endswith("9999\n10000\n")
+    async with page.expect_download() as downloading:
+        await page.get_by_role("link", name="Download").click()
+    assert (await (await downloading.value).path()).read_text() == copied

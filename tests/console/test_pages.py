@@ -1,0 +1,79 @@
+"""Each page: it shows its data, fits into 360 px, has no serious finding of axe, and asks for little on first load."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import expect
+
+from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, findings, overflow, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.waiting import wait_until
+
+PAGES = {
+    "jobs": "/", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs", "run": "/runs/{run}",
+    "workers": "/workers", "system": "/system",
+}  # fmt: skip
+MOST_BYTES = 150_000
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def run(cluster: Cluster) -> str:
+    """The id of a run that has failed; there are jobs of every state."""
+    fields = {"labels": {"team": "billing"}, "timezone": "Asia/Shanghai"}
+    await cluster.save("shown", "echo one; echo two >&2; exit 3", "0 0 0 1 1 * *")
+    await cluster.save("shown", "echo one; echo two >&2; exit 3", EVERY_SECOND, **fields)
+    await cluster.save("waiting", "true", "0 30 6 * * MON-FRI *", timezone="America/New_York")
+    await cluster.save("not-now", "true", EVERY_SECOND, enabled=False)
+    await cluster.save("long-one", "exec sleep 1000", EVERY_SECOND)
+
+    async def has_failed() -> bool:
+        return len(await cluster.runs(job="shown", status="failed")) > 2
+
+    await wait_until(has_failed, description="it has failed", timeout=30)
+    await cluster.save("shown", "echo one; echo two >&2; exit 3", "0 0 0 1 1 * *", **fields)
+    found: str = (await cluster.runs(job="shown", status="failed"))[0]["id"]
+    return found
+
+
+@pytest.mark.parametrize("page_name", PAGES)
+async def test_page_is_accessible_and_fits(console: Console, cluster: Cluster, run: str, page_name: str) -> None:
+    page = await console.open(PAGES[page_name].format(run=quote(run, safe="")))
+    await settled(page)
+    await expect(page.locator("#live")).to_have_text(" Live")
+    for theme in THEMES:
+        await page.emulate_media(color_scheme=theme)
+        await expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
+        if AXE.exists():
+            assert await findings(page) == []
+        for width in (WIDE, NARROW):
+            await page.set_viewport_size({"width": width, "height": 800})
+            assert await overflow(page) == 0
+            await console.shoot(page, f"page-{page_name}-{width}-{theme}", whole=width == NARROW)
+
+
+async def test_first_load_is_small(console: Console, cluster: Cluster, run: str) -> None:
+    page = await console.open("about:blank")
+    session = await page.context.new_cdp_session(page)
+    await session.send("Network.enable")
+    loaded: list[float] = []
+    session.on("Network.loadingFinished", lambda event: loaded.append(event["encodedDataLength"]))
+    await page.goto("/?q=no-job-at-all")
+    await settled(page)
+    print(f"first load: {sum(loaded) / 1000:.0f} KB in {len(loaded)} requests")  # noqa: T201
+    assert len(loaded) > 10
+    assert sum(loaded) < MOST_BYTES
+
+
+async def test_everything_that_is_hashed_is_kept_and_nothing_comes_from_elsewhere(console: Console, run: str) -> None:
+    page = await console.open("about:blank")
+    answers = []
+    page.on("response", lambda answer: answers.append(answer))
+    await page.goto("/")
+    await settled(page)
+    assert {answer.url.split("/")[2] for answer in answers} == {console.base.split("/")[2]}
+    for answer in answers:
+        if "/static/" in answer.url:
+            assert "immutable" in (await answer.all_headers())["cache-control"], answer.url

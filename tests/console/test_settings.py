@@ -1,0 +1,54 @@
+"""Times in three ways, light and dark, two languages: each choice is kept."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import expect
+
+from tests.console.console import Console, overflow, settled
+from tests.support.cluster import Cluster
+
+
+async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
+    page = await console.open(f"/?q={name}")
+    shown = page.locator("#jobs .c-next .sub").last
+    await expect(shown).to_have_text(re.compile(r"^\d{4}-01-01 04:00:00$"))
+    for button, time in (("UTC", "03:00:00"), ("Job", "12:00:00"), ("Mine", "04:00:00")):
+        await page.get_by_role("button", name=button, exact=True).click()
+        await expect(shown).to_have_text(re.compile(rf"^\d{{4}}-01-01 {time}$"))
+    await page.get_by_role("button", name="Job", exact=True).click()
+    await page.reload()
+    await expect(shown).to_have_text(re.compile(r"12:00:00$"))
+    await expect(shown.locator("time")).to_have_attribute("title", re.compile(r"12:00:00 \+09:00 Asia/Tokyo"))
+
+
+async def test_theme_is_kept_and_follows_the_system_otherwise(console: Console, cluster: Cluster) -> None:
+    page = await console.open("/", theme="dark")
+    root = page.locator("html")
+    await expect(root).to_have_attribute("data-bs-theme", "dark")
+    await page.get_by_role("button", name="Settings").click()
+    await page.get_by_label("Light").check()
+    await expect(root).to_have_attribute("data-bs-theme", "light")
+    await console.shoot(page, "settings")
+    await page.goto("/workers")
+    await expect(root).to_have_attribute("data-bs-theme", "light")
+
+
+async def test_console_speaks_chinese(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/?q={name}", locale="zh-CN")
+    await expect(page.get_by_role("heading", level=1)).to_have_text("任务")
+    await expect(page.locator("#jobs tbody tr")).to_contain_text("启用")
+    await expect(page.locator("#total")).to_have_text("找到 1 个任务")
+    for path in ("/", "/new", f"/jobs/{name}", "/runs", "/workers", "/system"):
+        await page.goto(path)
+        await settled(page)
+        await page.set_viewport_size({"width": 360, "height": 800})
+        assert await overflow(page) == 0
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await console.shoot(page, f"chinese-{path.split('/')[1] or 'list'}")
+    await page.get_by_role("button", name="设置").click()
+    await page.get_by_label("English").check()
+    await expect(page.get_by_role("heading", level=1)).to_have_text("System")

@@ -1,0 +1,127 @@
+"""What each job came to: its last run, and the strip of its newest verdicts, however often and in whatever order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from common.keys import RunId
+from common.run import RunRecord, Verdict
+from common.runlog import JobResults, RunLog
+from tests.support.records import PLAN_0_MS, record
+
+MANY = [record(number, status=Verdict.FAILED if number % 3 == 0 else Verdict.SUCCESS) for number in range(40)]
+
+
+async def results(runlog: RunLog, job: str = "backup") -> JobResults:
+    return (await runlog.job_results([job]))[job]
+
+
+async def strip(runlog: RunLog) -> list[str]:
+    return [str(entry["runId"]) for entry in (await results(runlog)).recent]
+
+
+def ids(records: list[RunRecord]) -> list[str]:
+    return [str(one.run_id) for one in records]
+
+
+async def test_holds_the_newest_twenty_oldest_first(runlog: RunLog) -> None:
+    for one in MANY:
+        await runlog.write([one])
+    assert await strip(runlog) == ids(MANY[-20:])
+    newest = (await results(runlog)).recent[-1]
+    assert newest == {"status": "failed", "planTime": MANY[-1].plan_ms, "runId": str(MANY[-1].run_id)}
+
+
+async def test_one_batch_of_many_records_says_the_same(runlog: RunLog) -> None:
+    await runlog.write(MANY)
+    assert await strip(runlog) == ids(MANY[-20:])
+
+
+async def test_delivering_again_changes_nothing(runlog: RunLog) -> None:
+    await runlog.write(MANY)
+    before = await results(runlog)
+    await runlog.write(MANY)
+    await runlog.write(MANY[10:30])
+    await runlog.advance_last(MANY[-1:])
+    assert await results(runlog) == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_any_order_any_batches_and_repetition_come_to_the_same(runlog: RunLog, seed: int) -> None:
+    chance = random.Random(seed)
+    left = MANY + chance.choices(MANY, k=20)
+    chance.shuffle(left)
+    while left:
+        size = chance.randrange(1, 9)
+        await runlog.write(left[:size])
+        left = left[size:]
+    assert await strip(runlog) == ids(MANY[-20:])
+    assert (await results(runlog)).last == (await results(runlog)).last_run
+    assert ((await results(runlog)).last or {})["runId"] == str(MANY[-1].run_id)
+
+
+async def test_writers_at_the_same_time_lose_nothing(runlog: RunLog) -> None:
+    await asyncio.gather(*(runlog.advance_last(MANY[start::8]) for start in range(8)))
+    assert await strip(runlog) == ids(MANY[-20:])
+
+
+async def test_the_late_verdict_takes_the_place_of_lost(runlog: RunLog) -> None:
+    await runlog.write([record(1, status=Verdict.LOST)])
+    await runlog.write([record(2)])
+    await runlog.write([record(1)])
+    await runlog.write([record(1, status=Verdict.LOST)])
+    assert [entry["status"] for entry in (await results(runlog)).recent] == ["success", "success"]
+
+
+async def test_twenty_late_verdicts_leave_twenty_entries(runlog: RunLog) -> None:
+    await runlog.write(MANY)
+    await runlog.write([record(number, status=Verdict.LOST) for number in (41, 42)])
+    await runlog.write([record(number) for number in (41, 42)])
+    assert await strip(runlog) == ids([*MANY[-18:], record(41), record(42)])
+
+
+async def test_last_run_is_the_newest_that_started(runlog: RunLog) -> None:
+    await runlog.write([record(3, status=Verdict.SKIPPED, reason="overlap")])
+    assert (await results(runlog)).last_run is None
+    await runlog.write([record(1), record(2, status=Verdict.MISSED)])
+    found = await results(runlog)
+    assert ((found.last or {})["runId"], (found.last_run or {})["runId"]) == tuple(ids([record(3), record(1)]))
+    await runlog.write([record(4), record(5, status=Verdict.SKIPPED)])
+    assert ((await results(runlog)).last_run or {})["runId"] == str(record(4).run_id)
+    await runlog.write([record(2, run_id=RunId("backup", "r-1"), plan_ms=PLAN_0_MS)])
+    assert ((await results(runlog)).last_run or {})["runId"] == str(record(4).run_id)
+
+
+async def test_runs_whose_records_came_this_moment_can_be_included(runlog: RunLog) -> None:
+    await runlog.write([record(1)])
+    await runlog.write([record(2, status=Verdict.FAILED), record(0, job="other")], advance_last=False)
+    there = await runlog.job_results(
+        ["backup", "other"], including=[record(2).run_id, record(0, job="other").run_id, RunId("no", "1")]
+    )
+    assert [entry["status"] for entry in there["backup"].recent] == ["success", "failed"]
+    assert (there["other"].last or {})["status"] == "success"
+    assert [entry["status"] for entry in (await results(runlog)).recent] == ["success"]
+
+
+async def test_a_document_of_an_earlier_version_is_no_obstacle(runlog: RunLog, database: str) -> None:
+    await runlog._jobs.insert_one(
+        {"_id": "job/backup", "jobName": "backup", "order": "0000000000000001/000001/1/backup@1#1", "status": "failed"}
+    )
+    assert (await results(runlog)).last is None
+    await runlog.write([record(1)])
+    assert ((await results(runlog)).last or {})["status"] == "success"
+
+
+async def test_failing_jobs_are_found_by_their_newest_record(runlog: RunLog) -> None:
+    bad = [Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED]
+    good = [Verdict.SUCCESS, Verdict.KILLED, Verdict.SKIPPED]
+    await runlog.write([record(1, job=f"job-{status}", status=status) for status in [*bad, *good]])
+    assert await runlog.failing_jobs(limit=10) == sorted(f"job-{status}" for status in bad)
+    assert await runlog.failing_jobs(limit=2) == ["job-failed", "job-lost"]
+    await runlog.write([record(2, job="job-failed"), record(2, job="job-success", status=Verdict.FAILED)])
+    assert await runlog.failing_jobs(limit=10) == ["job-lost", "job-missed", "job-success", "job-timeout"]
+    await runlog.write([record(0, job="job-failed", status=Verdict.FAILED)])
+    assert "job-failed" not in await runlog.failing_jobs(limit=10)

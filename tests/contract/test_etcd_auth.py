@@ -1,0 +1,218 @@
+"""User and password to a real etcd: tokens that end, permissions that are missing, work that goes on across both."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from common.clock import SystemClock
+from common.errors import ConfigError, EtcdAccessError, UnavailableError
+from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Put, Session, absent, check_access
+from tests.support.background import running
+from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
+from tests.support.etcd_server import EtcdServer
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.etcd
+
+PREFIX = "/etcron"
+KEY = f"{PREFIX}/a"
+
+
+@pytest.fixture
+async def admin(own_etcd: EtcdServer) -> AsyncIterator[Admin]:
+    """Authentication is on: the user etcron may read and write under the prefix, and nothing else."""
+    async with Admin(own_etcd.endpoint) as admin:
+        await admin.enable(PREFIX + "/")
+        yield admin
+
+
+@dataclass(slots=True)
+class Secret:
+    """A password that changes, as that of a file does."""
+
+    text: str = PASSWORD
+
+    def user(self) -> EtcdUser:
+        return EtcdUser(name=USER, password=lambda: self.text)
+
+
+@pytest.fixture
+def secret() -> Secret:
+    return Secret()
+
+
+@pytest.fixture
+async def client(own_etcd: EtcdServer, admin: Admin, secret: Secret) -> AsyncIterator[EtcdClient]:
+    async with EtcdClient([own_etcd.endpoint], timeout=3, user=secret.user(), clock=SystemClock()) as client:
+        yield client
+
+
+def client_of(server: EtcdServer, user: EtcdUser | None, *, timeout: float = 3) -> EtcdClient:
+    return EtcdClient([server.endpoint], timeout=timeout, user=user, clock=SystemClock())
+
+
+async def test_a_user_with_a_role_on_the_prefix_can_do_all_that_etcron_does(client: EtcdClient) -> None:
+    await check_access(client, PREFIX)
+    await client.put(KEY, b"one")
+    lease = await client.lease_grant(60)
+    await client.txn([absent(KEY + "b")], [Put(KEY + "b", b"", lease.id)])
+    assert await client.lease_time_to_live(lease.id) is not None
+    await client.lease_revoke(lease.id)
+    assert await client.count(PREFIX + "/") == 1
+    # In these versions; later ones want the role root for them.
+    await client.compact((await client.status()).revision)
+
+
+async def test_a_wrong_password_is_a_refusal_that_names_the_key(
+    own_etcd: EtcdServer, admin: Admin, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    async with client_of(own_etcd, EtcdUser.with_password(USER, "hunter2")) as client:
+        with pytest.raises(EtcdAccessError, match="not with this password") as put:
+            await client.put(KEY, b"")
+        with pytest.raises(ConfigError, match="etcdUser") as checked:
+            await check_access(client, PREFIX)
+        with pytest.raises(EtcdAccessError):
+            await client.watch_stream()
+    assert "hunter2" not in caplog.text + str(put.value) + repr(put.value) + str(checked.value)
+
+
+async def test_without_a_user_the_refusal_says_what_to_set(own_etcd: EtcdServer, admin: Admin) -> None:
+    async with client_of(own_etcd, None) as client:
+        with pytest.raises(EtcdAccessError, match="set etcdUser"):
+            await client.put(KEY, b"")
+        with pytest.raises(ConfigError, match="etcdPasswordFile"):
+            await check_access(client, PREFIX)
+
+
+async def test_a_user_where_etcd_asks_nobody_is_refused_at_start_and_borne_later(
+    own_etcd: EtcdServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with client_of(own_etcd, EtcdUser.with_password(USER, PASSWORD)) as client:
+        with pytest.raises(ConfigError, match="auth enable"):
+            await check_access(client, PREFIX)
+        await client.put(KEY, b"one")
+        async with Admin(own_etcd.endpoint) as admin:  # switched on later: the client authenticates then
+            await admin.enable(PREFIX + "/")
+            await client.put(KEY, b"two")
+            assert not client.user_is_ignored
+            await admin.disable()
+        await client.put(KEY, b"three")
+    assert [getattr(record, "action", "") for record in caplog.records].count("etcd.auth_off") == 2
+
+
+async def test_a_missing_permission_is_a_refusal_with_the_command_that_grants_it(client: EtcdClient) -> None:
+    with pytest.raises(EtcdAccessError, match="grant-permission"):
+        await client.put("/other/a", b"")
+    with pytest.raises(EtcdAccessError, match="grant-permission"):
+        await client.txn([absent(KEY)], [Put(KEY, b""), Put("/other/a", b"")])
+    assert await client.get(KEY) is None
+    with pytest.raises(ConfigError, match="readwrite --prefix=true /other/") as refused:
+        await check_access(client, "/other")
+    assert refused.value.problems[0].field == "etcdUser"
+
+
+async def test_a_restart_of_etcd_loses_the_token_and_no_write(own_etcd: EtcdServer, client: EtcdClient) -> None:
+    await client.put(KEY, b"one")
+    await own_etcd.restart()
+    await wait_until(lambda: answers(client), description="the client has found etcd again")
+    await client.put(KEY, b"two")
+    kv = await client.get(KEY)
+    assert kv is not None
+    assert (kv.value, kv.version) == (b"two", 2)
+
+
+async def test_a_write_whose_token_has_ended_is_carried_out_once(client: EtcdClient, admin: Admin) -> None:
+    await client.put(KEY, b"one")
+    await admin.change_password(PASSWORD)
+    await client.put(KEY, b"two")
+    kv = await client.get(KEY)
+    assert kv is not None
+    assert (kv.value, kv.version) == (b"two", 2)
+
+
+async def test_a_changed_password_is_read_again_and_a_refusal_ends_with_it(
+    client: EtcdClient, admin: Admin, secret: Secret
+) -> None:
+    await client.put(KEY, b"one")
+    await admin.change_password("new")
+    with pytest.raises(EtcdAccessError):
+        await client.put(KEY, b"two")
+    secret.text = "new"
+    await wait_until(lambda: answers(client), description="the new password is used")
+    await client.put(KEY, b"two")
+
+
+async def test_a_token_that_etcd_does_not_answer_is_given_up(
+    own_etcd: EtcdServer, admin: Admin, secret: Secret
+) -> None:
+    async with client_of(own_etcd, secret.user(), timeout=0.5) as client:
+        # Ahead of etcd's log, as after a restore from a backup: etcd waits for its log to come so far.
+        client._auth._metadata = (("hasleader", "true"), ("token", "abcdefghijklmnop.99999999"))
+        with pytest.raises(UnavailableError, match=r"DEADLINE|in time"):
+            await client.get(KEY)
+        assert await client.get(KEY) is None
+
+
+@dataclass(slots=True)
+class Told:
+    """What a mirror has told."""
+
+    values: dict[str, bytes] = field(default_factory=dict)
+
+    def take(self, changes: list[Change]) -> None:
+        self.values.update((change.key, change.new.value) for change in changes if change.new is not None)
+
+
+@pytest.mark.parametrize("disturbance", ["tokens end", "etcd restarts"])
+async def test_session_mirror_and_election_go_on_across_a_new_token(
+    own_etcd: EtcdServer, client: EtcdClient, admin: Admin, secret: Secret, disturbance: str
+) -> None:
+    clock = SystemClock()
+    told = Told()
+    mirror = Mirror(client, f"{PREFIX}/jobs/", told.take, clock=clock)
+    session = await Session.open(
+        client, key_of=lambda lease: f"{PREFIX}/workers/{lease}", value=b"", ttl=3, clock=clock
+    )
+    election = Election(client, session, f"{PREFIX}/leader/steward", b"me", clock=clock)
+    async with running(session.run(), mirror.run(), election.run()):
+        await wait_until(lambda: mirror.synced.is_set() and election.leading, description="all of it runs")
+        incarnation, leading = session.incarnation, election.compare
+        if disturbance == "tokens end":
+            await admin.change_password(PASSWORD)
+        else:
+            await own_etcd.restart()
+        since = clock.boottime()
+        await wait_until(lambda: session.confirmed_boottime > since, description="the session is confirmed", timeout=20)
+        async with client_of(own_etcd, secret.user()) as other:
+            await other.put(f"{PREFIX}/jobs/late", b"new")
+        await wait_until(lambda: f"{PREFIX}/jobs/late" in told.values, description="the mirror goes on", timeout=20)
+        assert session.healthy
+        assert session.incarnation == incarnation
+        assert election.leading
+        assert (await client.txn([session.alive, leading, election.compare], [Put(KEY, b"")])).succeeded
+        await session.close()
+
+
+async def answers(client: EtcdClient) -> bool:
+    try:
+        await client.get(KEY)
+    except (UnavailableError, EtcdAccessError):
+        return False
+    return True
+
+
+async def test_a_password_file_is_read_without_its_line_end(own_etcd: EtcdServer, admin: Admin, tmp_path: Path) -> None:
+    path = tmp_path / "password"
+    path.write_text(ROOT_PASSWORD + "\n")
+    async with client_of(own_etcd, EtcdUser.with_password_file("root", path)) as client:
+        await client.put("/anywhere", b"")
+    path.unlink()
+    async with client_of(own_etcd, EtcdUser.with_password_file("root", path)) as client:
+        with pytest.raises(EtcdAccessError, match="cannot be read"):
+            await client.put("/anywhere", b"")

@@ -1,0 +1,323 @@
+"""What is decided about fires, by one worker or several, on a real etcd; time moves only when told."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.etcd import EtcdClient
+from common.keys import RunId
+from common.request import Origin, Request
+from common.run import EntryState, Verdict
+from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
+from tests.support.waiting import wait_until
+
+HOURLY = "0 0 * * * * *"
+MINUTELY = "0 * * * * * *"
+
+
+async def test_rank_0_claims_a_fire_ahead_of_its_time(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        world.at(NOON + 799)
+        await world.settled()
+        assert world.planners[0].wins == []
+        world.at(NOON + 800)
+        await world.mark_comes_to(NOON + 1000)
+        await world.settled()
+        runs = await world.runs()
+        assert world.planners[0].wins == [NOON + 1000]
+        assert runs[NOON + 1000].state is EntryState.OPEN
+        assert runs[NOON + 1000].locked
+        lock = await client.get(world.keys.lock("job"))
+        run = await client.get(world.keys.run(RunId.planned("job", NOON + 1000)))
+        assert lock is not None
+        assert run is not None
+        assert lock.create_revision == run.create_revision == world.planners[0].won_results[0].revision
+
+
+async def test_of_several_workers_that_all_try_one_wins(client: EtcdClient, prefix: str) -> None:
+    names = [f"w{number}" for number in range(5)]
+    async with planning(client, prefix, names=names) as world:
+        for planner in world.planners:  # each believes that it is its turn
+            planner.members.placement = Ranked([planner.name, *(name for name in names if name != planner.name)])
+        await world.save(overlap="allow")
+        for tick in range(1, 11):
+            world.at(NOON + tick * SECOND)
+            await world.mark_comes_to(NOON + tick * SECOND)
+            await world.settled()
+        wins = sorted(plan_ms for planner in world.planners for plan_ms in planner.wins)
+        assert wins == [NOON + tick * SECOND for tick in range(1, 11)]
+
+
+async def test_batch_is_sent_again_without_those_that_were_ruled_out(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, slots=100) as world:
+        for number in range(30):
+            await world.save(f"job{number}", cronExpr=MINUTELY)
+        await world.lock(name="job3")
+        await world.save("job7", cronExpr=MINUTELY, tell=False)  # this worker has not heard of it yet
+        await world.set_mark(NOON + MINUTE, "job11")  # somebody else has decided its fire
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(world.planners[0].wins) >= 27, description="the other 27 are claimed")
+        await world.settled()
+        claimed = {result.proposal.job.name for result in world.planners[0].won_results}
+        assert claimed == {f"job{number}" for number in range(30)} - {"job3", "job7", "job11"}
+        assert len({result.revision for result in world.planners[0].won_results}) == 1
+
+
+@pytest.mark.parametrize("change", ["changed", "paused", "deleted"])
+async def test_no_fire_is_claimed_under_an_old_spec(client: EtcdClient, prefix: str, change: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        match change:
+            case "changed":
+                await world.save(command="echo new", tell=False)
+            case "paused":
+                await world.save(enabled=False, tell=False)
+            case _:
+                await world.delete(tell=False)
+        world.at(NOON + 1000)
+        await world.settled()
+        world.at(NOON + 2000)
+        await world.settled()
+        assert world.planners[0].wins == []
+        assert await world.mark() == NOON
+
+
+async def test_older_undecided_fires_are_taken_along_oldest_first(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        world.rank("elsewhere", "another", "w1")
+        for tick in (1, 2, 3):
+            world.at(NOON + tick * SECOND)
+            await world.settled()
+        world.rank("w1")
+        world.at(NOON + 4 * SECOND)
+        await world.mark_comes_to(NOON + 4 * SECOND)
+        await world.settled()
+        assert world.planners[0].wins == [NOON + tick * SECOND for tick in (1, 2, 3, 4)]
+
+
+async def test_mark_that_does_not_exist_or_is_garbage_is_left_to_the_steward(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save("gone")
+        await world.save("garbage")
+        await client.delete(world.keys.mark("gone"))
+        await client.put(world.keys.mark("garbage"), b"\xff not a mark")
+        await world.save("well")
+        world.at(NOON + 1000)
+        await world.mark_comes_to(NOON + 1000, "well")
+        await world.settled()
+        assert [result.proposal.job.name for result in world.planners[0].won_results] == ["well"]
+        await world.set_mark(NOON + 1500, "gone")
+        world.at(NOON + 2000)
+        await world.mark_comes_to(NOON + 2000, "gone")
+
+
+async def test_held_lock_is_no_verdict_before_the_dispatch_time_nor_until_100_ms_after_it(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        lock = await world.lock("job@earlier#1")
+        for moment in (800, 999, 1000, 1099):
+            world.at(NOON + moment)
+            await world.settled()
+            assert await world.runs() == {}, f"decided at {moment}"
+        world.at(NOON + 1100)
+        await world.mark_comes_to(NOON + 1000)
+        await wait_until(lambda: world.planners[0].records != [], description="the record of the skip")
+        record = (await world.runs())[NOON + 1000].record
+        assert record is not None
+        assert record.status is Verdict.SKIPPED
+        assert record.reason == "overlap: job@earlier#1 was going"
+        assert world.planners[0].records == [record]
+        assert world.planners[0].wins == []
+        held = await client.get(world.keys.lock("job"))
+        assert held is not None
+        assert held.create_revision == lock
+
+
+@pytest.mark.parametrize("freed_at", [950, 1000, 1090])
+async def test_lock_that_is_freed_in_time_is_no_overlap(client: EtcdClient, prefix: str, freed_at: int) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        await world.lock()
+        for moment in (800, 950, 1000, 1090, 1100):
+            if moment == freed_at:
+                await world.unlock()
+            world.at(NOON + moment)
+            await world.settled()
+        await world.mark_comes_to(NOON + 1000)
+        assert world.planners[0].wins == [NOON + 1000]
+        assert world.planners[0].records == []
+
+
+async def test_lock_that_changes_hands_between_the_look_and_the_skip_is_looked_at_again(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        await world.lock("job@earlier#1")
+        world.at(NOON + 1000)
+        await world.settled()
+        changes = [world.unlock(), world.lock("job@other#1")]
+
+        async def change() -> None:
+            for one in changes:
+                await one
+
+        real_send = world.planners[0].scheduler._sending.send
+
+        async def send(batch: object) -> None:
+            if changes and any(proposal.blocker for proposal in batch.proposals):  # type: ignore[attr-defined]
+                await change()
+                changes.clear()
+            await real_send(batch)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(world.planners[0].scheduler._sending, "send", send)
+        world.at(NOON + 1100)
+        await world.mark_comes_to(NOON + 1000)
+        record = (await world.runs())[NOON + 1000].record
+        assert record is not None
+        assert record.reason == "overlap: job@other#1 was going"
+
+
+async def test_run_in_the_way_of_one_fire_does_not_skip_the_next_before_its_time(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(misfire={"policy": "skip", "graceSeconds": 1})
+        await world.lock()
+        world.at(NOON + 1100)
+        await world.mark_comes_to(NOON + 1000)
+        for moment in (1800, 2000, 2099):
+            world.at(NOON + moment)
+            await world.settled()
+            assert await world.mark() == NOON + 1000
+        world.at(NOON + 2100)
+        await world.mark_comes_to(NOON + 2000)
+
+
+async def test_session_that_ended_decides_nothing(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save()
+        await world.planners[0].session.close()
+        world.at(NOON + 1000)
+        await world.settled()
+        assert await world.mark() == NOON
+        assert world.planners[0].wins == []
+
+
+async def test_detached_session_decides_nothing_until_its_key_is_put_again(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY)
+        session = world.planners[0].session
+        await client.put(session.key, b"{}")
+        world.at(NOON + MINUTE)
+        await world.settled()
+        assert await world.mark() == NOON
+        await client.put(session.key, b"{}", session.lease_id)
+        world.at(NOON + MINUTE + SECOND)
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+@pytest.mark.parametrize("where", ["at the fire", "at the first of a missed range"])
+async def test_run_key_that_nobody_claimed_is_passed_over(client: EtcdClient, prefix: str, where: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow", misfire={"policy": "skip", "graceSeconds": 1})
+        first = NOON + SECOND
+        await client.put(world.keys.run(RunId.planned("job", first)), b"somebody else's")
+        if where != "at the fire":
+            world.rank("elsewhere", "another", "w1")
+            world.at(NOON + 5 * SECOND)
+            await world.settled()
+            world.rank("w1")
+        newest = first if where == "at the fire" else NOON + 6 * SECOND
+        world.at(newest)
+        await world.mark_comes_to(newest)
+        world.at(NOON + 7 * SECOND)
+        await world.mark_comes_to(NOON + 7 * SECOND)
+        assert NOON + 7 * SECOND in world.planners[0].wins
+
+
+async def test_fires_missed_while_nobody_was_there_are_one_record(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, start=False) as world:
+        await world.save(misfire={"policy": "latest", "graceSeconds": 10})
+        world.at(NOON + 3600 * SECOND)
+        world.planners[0].begin()
+        await world.mark_comes_to(NOON + 3600 * SECOND)
+        await world.settled()
+        runs = await world.runs()
+        assert sorted(runs) == [NOON + SECOND, NOON + 3600 * SECOND]
+        record = runs[NOON + SECOND].record
+        assert record is not None
+        assert (record.status, record.count, record.count_is_minimum) == (Verdict.MISSED, 1000, True)
+        assert record.range_end_ms == NOON + 3599 * SECOND
+        assert world.planners[0].wins == [NOON + 3600 * SECOND]
+        assert world.planners[0].records == [record]
+
+
+async def test_misfires_of_policy_all_become_requests_oldest_first(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, start=False) as world:
+        await world.save(cronExpr=MINUTELY, misfire={"policy": "all", "graceSeconds": 10, "limit": 3})
+        world.at(NOON + 10 * MINUTE)
+        world.planners[0].begin()
+        await world.mark_comes_to(NOON + 10 * MINUTE)
+        found: list[Request] = []
+        async for page in client.read_prefix(world.keys.requests):
+            found += [Request.from_json(kv.value, run_id=world.keys.run_of(kv.key)) for kv in page.kvs]
+        assert [request.plan_ms for request in found] == [NOON + minute * MINUTE for minute in (8, 9, 10)]
+        assert {request.origin for request in found} == {Origin.MADE_UP}
+        assert await client.get(world.keys.seen_prefix + "requests") is not None
+        assert sorted(await world.runs()) == [NOON + MINUTE]
+        assert world.planners[0].wins == []
+
+
+@pytest.mark.parametrize(("overlap", "keys"), [("skip", 3), ("allow", 2)])
+async def test_claim_is_one_revision_of_few_keys(client: EtcdClient, prefix: str, overlap: str, keys: int) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(overlap=overlap)
+        world.at(NOON + 1000)
+        await world.mark_comes_to(NOON + 1000)
+        await world.settled()
+        before = await client.get(world.keys.mark("job"))
+        world.at(NOON + 1600)  # the hedge of rank 1 finds it decided, and writes nothing
+        await world.settled()
+        changed = [
+            kv for prefix in (world.keys.marks, world.keys.runs, world.keys.locks, world.keys.requests)
+            async for page in client.read_prefix(prefix) for kv in page.kvs
+        ]  # fmt: skip
+        assert before is not None
+        assert [kv.mod_revision for kv in changed] == [before.mod_revision] * keys
+
+
+async def test_large_records_do_not_make_a_transaction_too_large(client: EtcdClient, prefix: str) -> None:
+    labels = {f"l{number}": "x" * 4000 for number in range(15)}
+    async with planning(client, prefix, start=False) as world:
+        for number in range(40):
+            await world.save(
+                f"job{number}", cronExpr=MINUTELY, labels=labels, misfire={"policy": "skip", "graceSeconds": 1}
+            )
+        world.at(NOON + 10 * MINUTE + 30 * SECOND)
+        world.planners[0].begin()
+        await wait_until(lambda: len(world.planners[0].records) == 40, description="all 40 are recorded")
+
+
+async def test_what_cannot_be_decided_harms_no_other_job(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save("bad")
+        await world.save("good")
+        claims = world.planners[0].claims
+        real = claims.lost_after_ms
+
+        def lost_after_ms(job: object) -> int | None:
+            if job.name == "bad":  # type: ignore[attr-defined]
+                raise ZeroDivisionError("a bug that nobody has foreseen")
+            return real(job)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(claims, "lost_after_ms", lost_after_ms)
+        world.at(NOON + 1000)
+        await world.mark_comes_to(NOON + 1000, "good")
+        assert [result.proposal.job.name for result in world.planners[0].won_results] == ["good"]

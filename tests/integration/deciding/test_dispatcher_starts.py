@@ -1,0 +1,239 @@
+"""From a claim to its start, or to a truthful end without one; real etcd, no processes, time moves only when told."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import worker.dispatcher
+from common.clock import SystemClock
+from common.etcd import Session
+from common.request import Origin, Request
+from common.run import EntryState, Verdict
+from tests.support.etcd_server import EtcdServer
+from tests.support.waiting import wait_until
+from tests.support.workshop import NOON, SECOND, Workshop, workshop
+from worker.runs import Phase
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker.dispatcher, "_RETRY_S", 0.02)
+
+
+async def quiet(shop: Workshop) -> None:
+    """The loops have had their turn."""
+    for _ in range(5):
+        await shop.client.get(shop.keys.prefix)
+
+
+async def test_starts_at_its_dispatch_time_and_not_before(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 200)
+        shop.passes(199)
+        await quiet(shop)
+        assert shop.executor.started == []
+        shop.passes(1)
+        await shop.started(run)
+        [launch] = shop.executor.launches
+        assert (launch.command, launch.fence, launch.plan_ms) == ("run job", run.fence, NOON + 200)
+        assert run.schedule_ms == NOON + 200
+        assert (shop.table.claimed, shop.table.running) == (0, 1)
+
+
+async def test_claim_of_two_seconds_ago_is_stamped_anew_before_it_starts(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        shop.passes(2000)
+        await shop.started(run)
+        assert run.mod_revision > run.fence
+        kv = await shop.client.get(shop.keys.run(run.run_id))
+        assert kv is not None
+        assert kv.mod_revision == run.mod_revision
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_stamp_in_doubt_is_settled_before_it_starts(etcd: EtcdServer, prefix: str, carried_out: bool) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        shop.client.losing, shop.client.carry_out = 1, carried_out
+        shop.passes(2000)
+        await shop.started(run)
+        assert shop.executor.started == [str(run.run_id)]
+        kv = await shop.client.get(shop.keys.run(run.run_id))
+        assert kv is not None
+        assert kv.mod_revision == run.mod_revision
+
+
+async def test_stamp_in_doubt_under_a_session_that_ended_does_not_cost_the_run(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        stamped = dataclasses.replace(run.entry, by="a stamp of ours, whose answer was lost")
+        await shop.client.put(shop.keys.run(run.run_id), stamped.to_json())
+        await shop.session.close()
+        shop.settlement.session = await Session.open(
+            shop.client, key_of=lambda lease: shop.keys.worker("w1", lease), value=b"{}", ttl=60, clock=SystemClock()
+        )
+        shop.passes(2000)
+        await shop.started(run)
+        entry = await shop.entry(run)
+        assert entry is not None
+        assert entry.session == shop.settlement.session.id
+
+
+async def test_run_that_was_given_up_as_lost_does_not_start(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        await shop.client.delete(shop.keys.run(run.run_id))
+        shop.passes(2000)
+        await wait_until(lambda: len(shop.table) == 0, description="it is forgotten")
+        assert shop.executor.started == []
+        assert shop.table.claimed == 0
+
+
+async def test_without_a_session_a_stale_claim_waits_for_one(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        shop.settlement.session = None
+        shop.passes(2000)
+        await quiet(shop)
+        assert shop.executor.started == []
+        shop.settlement.session = shop.session
+        await shop.started(run)
+
+
+async def test_past_its_grace_it_is_missed_and_lets_its_lock_go(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=1) as shop:
+        first = await shop.claim("first")
+        await shop.started(first)
+        late = await shop.claim("late", grace_s=5)
+        shop.passes(5 * SECOND)
+        await quiet(shop)
+        assert late.phase is Phase.CLAIMED
+        shop.passes(1)
+        await wait_until(lambda: shop.unlocked == ["late"], description="its lock is free")
+        [record] = shop.spool.records
+        assert (record.status, record.reason) == (Verdict.MISSED, "claimed, not started")
+        assert record.start_ms is None
+        assert shop.executor.started == [str(first.run_id)]
+        assert (shop.table.claimed, shop.table.running) == (0, 1)
+
+
+async def test_killed_before_its_start_it_does_not_start(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 100)
+        shop.kill(run)
+        shop.passes(100)
+        await wait_until(lambda: shop.spool.records != [], description="its verdict")
+        [record] = shop.spool.records
+        assert (record.status, record.reason, record.by) == (Verdict.KILLED, "before start", "ops")
+        assert shop.executor.started == []
+
+
+async def test_kill_that_is_older_than_the_run_does_not_apply(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 100)
+        shop.kill(run, revision=run.fence - 1)
+        shop.passes(100)
+        await shop.started(run)
+
+
+async def test_no_slot_for_a_second_it_is_handed_on_where_another_worker_is(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=1) as shop:
+        shop.others("w2")
+        await shop.started(await shop.claim("first"))
+        waits = await shop.claim("waits")
+        shop.passes(999)
+        await quiet(shop)
+        assert waits.phase is Phase.CLAIMED
+        shop.passes(1)
+        await wait_until(lambda: shop.table.get(waits.run_id) is None, description="it is handed on")
+        kv = await shop.client.get(shop.keys.request(waits.run_id))
+        assert kv is not None
+        request = Request.from_json(kv.value, run_id=waits.run_id)
+        assert (request.origin, request.plan_ms, request.expires_ms) == (Origin.HANDED_ON, NOON, waits.start_by_ms)
+        assert await shop.entry(waits) is None
+        assert await shop.lock("waits") is None
+        assert (shop.table.claimed, shop.table.running) == (0, 1)
+
+
+async def test_no_slot_and_no_other_worker_it_waits(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=1) as shop:
+        first = await shop.claim("first")
+        await shop.started(first)
+        waits = await shop.claim("waits")
+        shop.passes(3000)
+        await quiet(shop)
+        assert waits.phase is Phase.CLAIMED
+        shop.end(first)
+        await shop.started(waits)
+
+
+async def test_stopping_it_hands_on_what_has_not_started(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(3)]
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
+        assert shop.executor.started == []
+        for run in runs:
+            assert await shop.client.get(shop.keys.request(run.run_id)) is not None
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_handing_on_in_doubt_never_starts_it_here(etcd: EtcdServer, prefix: str, carried_out: bool) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=1) as shop:
+        shop.others("w2")
+        first = await shop.claim("first")
+        await shop.started(first)
+        waits = await shop.claim("waits")
+        shop.client.losing, shop.client.carry_out = 1, carried_out
+        shop.passes(1000)
+        await wait_until(lambda: shop.client.losing == 0, description="it is sent")
+        shop.end(first)
+        await wait_until(lambda: shop.table.get(waits.run_id) is None, description="it is handed on")
+        assert shop.executor.started == [str(first.run_id)]
+        assert await shop.client.get(shop.keys.request(waits.run_id)) is not None
+
+
+async def test_run_that_was_readopted_in_doubt_is_handed_on_at_its_new_revision(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=1) as shop:
+        shop.others("w2")
+        first = await shop.claim("first")
+        await shop.started(first)
+        waits = await shop.claim("waits")
+        await shop.client.put(shop.keys.run(waits.run_id), waits.entry.to_json())  # re-adopted, the answer lost
+        shop.passes(1000)
+        await wait_until(lambda: shop.table.get(waits.run_id) is None, description="it is handed on all the same")
+        assert await shop.client.get(shop.keys.request(waits.run_id)) is not None
+        assert await shop.entry(waits) is None
+
+
+async def test_more_than_one_turn_of_starts_is_gone_through(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=100) as shop:
+        runs = [await shop.claim(f"job{number}", plan_ms=NOON + 100) for number in range(50)]
+        shop.passes(100)
+        await shop.started(*runs)
+        assert shop.executor.started == [str(run.run_id) for run in runs]
+
+
+async def test_claimed_run_that_others_settled_leaves_no_slot_behind(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 100)
+        shop.settlement.lost_to_others(run)
+        shop.settlement.lost_to_others(run)
+        shop.passes(100)
+        await quiet(shop)
+        assert shop.executor.started == []
+        assert shop.table.free_slots == 4
+
+
+async def test_entry_of_a_claim_names_who_has_it(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim()
+        entry = await shop.entry(run)
+        assert entry == run.entry
+        assert entry is not None
+        assert (entry.state, entry.worker, entry.instance) == (EntryState.OPEN, "w1", "mine")
+        assert entry.lost_after_ms == 300_000

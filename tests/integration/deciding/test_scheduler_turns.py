@@ -1,0 +1,275 @@
+"""Whose turn it is, what is looked at afresh, and what waits: schedulers on a real etcd; time moves only when told."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.etcd import EtcdClient
+from common.planner import Decision
+from common.run import Verdict
+from tests.support.deciding import MINUTE, NOON, SECOND, planning
+from tests.support.waiting import wait_until
+from worker.proposals import Answer, Proposal, Result
+
+MINUTELY = "0 * * * * * *"
+
+
+async def test_rank_1_takes_over_after_the_hedge_and_nobody_else(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(cronExpr=MINUTELY)
+        world.rank("dead", "w2", "w3")
+        world.at(NOON + MINUTE + 499)
+        await world.settled()
+        assert await world.mark() == NOON
+        world.at(NOON + MINUTE + 500)
+        await world.mark_comes_to(NOON + MINUTE)
+        assert [planner.wins for planner in world.planners] == [[], [NOON + MINUTE], []]
+
+
+async def test_rank_1_without_a_free_slot_does_not_try(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1"], slots=1) as world:
+        await world.save("first", cronExpr=MINUTELY)
+        await world.save("second", cronExpr=MINUTELY)
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(world.planners[0].wins) == 1, description="one takes the slot")
+        world.rank("dead", "w1")
+        world.at(NOON + 2 * MINUTE + 500)
+        await world.settled()
+        assert len(world.planners[0].wins) == 1
+
+
+async def test_hedge_finds_a_fire_that_was_decided_and_leaves_it(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2"]) as world:
+        await world.save(cronExpr=MINUTELY)
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE)
+        world.at(NOON + MINUTE + 500)
+        await world.settled()
+        assert [planner.wins for planner in world.planners] == [[NOON + MINUTE], []]
+
+
+async def test_new_membership_makes_a_due_fire_this_workers_at_once(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY)
+        world.rank("dead", "another", "w1")
+        world.at(NOON + MINUTE + 10)
+        await world.settled()
+        assert await world.mark() == NOON
+        world.rank("w1")
+        world.planners[0].scheduler.look_afresh("the membership changed")
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_new_membership_while_a_decision_is_on_its_way_is_not_forgotten(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY, overlap="allow")
+        world.rank("dead", "another", "w1")
+        world.at(NOON + MINUTE)
+        await world.settled()
+        agendum = world.planners[0].scheduler._agenda_of["job"]
+        agendum.busy = True
+        world.rank("w1")
+        world.planners[0].scheduler.look_afresh("the membership changed")
+        await wait_until(lambda: agendum.look_again, description="it is looked at while it is busy")
+        assert await world.mark() == NOON
+        decision = Decision(from_ms=NOON, to_ms=NOON + MINUTE, claim_ms=NOON + MINUTE)
+        answer = Result(proposal=Proposal(job=agendum.job, decision=decision), answer=Answer.NOT_DONE)
+        world.planners[0].scheduler._answers.answered(answer, world.planners[0].session)
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_fires_that_wait_for_a_slot_keep_their_grace(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, slots=1) as world:
+        await world.save("long", cronExpr=MINUTELY, overlap="allow")
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE, "long")
+        await world.save("waits", cronExpr="*/10 * * * * * *", overlap="allow")
+        for tick in (10, 20, 30):
+            world.at(NOON + MINUTE + tick * SECOND)
+            await world.settled()
+        assert await world.mark("waits") == NOON + MINUTE
+        assert world.planners[0].scheduler.waiting == 1
+        world.planners[0].scheduler.look_afresh("the membership changed")
+        await world.settled()
+        for tick in (10, 20, 30):
+            world.planners[0].free_slots()
+            await world.mark_comes_to(NOON + MINUTE + tick * SECOND, "waits")
+        assert world.planners[0].wins == [NOON + MINUTE + tick * SECOND for tick in (0, 10, 20, 30)]
+
+
+async def test_after_an_outage_only_the_newest_fire_has_its_grace(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        planner = world.planners[0]
+        planner.scheduler.session = None
+        for tick in range(1, 51):
+            world.at(NOON + tick * SECOND)
+        await world.settled()
+        before = await client.get(world.keys.mark("job"))
+        planner.begin()
+        await world.mark_comes_to(NOON + 50 * SECOND)
+        after = await client.get(world.keys.mark("job"))
+        assert planner.wins == [NOON + 50 * SECOND]
+        assert [(record.status, record.count) for record in planner.records] == [(Verdict.MISSED, 49)]
+        assert before is not None
+        assert after is not None
+        assert after.version == before.version + 1
+
+
+async def test_worker_that_accepts_again_reads_the_marks_before_it_decides(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        planner = world.planners[0]
+        planner.scheduler.accepting = False
+        planner.scheduler.wake()
+        await world.settled()
+        world.at(NOON + 30 * SECOND)
+        await world.settled()
+        planner.scheduler.accepting = True
+        planner.scheduler.wake()
+        await world.mark_comes_to(NOON + 30 * SECOND)
+        assert planner.wins == [NOON + 30 * SECOND]
+
+
+@pytest.mark.parametrize("jump", [-3600 * SECOND, 3600 * SECOND])
+async def test_clock_that_jumped_neither_repeats_nor_forgets_a_fire(client: EtcdClient, prefix: str, jump: int) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY, overlap="allow")
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE)
+        planner = world.planners[0]
+        world.clock.set_wall(NOON + MINUTE + jump)
+        planner.scheduler.clock_jumped()
+        await world.settled()
+        world.at(NOON + 2 * MINUTE + jump)
+        await world.settled()
+        expected = [NOON + MINUTE]
+        if jump > 0:
+            expected += [NOON + MINUTE + jump, NOON + 2 * MINUTE + jump]
+        assert planner.wins == expected
+        if jump < 0:
+            world.clock.set_wall(NOON + 2 * MINUTE)
+            planner.scheduler.clock_jumped()
+            await world.mark_comes_to(NOON + 2 * MINUTE)
+
+
+async def test_clock_that_jumped_while_a_fire_waits_for_a_lock_lets_it_go_on(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY)
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await world.settled()
+        await world.unlock()
+        world.clock.set_wall(NOON + MINUTE + 50)
+        world.planners[0].scheduler.clock_jumped()
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_job_edited_between_claim_and_start_fires_under_the_new_spec_afterwards(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY, overlap="allow")
+        world.at(NOON + MINUTE - 200)
+        await world.mark_comes_to(NOON + MINUTE)
+        await world.save(cronExpr=MINUTELY, overlap="allow", command="echo new", anchor_ms=NOON + MINUTE)
+        world.at(NOON + MINUTE + 800)
+        await world.settled()
+        world.at(NOON + 2 * MINUTE)
+        await world.mark_comes_to(NOON + 2 * MINUTE)
+        commands = [result.proposal.job.spec.command for result in world.planners[0].won_results]
+        assert commands == ["true", "echo new"]
+
+
+@pytest.mark.parametrize("off_by", [-2 * SECOND, 2 * SECOND])
+async def test_job_saved_by_a_manager_whose_clock_is_off(client: EtcdClient, prefix: str, off_by: int) -> None:
+    async with planning(client, prefix) as world:
+        world.at(NOON + 10 * SECOND)
+        await world.save(overlap="allow", anchor_ms=NOON + 10 * SECOND + off_by)
+        for tick in range(11, 16):
+            world.at(NOON + tick * SECOND)
+            await world.settled()
+        await world.mark_comes_to(NOON + 15 * SECOND)
+        first = 10 + off_by // SECOND + 1
+        assert world.planners[0].wins == [NOON + tick * SECOND for tick in range(first, 16)]
+
+
+async def test_job_deleted_and_made_again_at_once_fires_each_time_once(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        world.at(NOON + SECOND)
+        await world.mark_comes_to(NOON + SECOND)
+        await world.delete()
+        await world.save(overlap="allow", anchor_ms=NOON + SECOND)
+        for tick in (2, 3):
+            world.at(NOON + tick * SECOND)
+            await world.mark_comes_to(NOON + tick * SECOND)
+        assert world.planners[0].wins == [NOON + tick * SECOND for tick in (1, 2, 3)]
+
+
+async def test_job_saved_while_all_jobs_are_looked_at_does_not_lose_its_first_fire(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, start=False) as world:
+        await world.save("first", cronExpr=MINUTELY)
+        world.planners[0].begin()
+        world.planners[0].scheduler._turn(world.clock.wall_ms())  # the look has begun
+        world.clock.advance(SECOND)
+        await world.save("late", anchor_ms=NOON)
+        await world.mark_comes_to(NOON + SECOND, "late")
+
+
+async def test_edits_without_end_do_not_make_the_agenda_grow(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr="0 0 0 1 1 * *")
+        kv = await client.get(world.keys.job("job"))
+        for _ in range(1000):
+            world.tell(world.keys.job("job"), kv)
+        assert len(world.planners[0].scheduler._agenda._cues) < 300
+
+
+async def test_worker_without_anything_to_do_sleeps(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        scheduler = world.planners[0].scheduler
+        await world.save(cronExpr=MINUTELY)
+        await world.settled()
+        turns: list[int] = []
+        real = scheduler._turn
+
+        def turn(now_ms: int) -> int | None:
+            turns.append(now_ms)
+            return real(now_ms)
+
+        monkeypatch.setattr(scheduler, "_turn", turn)
+        for _ in range(50):
+            await client.get(world.keys.prefix)
+        assert len(turns) <= 1
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE)
+        assert len(turns) <= 5
+
+
+async def test_five_thousand_jobs_are_caught_up_with_constant_work(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, start=False, slots=10_000) as world:
+        await world.save("job0", cronExpr=MINUTELY, overlap="allow")
+        kv = await client.get(world.keys.job("job0"))
+        assert kv is not None
+        for number in range(1, 5000, 60):
+            puts = [
+                world.put_copy(kv, f"job{one}", NOON) for one in range(number, min(number + 60, 5000))
+            ]  # fmt: skip
+            result = await client.txn([], [put for pair in puts for put in pair])
+            for one in range(number, min(number + 60, 5000)):
+                world.tell_copy(kv, f"job{one}", result.revision)
+        world.clock.advance(60 * MINUTE)
+        status = await client.status()
+        world.planners[0].begin()
+        await wait_until(
+            lambda: len(world.planners[0].wins) == 5000, description="each has its newest fire claimed", timeout=30
+        )
+        await world.settled()
+        assert set(world.planners[0].wins) == {NOON + 60 * MINUTE}
+        assert len(world.planners[0].records) == 5000
+        assert (await client.status()).revision - status.revision < 400

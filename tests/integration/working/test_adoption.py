@@ -1,0 +1,217 @@
+"""What a new session takes over, and what a restarted worker settles."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import Put
+from common.keys import RunId, Watched
+from common.run import EntryState, RunRecord, Verdict, final_entry
+from tests.support.cluster import Process
+from tests.support.proxy import Mode, Proxy
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+LONG = "sleep 60"
+
+
+async def started(worker: Working, world: World, command: str = LONG, *, name: str = "job", **fields: Any) -> RunId:
+    """A run of a job that this worker has started."""
+    job = await world.save(name, command, **fields)
+    run_id = await world.ask(job, SystemClock().wall_ms(), name=name)
+    await wait_until(lambda: run_id in worker.running(), description=f"{run_id} runs")
+    return run_id
+
+
+async def lose_session(worker: Working, world: World) -> None:
+    """The lease is revoked from outside; there is a new session afterwards."""
+    first = worker.session
+    await world.etcd.lease_revoke(first.lease_id)
+    await worker.deciding_after(first)
+
+
+async def test_a_lost_session_ends_no_command(place: Place, world: World, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world, f"until [ -e {go} ]; do sleep 0.02; done; echo done")
+        await lose_session(worker, world)
+        entry = await world.entry(run_id)
+        assert entry is not None
+        assert entry.session == worker.session.id
+        assert worker.running() == [run_id]
+        go.touch()
+        assert (await world.record(run_id))["output"] == "done\n"
+        await wait_until(lambda: not len(worker.parts.table), description="it is settled")
+        assert len(await world.records()) == 1
+        assert not await world.has(world.keys.lock("job"))
+
+
+async def give_up(world: World, run_id: RunId) -> None:
+    """As a steward does: the verdict in the run key, the lock free."""
+    kv = await world.etcd.get(world.keys.run(run_id))
+    assert kv is not None
+    record = RunRecord(run_id=run_id, status=Verdict.LOST, reason="worker gone", err="lost: worker gone")
+    await world.etcd.put(kv.key, final_entry(record, worker="w9").to_json())
+    await world.etcd.delete(world.keys.lock(run_id.job))
+    assert not (await world.runlog.write([record])).rejected
+
+
+async def test_a_command_whose_lock_has_passed_on_is_ended_and_its_record_comes_late(
+    place: Place, world: World
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world)
+        await give_up(world, run_id)
+        await lose_session(worker, world)
+        await wait_until(lambda: worker.running() == [], description="it is ended")
+
+        async def replaced() -> bool:
+            return bool((await world.record(run_id))["status"] == "killed")
+
+        await wait_until(replaced, description="its record replaces `lost`")
+        record = await world.record(run_id)
+        assert record["late"] is True
+        assert "given up" in record["reason"]
+        assert worker.parts.table.free_slots == 4
+
+
+async def test_a_given_up_run_without_a_lock_goes_on_and_can_be_killed(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world, overlap="allow")
+        await give_up(world, run_id)
+        await lose_session(worker, world)
+        assert worker.running() == [run_id]
+        await world.kill(run_id)
+        await wait_until(lambda: worker.running() == [], description="it is killed")
+
+
+async def test_a_kill_that_came_between_two_sessions_counts(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world)
+        worker.parts.mirrors[Watched.KILLS]._on_changes = lambda _changes: None  # its watch is slow
+        await world.kill(run_id, by="operator")
+        await lose_session(worker, world)
+        record = await world.record(run_id)
+        assert (record["status"], record["by"], record["reason"]) == ("killed", "operator", "enough")
+
+
+async def test_a_run_that_was_won_by_an_ended_session_is_taken_over_later(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world)
+        run = worker.parts.table.get(run_id)
+        assert run is not None
+        old = worker.session
+        worker.parts.table.forget(run)  # its claim has not been answered yet
+        await lose_session(worker, world)
+        assert run.session is old
+        worker.parts.table.add(run)
+        await wait_until(lambda: run.session is worker.session, description="it is under the new session")
+        entry = await world.entry(run_id)
+        assert entry is not None
+        assert entry.session == worker.session.id
+
+
+# A former life
+
+
+async def test_a_killed_worker_that_starts_again_settles_what_was_its_own(
+    place: Place, world: World, tmp_path: Path
+) -> None:
+    job = await world.save(command=f"echo $$ >> {tmp_path}/pids; sleep 60")
+    foreign = await world.open_run(name="other")
+    flags = ("--etcd-endpoints", place.etcd, "--key-prefix", place.prefix, "--worker-name", "w1",
+             "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+             "--data-dir", str(tmp_path / "data"))  # fmt: skip
+    process = Process("worker", "w1", tmp_path / "w1", flags)
+    process.start()
+    try:
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        pids = tmp_path / "pids"
+        await wait_until(pids.exists, description="the command runs", timeout=20)
+        await process.end(signal.SIGKILL)
+        pid = int(pids.read_text())
+        assert Path(f"/proc/{pid}").exists()
+        process.start()
+        record = await world.record(run_id, timeout=20)
+        assert (record["status"], record["reason"]) == ("lost", "worker restarted")
+        assert record["command"].startswith("echo $$")
+        assert not await world.has(world.keys.lock("job"))
+        assert not Path(f"/proc/{pid}/cmdline").exists() or not Path(f"/proc/{pid}/cmdline").read_bytes()
+        assert await world.has(foreign.key)
+        assert await world.has(world.keys.lock("other"))
+    finally:
+        process.destroy()
+
+
+async def of_a_former_life(place: Place, world: World, plan_ms: int = 1_790_000_000_000, **changes: Any) -> RunId:
+    """An open run of the worker that is about to start."""
+    (place.directory / "w1").mkdir(exist_ok=True)
+    (place.directory / "w1" / "instance").write_text("inst")
+    await world.open_run(plan_ms, worker="w1", instance="inst", lost_after_ms=300_000, **changes)
+    return RunId.planned("job", plan_ms)
+
+
+async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_first(place: Place, world: World) -> None:
+    run_id = await of_a_former_life(place, world)
+    record = RunRecord(run_id=run_id, status=Verdict.SUCCESS, output="fine\n")
+    async with Proxy(place.etcd) as proxy:
+        proxy.set(Mode.RESET)  # etcd is away for as long as delivery takes
+        async with working(place, etcd=proxy.endpoint) as worker:
+            spool = worker.agent._spool
+            worker.agent._former_records.add(run_id)
+            await spool.append(record)
+            await wait_until(lambda: spool.pending == 0, description="it is delivered")
+            proxy.set(Mode.PASS)
+            await worker.deciding()
+            await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
+            assert not await world.has(world.keys.lock("job"))
+    assert (await world.record(run_id))["status"] == "success"
+
+
+async def not_there(world: World, run_id: RunId) -> bool:
+    return not await world.has(world.keys.run(run_id))
+
+
+async def test_what_the_log_store_knows_is_not_lost(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    run_id = await of_a_former_life(place, world)
+    await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.SUCCESS)])
+    async with working(place) as worker:
+        await worker.deciding()
+        await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
+        assert not await world.has(world.keys.lock("job"))
+    assert "is lost" not in caplog.text
+
+
+async def test_a_final_key_of_a_former_life_is_delivered(place: Place, world: World) -> None:
+    run_id = await of_a_former_life(place, world, locked=False)
+    record = RunRecord(run_id=run_id, status=Verdict.SKIPPED, reason="overlap")
+    await world.etcd.txn([], [Put(world.keys.run(run_id), final_entry(record, instance="inst").to_json())])
+    async with working(place) as worker:
+        await worker.deciding()
+        assert (await world.record(run_id))["status"] == "skipped"
+        await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
+
+
+async def test_what_could_not_be_ended_keeps_its_lock(place: Place, world: World) -> None:
+    run_id = await of_a_former_life(place, world)
+    async with working(place) as worker:
+        worker.agent._still_running = frozenset({str(run_id)})
+        await worker.deciding()
+        entry = await world.entry(run_id)
+        assert entry is not None
+        assert entry.state is EntryState.OPEN
+        assert await world.has(world.keys.lock("job"))

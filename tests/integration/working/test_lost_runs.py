@@ -1,0 +1,267 @@
+"""Runs whose worker is gone, as the steward judges them. The clock moves only when told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import pytest
+
+from common.errors import UnavailableError
+from common.etcd import Change, KeyValue
+from common.keys import RunId
+from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from tests.support.working import SteppingClock, World
+from worker.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
+from worker.members import Members
+from worker.settlement import Settlement
+from worker.steward import Term
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+class Store:
+    """A log store that holds what the test says, or is away."""
+
+    def __init__(self) -> None:
+        self.records: dict[str, RunRecord] = {}
+        self.away = False
+        self.asked: list[int] = []
+
+    async def find(self, run_ids: Sequence[RunId], *, deadline_seconds: float) -> Mapping[str, RunRecord]:
+        self.asked.append(len(run_ids))
+        if self.away:
+            raise UnavailableError
+        return {str(run_id): self.records[str(run_id)] for run_id in run_ids if str(run_id) in self.records}
+
+
+class Delivered:
+    """What the steward would have delivered."""
+
+    def __init__(self) -> None:
+        self.records: list[RunRecord] = []
+        self.on_the_way: set[RunId] = set()
+
+    def deliver_final(self, record: RunRecord, revision: int) -> None:
+        self.records.append(record)
+
+    def is_delivering(self, run_id: RunId) -> bool:
+        return run_id in self.on_the_way
+
+
+class Office:
+    """The duty, and all that it looks at."""
+
+    def __init__(self, world: World, term: Term) -> None:
+        self.world, self.term = world, term
+        self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
+        self.members = Members(world.keys, on_changed=lambda: None)
+        self.duty = self.another()
+
+    def another(self) -> LostRuns:
+        duty = LostRuns(
+            client=self.world.etcd, keys=self.world.keys, worker="w1", members=self.members,
+            settlement=cast(Settlement, self.delivered), store=self.store, clock=self.clock,
+        )  # fmt: skip
+        duty.begin()
+        return duty
+
+    async def look(self, after_s: float = 0.0) -> None:
+        self.clock.advance(after_s)
+        await self.duty.perform(self.term)
+
+    async def see_session(self, key: str, kv: KeyValue | None) -> None:
+        self.members.on_changes([Change(key=key, old_mod=None, new=kv)])
+
+    async def entry(self, run: KeyValue) -> RunEntry | None:
+        kv = await self.world.etcd.get(run.key)
+        return RunEntry.from_json(kv.value) if kv else None
+
+    async def is_locked(self) -> bool:
+        return await self.world.has(self.world.keys.lock("job"))
+
+
+@pytest.fixture
+def office(world: World, term: Term) -> Office:
+    return Office(world, term)
+
+
+def is_final(entry: RunEntry | None) -> bool:
+    return entry is not None and entry.state is EntryState.FINAL
+
+
+async def test_lost_after_lost_after_and_not_before(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=60_000)
+    await office.look()
+    await office.look(59.5)
+    assert not is_final(await office.entry(run))
+    assert await office.is_locked()
+    await office.look(0.6)
+    entry = await office.entry(run)
+    assert is_final(entry)
+    assert not await office.is_locked()
+    (record,) = office.delivered.records
+    assert (record.status, record.reason, record.worker) == (Verdict.LOST, "worker gone", "gone")
+    assert record.fence == run.create_revision
+
+
+async def test_a_run_key_that_changed_is_counted_anew(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=60_000)
+    await office.look()
+    await office.look(50)
+    await world.etcd.put(run.key, run.value)
+    await office.look(9)
+    await office.look(50)
+    assert not is_final(await office.entry(run))
+    await office.look(11)
+    assert is_final(await office.entry(run))
+
+
+async def test_a_new_steward_counts_afresh(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=60_000)
+    await office.look()
+    office.clock.advance(59)
+    office.duty = office.another()
+    await office.look()
+    await office.look(59)
+    assert not is_final(await office.entry(run))
+    office.duty.begin()
+    await office.look(2)
+    assert not is_final(await office.entry(run))
+
+
+async def test_a_session_that_has_a_key_is_not_gone_whatever_its_value(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=1000)
+    key = world.keys.worker("gone", "123abc")
+    await world.etcd.put(key, b"garbage, and under no lease")
+    await office.see_session(key, await world.etcd.get(key))
+    await office.look()
+    await office.look(5)
+    assert not is_final(await office.entry(run))
+    await office.see_session(key, None)  # the steward's own watch is wrong: etcd knows better
+    await office.look(0.1)
+    await office.look(5)
+    assert not is_final(await office.entry(run))
+    await world.etcd.delete(key)
+    await office.look(5)
+    await office.look(5)
+    assert is_final(await office.entry(run))
+
+
+async def test_never_means_never(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=None)
+    await office.look()
+    await office.look(1_000_000)
+    assert not is_final(await office.entry(run))
+
+
+async def test_a_record_in_the_log_store_is_the_verdict(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=1000)
+    run_id = world.keys.run_of(run.key)
+    office.store.records[str(run_id)] = RunRecord(run_id=run_id, status=Verdict.SUCCESS)
+    await office.look()
+    await office.look(2)
+    assert await office.entry(run) is None
+    assert not await office.is_locked()
+    assert office.delivered.records == []
+
+
+async def test_store_away_what_holds_its_lock_is_settled_and_what_has_ended_waits(office: Office, world: World) -> None:
+    holding = await world.open_run(lost_after_ms=1000)
+    allowed = await world.open_run(name="allow", locked=False, lost_after_ms=1000)
+    ended = await world.open_run(name="ended", locked=False, state=EntryState.ENDED, lost_after_ms=1000)
+    unlocked = await world.open_run(name="unlocked", lost_after_ms=1000)
+    await world.etcd.delete(world.keys.lock("unlocked"))
+    office.store.away = True
+    await office.look()
+    await office.look(2)
+    assert is_final(await office.entry(holding))
+    assert is_final(await office.entry(allowed))
+    assert not is_final(await office.entry(ended))
+    assert not is_final(await office.entry(unlocked))
+    assert office.store.asked == [4]
+    await office.look(1)
+    assert office.store.asked == [4], "the store is left alone for a while"
+    office.store.away = False
+    await office.look(STORE_PAUSE_S)
+    assert office.store.asked == [4, 2]
+    assert is_final(await office.entry(ended))
+    assert is_final(await office.entry(unlocked))
+    assert {one.reason for one in office.delivered.records} == {"worker gone", "result not delivered"}
+
+
+async def test_somebody_elses_lock_is_not_freed(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=1000)
+    await world.etcd.delete(world.keys.lock("job"))
+    await world.etcd.put(world.keys.lock("job"), b"job@5#1")
+    await office.look()
+    await office.look(2)
+    assert is_final(await office.entry(run))
+    assert await office.is_locked()
+
+
+async def test_final_keys_are_delivered_after_a_minute_and_not_twice_at_a_time(office: Office, world: World) -> None:
+    run_id = RunId.planned("job", 5000)
+    record = RunRecord(run_id=run_id, status=Verdict.SKIPPED, reason="edited")
+    await world.etcd.put(world.keys.run(run_id), final_entry(record).to_json())
+    await office.look()
+    await office.look(FINAL_PATIENCE_S - 1)
+    assert office.delivered.records == []
+    await office.look(2)
+    assert [one.run_id for one in office.delivered.records] == [run_id]
+    office.delivered.on_the_way.add(run_id)
+    await office.look(100)
+    assert len(office.delivered.records) == 1
+    office.delivered.on_the_way.clear()
+    await office.look(100)
+    assert len(office.delivered.records) == 2
+
+
+async def test_a_dead_worker_with_many_runs_costs_one_question(office: Office, world: World) -> None:
+    runs = [await world.open_run(name=f"j{number}", lost_after_ms=1000) for number in range(60)]
+    office.store.away = True
+    await office.look()
+    await office.look(2)
+    assert office.store.asked == [60]
+    assert all([is_final(await office.entry(run)) for run in runs])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"\xff\xfe", b"[" * 100_000, b"null", b"[]", b'{"state":"open","lostAfterMs":"soon","session":"1"}',
+        b'{"state":"open","session":["a"],"lostAfterMs":1}', b'{"state":"final"}', b'{"state":"final","record":{}}',
+    ],
+)  # fmt: skip
+async def test_garbage_is_set_aside_once_and_harms_nobody(
+    office: Office, world: World, caplog: pytest.LogCaptureFixture, value: bytes
+) -> None:
+    await world.etcd.put(world.keys.run(RunId.planned("bad", 1)), value)
+    await world.etcd.put(world.keys.runs + "bad/not-a-run", b"{}")
+    run = await world.open_run(lost_after_ms=1000)
+    for _ in range(4):
+        await office.look(6)
+    assert is_final(await office.entry(run))
+    said = [line for line in caplog.records if getattr(line, "action", "") == "run.set_aside"]
+    assert len(said) == 2
+
+
+async def test_two_stewards_at_once_do_no_harm(office: Office, world: World, term: Term) -> None:
+    run = await world.open_run(lost_after_ms=1000)
+    other = office.another()
+    await office.look()
+    await other.perform(term)
+    office.clock.advance(2)
+    await office.duty.perform(term)
+    await other.perform(term)
+    assert len(office.delivered.records) == 1
+    assert is_final(await office.entry(run))
+
+
+async def test_who_leads_no_more_changes_nothing(office: Office, world: World) -> None:
+    run = await world.open_run(lost_after_ms=1000)
+    await office.look()
+    await world.etcd.delete(world.keys.steward)
+    await office.look(2)
+    assert not is_final(await office.entry(run))
+    assert office.delivered.records == []

@@ -1,0 +1,222 @@
+"""Requests among workers: each runs once, in order, and waits for the lock."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import Change
+from common.keys import RunId
+from tests.support.proxy import Mode, Proxy
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+@asynccontextmanager
+async def three(place: Place, **changes: Any) -> AsyncIterator[list[Working]]:
+    async with AsyncExitStack() as stack:
+        workers = [await stack.enter_async_context(working(place, f"w{number}", **changes)) for number in (1, 2, 3)]
+        for worker in workers:
+            await worker.deciding()
+        for worker in workers:
+            members = worker.parts.members
+            await wait_until(lambda members=members: len(members.accepting()) == 3, description="all are ranked")  # type: ignore[misc]
+        yield workers
+
+
+async def settled(world: World, count: int) -> list[dict[str, object]]:
+    async def done() -> bool:
+        return len(await world.records()) == count and not await world.entries()
+
+    await wait_until(done, description=f"{count} runs are recorded, and nothing is open", timeout=20)
+    return await world.records()
+
+
+async def test_each_runs_once_among_three_workers(place: Place, world: World, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    job = await world.save(command=f"echo $ETCRON_PLAN_MS >> {evidence}", overlap="allow")
+    now_ms = SystemClock().wall_ms()
+    async with three(place):
+        for number in range(20):
+            await world.ask(job, now_ms + number)
+        records = await settled(world, 20)
+        assert {record["status"] for record in records} == {"success"}
+        assert sorted(map(int, evidence.read_text().split())) == [now_ms + number for number in range(20)]
+        assert await world.etcd.count(world.keys.requests) == 0
+
+
+async def test_oldest_first_one_at_a_time_and_the_next_at_once(place: Place, world: World, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    job = await world.save(command=f"echo begin $ETCRON_PLAN_MS >> {evidence}; sleep 0.05; echo end >> {evidence}")
+    now_ms = SystemClock().wall_ms()
+    for number in (3, 1, 4, 0, 2):
+        await world.ask(job, now_ms + number)
+    async with working(place) as worker:
+        await worker.deciding()
+        records = await settled(world, 5)
+        lines = evidence.read_text().split("\n")
+        assert lines[0::2][:5] == [f"begin {now_ms + number}" for number in range(5)]
+        assert set(lines[1::2][:5]) == {"end"}
+        times = sorted((int(str(one["startTime"])), int(str(one["endTime"]))) for one in records)
+        gaps = [after[0] - before[1] for before, after in pairwise(times)]
+        assert max(gaps) < 900, "who frees the lock does not wait for the next look at it"
+
+
+async def test_waits_for_a_lock_that_somebody_else_frees(place: Place, world: World) -> None:
+    job = await world.save()
+    await world.etcd.put(world.keys.lock("job"), b"job@5#1")
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        turns = worker.parts.requests._turns
+        await wait_until(lambda: "job" in turns and turns["job"].locked, description="it waits for the lock")
+        assert await world.entry(run_id) is None
+        await world.etcd.delete(world.keys.lock("job"))
+        assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_a_worker_without_slots_leaves_it_to_another(place: Place, world: World) -> None:
+    job = await world.save(command="true")
+    async with working(place, "w1", slots=1) as busy, working(place, "w2") as other:
+        await busy.deciding()
+        await other.deciding()
+        await wait_until(lambda: len(busy.parts.members.accepting()) == 2, description="both are ranked")
+        busy.parts.table.running += 1  # its only slot is taken
+        plan_ms = SystemClock().wall_ms() - 2000
+        run_id = await world.ask(job, plan_ms)
+        assert (await world.record(run_id))["worker"] == "w2"
+        busy.parts.table.running -= 1
+
+
+async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) -> None:
+    job = await world.save()
+    async with working(place, "w1") as one:
+        await one.deciding()
+        one.parts.dispatcher.stopping = True
+        run_id = await world.ask(job, SystemClock().wall_ms())
+
+        async def handed_on() -> bool:
+            kv = await world.etcd.get(world.keys.request(run_id))
+            return kv is not None and b"handedOn" in kv.value
+
+        await wait_until(handed_on, description="it is handed on")
+        one.parts.requests.accepting = False
+        await one.agent.spool_refuses("not this one")
+        async with working(place, "w2") as other:
+            await other.deciding()
+            assert (await world.record(run_id))["worker"] == "w2"
+            assert len(await world.records()) == 1
+
+
+async def test_a_claim_whose_answer_was_cut_runs_once(place: Place, world: World, tmp_path: Path) -> None:
+    evidence = tmp_path / "evidence"
+    job = await world.save(command=f"echo x >> {evidence}")
+    async with Proxy(place.etcd) as proxy, working(place, etcd=proxy.endpoint, lease_ttl_s=10) as worker:
+        await worker.deciding()
+        queue = worker.parts.requests
+        claim = queue._transaction
+        cut: list[int] = []
+
+        def cutting(*arguments: Any) -> Any:
+            if not cut:
+                cut.append(1)
+                proxy.set(Mode.CUT_REPLY)
+            return claim(*arguments)
+
+        queue._transaction = cutting  # type: ignore[method-assign,assignment]
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        record = await world.record(run_id, timeout=20)
+        assert record["status"] == "success"
+        assert proxy.cuts == 1
+        assert evidence.read_text() == "x\n"
+
+
+@pytest.mark.parametrize("how", ["deleted", "made again", "paused", "killed", "expired"])
+async def test_one_that_cannot_run_any_more_gets_its_record_from_the_steward(
+    place: Place, world: World, how: str
+) -> None:
+    job = await world.save()
+    await world.etcd.put(world.keys.lock("job"), b"job@5#1")  # nobody can claim it meanwhile
+    now_ms = SystemClock().wall_ms()
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await world.ask(job, now_ms, expires_ms=now_ms + 100 if how == "expired" else None)
+        match how:
+            case "deleted":
+                await world.etcd.delete(world.keys.job("job"))
+            case "made again":
+                await world.etcd.delete(world.keys.job("job"))
+                await world.save()
+            case "paused":
+                await world.save(enabled=False)
+            case "killed":
+                await world.kill(run_id, by="operator")
+            case _:
+                pass  # time does it
+        record = await world.record(run_id)
+        expected = {
+            "deleted": ("skipped", "deleted"), "made again": ("skipped", "deleted"), "paused": ("skipped", "paused"),
+            "killed": ("killed", "before start"), "expired": ("missed", "expired: offered"),
+        }[how]  # fmt: skip
+        assert (record["status"], record["reason"]) == expected
+        assert "startTime" not in record
+        assert not await world.has(world.keys.request(run_id))
+
+
+async def test_after_a_fault_is_over_what_waits_is_taken(place: Place, world: World) -> None:
+    job = await world.save()
+    async with working(place) as worker:
+        await worker.deciding()
+        await worker.agent.spool_refuses("full")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        by_job = worker.parts.requests.by_job
+        await wait_until(lambda: "job" in by_job, description="it is seen")
+        assert await world.entry(run_id) is None
+        await worker.agent.spool_refuses(None)
+        assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_a_lock_that_came_free_during_a_try_is_not_forgotten(place: Place, world: World) -> None:
+    job = await world.save()
+    async with working(place) as worker:
+        await worker.deciding()
+        queue, tries = worker.parts.requests, 0
+        claim = queue._claim
+
+        async def answered_late(turn: Any, *arguments: Any) -> None:
+            nonlocal tries
+            tries += 1
+            if tries > 1:
+                await claim(turn, *arguments)
+                return
+            queue.lock_freed("job")
+            turn.locked = True  # as the answer says, which is older
+
+        queue._claim = answered_late  # type: ignore[method-assign,assignment]
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: tries > 0, description="it is tried")
+        await wait_until(lambda: tries > 1, description="it is tried again at once", timeout=0.3)
+        assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_garbage_among_requests_is_set_aside(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = await world.save()
+    await world.etcd.put(world.keys.request(RunId.planned("job", 1)), b"[" * 50_000)
+    await world.etcd.put(world.keys.requests + "job/5/1", b"{}")
+    await world.etcd.put(world.keys.requests + "what", b"\xff")
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+        assert len([one for one in caplog.records if getattr(one, "action", "") == "request.set_aside"]) == 3
+        worker.parts.requests.on_changes([Change(key=world.keys.requests + "what", old_mod=1, new=None)])

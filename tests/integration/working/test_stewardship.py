@@ -1,0 +1,162 @@
+"""Who is steward, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from common.clock import SystemClock
+from common.errors import UnavailableError
+from common.etcd import Session
+from tests.support.background import running
+from tests.support.waiting import wait_until
+from tests.support.working import Place, SteppingClock, World, working
+from worker.steward import STAND_DOWN_S, Steward, Term
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+class Counting:
+    """A duty that counts, and fails as the test says."""
+
+    name = "counting"
+    every_s = 0.0
+
+    def __init__(self) -> None:
+        self.begun = self.ended = self.performed = 0
+        self.error: Exception | None = None
+
+    def begin(self) -> None:
+        self.begun += 1
+
+    def end(self) -> None:
+        self.ended += 1
+
+    async def perform(self, term: Term) -> None:
+        self.performed += 1
+        if self.error is not None:
+            raise self.error
+
+
+class Candidate:
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name, self.clock, self.duty = world, name, SteppingClock(), Counting()
+        self.in_company = False
+        self.steward = Steward(
+            client=world.etcd, keys=world.keys, worker=name, duties=[self.duty], companion=self.company,
+            clock=self.clock,
+        )  # fmt: skip
+
+    async def company(self) -> None:
+        self.in_company = True
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.in_company = False
+
+    async def session(self) -> Session:
+        return await Session.open(
+            self.world.etcd, key_of=lambda lease: self.world.keys.worker(self.name, lease), value=b"{}", ttl=2,
+            clock=SystemClock(),
+        )  # fmt: skip
+
+
+@asynccontextmanager
+async def standing(world: World, name: str) -> AsyncIterator[tuple[Candidate, Session]]:
+    candidate = Candidate(world, name)
+    session = await candidate.session()
+    async with running(candidate.steward.run(), session.run()):
+        candidate.steward.stand_under(session)
+        yield candidate, session
+    await session.close()
+
+
+async def test_leads_performs_and_lets_go_with_its_session(world: World) -> None:
+    async with standing(world, "w1") as (one, session):
+        await wait_until(lambda: one.duty.performed > 1, description="it performs")
+        assert one.steward.leading
+        assert one.in_company
+        await session.close()
+        await wait_until(lambda: one.duty.ended == 1, description="its term ends")
+        assert not one.in_company
+        await wait_until(lambda: not one.steward.leading, description="it leads no more")
+
+
+async def test_stands_again_under_a_new_session(world: World) -> None:
+    async with standing(world, "w1") as (one, session):
+        await wait_until(lambda: one.duty.performed > 0, description="it performs")
+        await session.close()
+        second = await one.session()
+        async with running(second.run()):
+            one.steward.stand_under(second)
+            await wait_until(lambda: one.duty.begun == 2, description="it has a second term")
+        await second.close()
+
+
+async def test_who_failed_stands_down_for_ten_minutes_and_another_leads(world: World) -> None:
+    async with standing(world, "w1") as (one, _):
+        await wait_until(lambda: one.duty.performed > 0, description="the first leads")
+        async with standing(world, "w2") as (other, _):
+            one.duty.error = KeyError("nobody foresaw this")
+            await wait_until(lambda: other.duty.performed > 0, description="the other leads")
+            assert not one.steward.leading
+            assert one.duty.ended == 1
+        performed, one.duty.error = one.duty.performed, None
+        one.clock.advance(STAND_DOWN_S - 60)
+        await wait_until(lambda: one.duty.performed == performed, description="it stays down")
+        one.clock.advance(120)
+        await wait_until(lambda: one.duty.performed > performed, description="it leads again")
+
+
+async def test_etcd_being_away_is_borne_and_said_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    async with standing(world, "w1") as (one, _):
+        one.duty.error = UnavailableError("no etcd")
+        await wait_until(lambda: one.duty.performed > 2, description="it tries again and again")
+        assert caplog.text.count("counting is postponed") == 1
+        assert one.steward.leading
+
+
+async def test_a_session_that_is_not_confirmed_makes_no_busy_loop(world: World) -> None:
+    async with standing(world, "w1") as (one, session):
+        await wait_until(lambda: one.duty.performed > 0, description="it performs")
+        session._keep_alive = asyncio.Event().wait  # type: ignore[method-assign]
+        session.confirmed_boottime -= 1000
+        await wait_until(lambda: one.duty.ended == 1, description="its term ends")
+        later = asyncio.get_running_loop().time() + 0.6
+        await wait_until(lambda: asyncio.get_running_loop().time() > later, description="the election has noticed")
+        assert one.duty.begun == 1
+
+
+async def test_another_worker_takes_over_at_once_when_the_steward_stops(place: Place, world: World) -> None:
+    async with working(place, "w2") as other:
+        async with working(place, "w1") as one:
+            await one.deciding()
+            await other.deciding()
+            await wait_until(
+                lambda: one.parts.steward.leading or other.parts.steward.leading, description="one of them leads"
+            )
+        await wait_until(lambda: other.parts.steward.leading, description="the other leads", timeout=3)
+
+
+@pytest.mark.parametrize(
+    "prefix", ["jobs", "marks", "runs", "locks", "requests", "kills", "workers", "beats", "drains"]
+)
+async def test_garbage_harms_nobody_else(
+    place: Place, world: World, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = f"{place.prefix}/{prefix}/"
+    for tail, value in {"bad": b"\xff\x00", "bad/1/1": b"[" * 20_000, "bad/x": b"null", "w9": b'{"kind":1}'}.items():
+        await world.etcd.put(root + tail, value)
+    job = await world.save()
+    async with working(place) as worker:
+        await worker.deciding()
+        await wait_until(lambda: worker.parts.steward.leading, description="it leads")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+        assert worker.parts.steward.leading
+    assert "does not stand for steward" not in caplog.text
+    said = [one.getMessage() for one in caplog.records if getattr(one, "action", "").endswith("set_aside")]
+    assert len(said) == len(set(said))

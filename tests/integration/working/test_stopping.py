@@ -1,0 +1,124 @@
+"""How a worker stops, and what takes it down."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from common.clock import SystemClock
+from tests.support.cluster import Process
+from tests.support.waiting import wait_until
+from tests.support.working import Place, SteppingClock, World, working
+from worker.spool import SpoolError
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+def process_of(place: Place, *flags: str) -> Process:
+    directory = place.directory / "w1"
+    common = ("--etcd-endpoints", place.etcd, "--key-prefix", place.prefix, "--worker-name", "w1",
+              "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+              "--data-dir", str(directory / "data"))  # fmt: skip
+    return Process("worker", "w1", directory, (*common, *flags))
+
+
+async def test_runs_may_end_within_the_grace(place: Place, world: World) -> None:
+    job = await world.save(command="sleep 0.5; echo whole")
+    process = process_of(place)
+    process.start()
+    try:
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        assert await process.end(signal.SIGTERM) == 0
+        assert (await world.record(run_id))["output"] == "whole\n"
+        assert await world.entries() == {}
+        assert await world.sessions() == []
+    finally:
+        process.destroy()
+
+
+async def test_what_outlives_the_grace_is_killed_with_the_reason(place: Place, world: World) -> None:
+    job = await world.save(command="sleep 60")
+    process = process_of(place, "--shutdown-grace-seconds", "1")
+    process.start()
+    try:
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        assert await process.end(signal.SIGTERM, timeout=15) == 0
+        record = await world.record(run_id)
+        assert (record["status"], record["reason"]) == ("killed", "worker shutdown")
+        assert await world.entries() == {}
+        assert not await world.has(world.keys.lock("job"))
+    finally:
+        process.destroy()
+
+
+async def test_a_second_signal_hurries(place: Place, world: World) -> None:
+    job = await world.save(command="sleep 60")
+    process = process_of(place, "--shutdown-grace-seconds", "600")
+    process.start()
+    try:
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        assert process.popen is not None
+        process.popen.send_signal(signal.SIGTERM)
+        await wait_until(lambda: "stopping" in process.log, description="it stops")
+        assert await process.end(signal.SIGTERM, timeout=15) == 0
+        assert (await world.record(run_id))["reason"] == "worker shutdown"
+    finally:
+        process.destroy()
+
+
+async def test_a_loop_that_dies_takes_the_process_down(place: Place) -> None:
+    with pytest.raises(ExceptionGroup) as raised:  # noqa: PT012
+        async with working(place) as worker:
+            await worker.deciding()
+
+            def fail(*_: object) -> None:
+                raise RuntimeError("nobody foresaw this")
+
+            worker.parts.deadlines.look = fail  # type: ignore[method-assign]
+            await wait_until(worker.task.done, description="it is over")
+    assert raised.group_contains(RuntimeError, match="nobody foresaw this", depth=1)
+
+
+async def test_a_jump_of_the_wall_clock_is_noticed(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    class Jumping(SteppingClock):
+        jump_ms = 0
+
+        def wall_ms(self) -> int:
+            return super().wall_ms() + self.jump_ms
+
+    clock = Jumping()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        clock.jump_ms = 30_000
+        worker.parts.clock_watch.look()
+        worker.parts.clock_watch.look()
+        assert caplog.text.count("the clock jumped by") == 1
+
+
+async def test_a_spool_that_takes_records_again_is_found_out_by_itself(place: Place, world: World) -> None:
+    job = await world.save()
+    async with working(place) as worker:
+        await worker.deciding()
+        watch, spool = worker.parts.spool_watch, worker.agent._spool
+        watch._every_s = 0.05
+        full = True
+
+        async def try_out() -> None:
+            if full:
+                raise SpoolError("the disk is full")
+            await spool.try_out()
+
+        watch._try_out = try_out
+        watch.note("the disk is full")
+        await wait_until(lambda: not worker.is_deciding(), description="it takes no fires")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        watch.note(None)
+        assert not worker.is_deciding()
+        full = False
+        assert (await world.record(run_id))["status"] == "success"
+        assert worker.parts.registry.not_accepting is None
+        assert not (spool.directory / "trial").exists()

@@ -1,0 +1,192 @@
+"""What nobody needs any more goes; what watchers have missed is found. The clock moves only when told."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import Change, Mirror, MirrorTimings
+from common.keys import RunId, Watched, encode_mark
+from tests.support.background import running
+from tests.support.waiting import wait_until
+from tests.support.working import SteppingClock, World
+from worker.catalog import Catalog
+from worker.kills import Kills
+from worker.members import Members
+from worker.sentinels import Sentinels
+from worker.steward import Term
+from worker.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, Sweeping
+
+pytestmark = pytest.mark.etcd
+
+
+class Office:
+    """The duty, with mirrors that run."""
+
+    def __init__(self, world: World, term: Term) -> None:
+        self.world, self.term, self.keys, self.clock = world, term, world.keys, SteppingClock()
+        self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
+        self.kills = Kills(self.keys, on_kill=lambda _kill: None)
+        self.members = Members(self.keys, on_changed=lambda: None)
+        self.deaf = False
+        self.mirrors = {
+            Watched.JOBS: self.mirror(self.keys.jobs, self.catalog),
+            Watched.KILLS: self.mirror(self.keys.kills, self.kills),
+        }
+        self.duty = Sweeping(
+            client=world.etcd, keys=self.keys, catalog=self.catalog, kills=self.kills, members=self.members,
+            mirrors=self.mirrors, ttl_s=2, compaction_minutes=1, clock=self.clock,
+        )  # fmt: skip
+        self.duty.begin()
+
+    def mirror(self, prefix: str, reader: Catalog | Kills) -> Mirror:
+        timings = MirrorTimings(progress_s=0.05, silence_s=3, grace_s=0.1)
+        return Mirror(self.world.etcd, prefix, reader.on_changes, clock=SystemClock(), timings=timings)
+
+    async def sweep(self, after_s: float = 0.0) -> None:
+        self.clock.advance(after_s)
+        await self.duty.perform(self.term)
+
+
+@pytest.fixture
+async def office(world: World, term: Term) -> AsyncIterator[Office]:
+    office = Office(world, term)
+    async with running(*(mirror.run() for mirror in office.mirrors.values())):
+        for mirror in office.mirrors.values():
+            await mirror.synced.wait()
+        yield office
+
+
+async def test_kills_go_when_their_run_is_settled(office: Office, world: World) -> None:
+    run = await world.open_run()
+    open_run, asked, settled = world.keys.run_of(run.key), RunId.planned("job", 6), RunId.planned("job", 7)
+    await world.etcd.put(world.keys.request(asked), b"{}")
+    for run_id in (open_run, asked, settled):
+        await world.kill(run_id)
+    await wait_until(lambda: len(office.kills.by_run) == 3, description="the kills are seen")
+    await office.sweep()
+    assert await world.has(world.keys.kill(open_run))
+    assert await world.has(world.keys.kill(asked))
+    assert not await world.has(world.keys.kill(settled))
+
+
+async def test_locks_of_no_run_are_freed_after_a_second_look(office: Office, world: World) -> None:
+    run = await world.open_run()
+    orphans = {"a": b"a@5#1", "b": b"\xff garbage", "c": str(world.keys.run_of(run.key)).encode()}
+    for name, value in orphans.items():
+        await world.etcd.put(world.keys.lock(name), value)
+    again = await world.open_run(name="again")
+    await world.etcd.delete(world.keys.lock("again"))
+    await world.etcd.put(world.keys.lock("again"), str(world.keys.run_of(again.key)).encode())
+    await office.sweep()
+    assert await world.etcd.count(world.keys.locks) == 5
+    await office.sweep(31)
+    assert await world.has(world.keys.lock("job"))
+    assert await world.etcd.count(world.keys.locks) == 1
+
+
+async def test_detached_sessions_go_after_two_ttls(office: Office, world: World) -> None:
+    for tail in ("w1/77", "w1/not-hex", "garbage"):
+        key = world.keys.workers + tail
+        await world.etcd.put(key, b"\xff")
+        office.members.on_changes([Change(key=key, old_mod=None, new=await world.etcd.get(key))])
+    lease = await world.etcd.lease_grant(60)
+    attached = world.keys.worker("w1", f"{lease.id:x}")
+    await world.etcd.put(attached, b"garbage", lease.id)
+    office.members.on_changes([Change(key=attached, old_mod=None, new=await world.etcd.get(attached))])
+    await office.sweep()
+    await office.sweep(3.5)
+    assert await world.has(world.keys.workers + "w1/77")
+    await office.sweep(1)
+    assert not await world.has(world.keys.workers + "w1/77")
+    assert not await world.has(world.keys.workers + "w1/not-hex")
+    assert not await world.has(world.keys.workers + "garbage")
+    assert await world.has(attached)
+
+
+async def test_marks_of_deleted_jobs_go_after_a_day(office: Office, world: World) -> None:
+    now_ms = office.clock.wall_ms()
+    await world.save("there", mark_ms=now_ms - 2 * MARK_KEPT_MS)
+    await wait_until(lambda: "there" in office.catalog.jobs, description="the job is seen")
+    await world.etcd.put(world.keys.mark("old"), encode_mark(now_ms - MARK_KEPT_MS - 1000))
+    await world.etcd.put(world.keys.mark("young"), encode_mark(now_ms - MARK_KEPT_MS + 3_600_000))
+    await world.etcd.put(world.keys.mark("garbage"), b"garbage")
+    await office.sweep()
+    assert await world.has(world.keys.mark("old"))
+    await office.sweep(COMPARE_EVERY_S + 1)
+    assert not await world.has(world.keys.mark("old"))
+    assert await world.has(world.keys.mark("young"))
+    assert await world.has(world.keys.mark("there"))
+
+
+async def test_a_count_that_does_not_match_twice_puts_the_sentinel(office: Office, world: World) -> None:
+    mirror = office.mirrors[Watched.JOBS]
+    await world.save()
+    await wait_until(lambda: len(mirror) == 1, description="the job is seen")
+    before = await world.etcd.get(world.keys.seen(Watched.JOBS))
+    mirror._told["ghost"] = 1
+    readings = mirror.readings
+    await office.sweep()
+    assert mirror.readings == readings
+    await office.sweep(31)
+    await wait_until(lambda: mirror.readings > readings, description="it reads again")
+    assert len(mirror) == 1
+    after = await world.etcd.get(world.keys.seen(Watched.JOBS))
+    assert before is not None
+    assert after is not None
+    assert after.mod_revision > before.mod_revision
+
+
+async def test_etcd_is_compacted_and_watchers_survive_it(office: Office, world: World) -> None:
+    await world.save()
+    await office.sweep()
+    old = await world.etcd.get(world.keys.job("job"))
+    await world.save(command="another")
+    await office.sweep(61)
+    assert old is not None
+    await office.sweep(61)
+    with pytest.raises(Exception, match="compacted"):
+        await world.etcd.get(world.keys.job("job"), revision=old.mod_revision)
+    await world.save("later")
+    await wait_until(lambda: "later" in office.catalog.jobs, description="the watch goes on")
+
+
+async def test_one_step_that_fails_holds_up_no_other(
+    office: Office, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(term: Term) -> None:
+        raise RuntimeError("nobody foresaw this")
+
+    fail.__name__ = "_sweep_kills"
+    monkeypatch.setattr(office.duty, "_sweep_kills", fail)
+    await world.etcd.put(world.keys.lock("a"), b"a@5#1")
+    await office.sweep()
+    await office.sweep(31)
+    assert not await world.has(world.keys.lock("a"))
+    assert len([one for one in caplog.records if getattr(one, "action", "") == "sweeping.set_aside"]) == 1
+
+
+async def test_a_watch_that_died_silently_is_found_by_the_sentinel(office: Office, world: World) -> None:
+    sentinels = Sentinels(world.etcd, world.keys, office.mirrors)
+    await world.save()
+    mirror = office.mirrors[Watched.JOBS]
+    await wait_until(lambda: "job" in office.catalog.jobs, description="the job is seen")
+    take = mirror._take
+    mirror._take = lambda events: None  # type: ignore[method-assign]
+    await world.save("missed")
+    await sentinels.look()
+    await wait_until(lambda: "missed" in office.catalog.jobs, description="it is found")
+    mirror._take = take  # type: ignore[method-assign]
+
+
+async def test_sentinels_leave_a_watch_alone_that_has_missed_nothing(office: Office, world: World) -> None:
+    sentinels = Sentinels(world.etcd, world.keys, office.mirrors)
+    mirror = office.mirrors[Watched.JOBS]
+    await world.save()
+    await wait_until(lambda: "job" in office.catalog.jobs, description="the job is seen")
+    readings = mirror.readings
+    for _ in range(3):
+        await sentinels.look()
+    assert mirror.readings == readings

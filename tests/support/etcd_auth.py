@@ -1,0 +1,59 @@
+"""Users and roles of an etcd, by its own API: what an operator does with etcdctl."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc  # type: ignore[import-untyped,unused-ignore]
+import grpc.aio  # type: ignore[import-untyped,unused-ignore]
+from aetcd import rpc
+
+from common.etcd import _rpc
+
+ROOT_PASSWORD = "root-geheim"
+PASSWORD = "worker-geheim"
+USER = "etcron"
+
+
+class Admin:
+    """The root user of one etcd; an async context manager."""
+
+    def __init__(self, endpoint: str) -> None:
+        self._channel: Any = grpc.aio.insecure_channel(endpoint)
+        self._auth: Any = rpc.AuthStub(self._channel)
+        self._metadata: tuple[tuple[str, str], ...] = ()
+
+    async def __aenter__(self) -> Admin:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self._channel.close()
+
+    async def enable(self, prefix: str) -> None:
+        """Users root and etcron; the latter with readwrite on the prefix alone; then authentication is on."""
+        messages = _rpc.messages
+        await self._auth.UserAdd(messages.AuthUserAddRequest(name="root", password=ROOT_PASSWORD))
+        await self._auth.RoleAdd(messages.AuthRoleAddRequest(name="root"))
+        await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user="root", role="root"))
+        await self._auth.RoleAdd(messages.AuthRoleAddRequest(name=USER))
+        await self._auth.UserAdd(messages.AuthUserAddRequest(name=USER, password=PASSWORD))
+        await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user=USER, role=USER))
+        permission = {"permType": 2, "key": prefix.encode(), "range_end": prefix[:-1].encode() + b"0"}
+        await self._auth.RoleGrantPermission(messages.AuthRoleGrantPermissionRequest(name=USER, perm=permission))
+        await self._auth.AuthEnable(messages.AuthEnableRequest())
+
+    async def change_password(self, password: str) -> None:
+        """Of the user etcron; every token of his ends with it."""
+        await self._log_in()
+        request = _rpc.messages.AuthUserChangePasswordRequest(name=USER, password=password)
+        await self._auth.UserChangePassword(request, metadata=self._metadata)
+
+    async def disable(self) -> None:
+        """Nobody is asked any more."""
+        await self._log_in()
+        await self._auth.AuthDisable(_rpc.messages.AuthDisableRequest(), metadata=self._metadata)
+
+    async def _log_in(self) -> None:
+        request = _rpc.messages.AuthenticateRequest(name="root", password=ROOT_PASSWORD)
+        answer = await self._auth.Authenticate(request)
+        self._metadata = (("token", answer.token),)

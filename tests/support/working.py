@@ -1,0 +1,254 @@
+"""A worker in the test's own process, on real servers; and what a test wants to put into etcd, or see there."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from common.clock import Clock, SystemClock
+from common.config import WorkerConfig
+from common.etcd import Election, EtcdClient, KeyValue, Put, Session, create_revision_is
+from common.job_reader import parse_job
+from common.keys import Keys, RunId, Watched, encode_mark
+from common.kill import Kill
+from common.lifecycle import Stop, run_loops
+from common.request import Origin, Request
+from common.run import EntryState, RunEntry
+from common.runlog import RunLog
+from common.saved_job import SavedJob
+from tests.support.waiting import wait_until
+from worker.agent import Agent
+from worker.identity import Identity, load_identity, locked_directory
+from worker.parts import Parts
+from worker.spool import Spool
+from worker.steward import Term
+
+TTL_S = 2
+NEVER = "0 0 0 1 1 * 2199"
+"""A schedule that does not fire while a test runs."""
+_numbers = itertools.count(1)
+
+
+class SteppingClock(SystemClock):
+    """The machine's clocks, and as much more as the test has said."""
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+
+    def advance(self, seconds: float) -> None:
+        self._ahead_s += seconds
+
+    def wall_ms(self) -> int:
+        return super().wall_ms() + round(self._ahead_s * 1000)
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self._ahead_s
+
+    def boottime(self) -> float:
+        return super().boottime() + self._ahead_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where one test's servers are, and what there is its own."""
+
+    etcd: str
+    log_store: str
+    directory: Path
+    prefix: str
+    database: str
+
+    @classmethod
+    def new(cls, directory: Path, *, etcd: str, log_store: str) -> Place:
+        number = next(_numbers)
+        return cls(
+            etcd=etcd, log_store=log_store, directory=directory, prefix=f"/work-{number}", database=f"work_{number}"
+        )
+
+    @property
+    def keys(self) -> Keys:
+        return Keys(self.prefix)
+
+
+@dataclass(slots=True, kw_only=True)
+class World:
+    """etcd and the log store as the test sees them."""
+
+    place: Place
+    etcd: EtcdClient
+    runlog: RunLog
+
+    @property
+    def keys(self) -> Keys:
+        return self.place.keys
+
+    async def save(
+        self, name: str = "job", command: str = "true", cron: str = NEVER, *, mark_ms: int | None = None, **fields: Any
+    ) -> KeyValue:
+        """The job in etcd, as a manager puts it; its key."""
+        mark_ms = SystemClock().wall_ms() if mark_ms is None else mark_ms
+        spec = parse_job({"name": name, "command": command, "cronExpr": cron, **fields})
+        value = SavedJob(spec=spec, anchor_ms=mark_ms).to_json()
+        keys = self.keys
+        await self.etcd.txn([], [
+            Put(keys.job(name), value), Put(keys.mark(name), encode_mark(mark_ms)), Put(keys.seen(Watched.JOBS), b""),
+        ])  # fmt: skip
+        kv = await self.etcd.get(keys.job(name))
+        assert kv is not None
+        return kv
+
+    async def ask(self, job: KeyValue, plan_ms: int, *, expires_ms: int | None = None, name: str = "job") -> RunId:
+        """Put a request."""
+        run_id = RunId.planned(name, plan_ms)
+        request = Request(
+            run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=plan_ms,
+            dispatch_ms=plan_ms, not_before_ms=SystemClock().wall_ms(), expires_ms=expires_ms,
+        )  # fmt: skip
+        puts = [Put(self.keys.request(run_id), request.to_json()), Put(self.keys.seen(Watched.REQUESTS), b"")]
+        await self.etcd.txn([], puts)
+        return run_id
+
+    async def kill(self, run_id: RunId, by: str = "me") -> None:
+        kill = Kill(run_id=run_id, by=by, at_ms=SystemClock().wall_ms(), reason="enough")
+        puts = [Put(self.keys.kill(run_id), kill.to_json()), Put(self.keys.seen(Watched.KILLS), b"")]
+        await self.etcd.txn([], puts)
+
+    async def open_run(self, plan_ms: int = 1_790_000_000_000, *, name: str = "job", **changes: Any) -> KeyValue:
+        """A run key, as a worker that is not there has left it, with its lock where it took one; its key."""
+        run_id = RunId.planned(name, plan_ms)
+        values: dict[str, Any] = {
+            "state": EntryState.OPEN, "worker": "gone", "session": "123abc", "instance": "somebody-else",
+            "locked": True, "lost_after_ms": 2000, "plan_ms": plan_ms, "dispatch_ms": plan_ms,
+        }  # fmt: skip
+        entry = RunEntry(**(values | changes))
+        puts = [Put(self.keys.run(run_id), entry.to_json())]
+        if entry.locked:
+            puts.append(Put(self.keys.lock(name), str(run_id).encode()))
+        await self.etcd.txn([], puts)
+        kv = await self.etcd.get(self.keys.run(run_id))
+        assert kv is not None
+        return kv
+
+    async def entry(self, run_id: RunId) -> RunEntry | None:
+        kv = await self.etcd.get(self.keys.run(run_id))
+        return RunEntry.from_json(kv.value) if kv else None
+
+    async def entries(self) -> dict[RunId, RunEntry]:
+        """All run keys that can be read."""
+        found = {}
+        async for page in self.etcd.read_prefix(self.keys.runs):
+            found.update({self.keys.run_of(kv.key): RunEntry.from_json(kv.value) for kv in page.kvs})
+        return found
+
+    async def has(self, key: str) -> bool:
+        return await self.etcd.get(key) is not None
+
+    async def sessions(self, worker: str = "w1") -> list[KeyValue]:
+        return [kv async for page in self.etcd.read_prefix(self.keys.worker_sessions(worker)) for kv in page.kvs]
+
+    async def record(self, run_id: RunId, *, timeout: float = 15) -> dict[str, Any]:
+        """What the log store says of the run, once it does."""
+        await wait_until(lambda: self._has_record(run_id), description=f"the log store has {run_id}", timeout=timeout)
+        return cast(dict[str, Any], await self.runlog.run(str(run_id)))
+
+    async def _has_record(self, run_id: RunId) -> bool:
+        return await self.runlog.run(str(run_id)) is not None
+
+    async def records(self, job: str = "job") -> list[dict[str, Any]]:
+        return [item for item in (await self.runlog.runs(limit=500)).items if item["jobName"] == job]
+
+
+@dataclass(slots=True, kw_only=True)
+class Working:
+    """One worker that runs in the test's loop."""
+
+    agent: Agent
+    identity: Identity
+    client: EtcdClient
+    stop: Stop
+    task: asyncio.Task[None]
+
+    @property
+    def parts(self) -> Parts:
+        return self.agent.parts
+
+    @property
+    def session(self) -> Session:
+        session = self.parts.registry.session
+        assert session is not None, "there is no session"
+        return session
+
+    def is_deciding(self) -> bool:
+        """Whether it takes fires and requests."""
+        scheduler = self.parts.scheduler
+        return scheduler.session is not None and scheduler.accepting
+
+    async def deciding(self) -> None:
+        await wait_until(
+            lambda: self.task.done() or self.is_deciding(), description=f"{self.identity.worker} decides", timeout=20
+        )
+        assert not self.task.done(), self.task.exception()
+
+    async def deciding_after(self, session: Session) -> None:
+        """Under another session than this one, which is over or will soon be."""
+        await wait_until(
+            lambda: self.is_deciding() and self.parts.scheduler.session is not session,
+            description=f"{self.identity.worker} decides under a new session",
+        )
+
+    def running(self) -> list[RunId]:
+        """The runs that have a process."""
+        return list(self.parts.executor.running)
+
+
+@asynccontextmanager
+async def working(
+    place: Place, name: str = "w1", *, etcd: str | None = None, clock: Clock | None = None, **changes: Any
+) -> AsyncIterator[Working]:
+    """A worker; ended in a hurry afterwards. `etcd`: another way to it than the test's own (a proxy)."""
+    clock = clock or SystemClock()
+    values: dict[str, Any] = {
+        "etcd_endpoints": (etcd or place.etcd,), "mongodb_uri": place.log_store, "mongodb_database": place.database,
+        "key_prefix": place.prefix, "data_dir": place.directory / name, "worker_name": name, "slots": 4,
+        "lease_ttl_s": TTL_S, "lost_after_s": 300, "shutdown_grace_s": 1, "compaction_minutes": 0,
+        "job_log_commit_timeout_ms": 50, "etcd_dial_timeout_ms": 1000, "mongodb_connect_timeout_ms": 1000,
+    }  # fmt: skip
+    config = WorkerConfig(**(values | changes))
+    with locked_directory(config.data_dir):
+        identity = load_identity(config.data_dir, name=name)
+        spool = Spool.open(config.data_dir / "spool")
+        async with (
+            EtcdClient(config.etcd_endpoints, timeout=1.0, clock=clock) as client,
+            RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
+        ):
+            agent, stop = Agent(config, identity, spool, client, runlog, clock), Stop()
+            await agent.prepare()
+            loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
+            task = asyncio.ensure_future(loops)
+            try:
+                yield Working(agent=agent, identity=identity, client=client, stop=stop, task=task)
+            finally:
+                stop.request("the test is over")
+                stop.hurry.set()
+                await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+class _Elected:
+    """An election that was won: the leader's key is there."""
+
+    def __init__(self, key: str, revision: int) -> None:
+        self.compare = create_revision_is(key, revision)
+        self.leading = True
+
+
+async def term_of(world: World, session: Session) -> Term:
+    """A term of office under this session."""
+    revision = await world.etcd.put(world.keys.steward, b"w1", session.lease_id)
+    return Term(session=session, election=cast(Election, _Elected(world.keys.steward, revision)))

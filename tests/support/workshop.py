@@ -1,0 +1,199 @@
+"""A dispatcher and a settlement on a real etcd, with a fake executor and a fake spool; time moves only when told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+from common.clock import SystemClock
+from common.errors import EtcdInDoubtError, EtcronError
+from common.etcd import Change, EtcdClient, KeyValue, Put, Session, TxnResult
+from common.job_reader import parse_job
+from common.keys import Keys, RunId, encode_mark
+from common.kill import Kill
+from common.member import Member
+from common.planner import Decision
+from common.run import RunEntry, RunRecord, Verdict
+from common.saved_job import SavedJob
+from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
+from worker.catalog import read_job
+from worker.claims import Claims
+from worker.dispatcher import Dispatcher
+from worker.executor import Executor
+from worker.identity import Identity
+from worker.kills import Kills
+from worker.launch import Launch, Outcome
+from worker.members import Members
+from worker.proposals import Proposal
+from worker.records import run_record
+from worker.runs import Run, RunTable
+from worker.settlement import Settlement
+
+SECOND = 1000
+NOON = 1_790_000_040_000
+ME = Identity(worker="w1", instance="mine", host="h1")
+
+
+class FakeExecutor:
+    """Takes what is to be started; nothing runs."""
+
+    def __init__(self) -> None:
+        self.launches: list[Launch] = []
+
+    def start(self, launch: Launch) -> None:
+        self.launches.append(launch)
+
+    @property
+    def started(self) -> list[str]:
+        return [str(launch.run_id) for launch in self.launches]
+
+
+class FakeSpool:
+    """Keeps records; refuses them, or takes its time, when told to."""
+
+    def __init__(self) -> None:
+        self.records: list[RunRecord] = []
+        self.fault: str | None = None
+        self.open = asyncio.Event()
+        self.open.set()
+
+    async def append(self, record: RunRecord) -> object:
+        await self.open.wait()
+        if self.fault is not None:
+            raise EtcronError(self.fault)
+        self.records.append(record)
+        return len(self.records)
+
+
+class Losing(EtcdClient):
+    """Loses the answers to writes under ``runs/`` while told to; they are carried out first, or not."""
+
+    losing = 0
+    carry_out = True
+    writes = 0
+
+    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
+        writes = any(operation.writes for operation in then)
+        self.writes += writes
+        if self.losing and writes:
+            self.losing -= 1
+            if self.carry_out:
+                await super().txn(compares, then, otherwise)
+            raise EtcdInDoubtError("a lost answer")
+        return await super().txn(compares, then, otherwise)
+
+
+class Workshop:
+    """One worker from the claim to the deletion of the run key."""
+
+    def __init__(self, client: Losing, prefix: str, session: Session, slots: int) -> None:
+        self.client = client
+        self.keys = keys = Keys(prefix)
+        self.clock = FakeClock(NOON)
+        self.session = session
+        self.table = RunTable(slots)
+        self.kills = Kills(keys, on_kill=lambda kill: None)
+        self.members = Members(keys, on_changed=lambda: None)
+        self.claims = Claims(keys, ME, lost_after_ms=300_000)
+        self.executor = FakeExecutor()
+        self.spool = FakeSpool()
+        self.unlocked: list[str] = []
+        self.faults: list[str | None] = []
+        self.live_workers = 1
+        self.settlement = Settlement(
+            client=client, keys=keys, table=self.table, kills=self.kills, spool=self.spool, clock=self.clock,
+            worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
+            on_unlocked=self.unlocked.append, on_spool=self.faults.append,
+        )  # fmt: skip
+        self.settlement.session = session
+        self.dispatcher = Dispatcher(
+            client=client, keys=keys, identity=ME, table=self.table, claims=self.claims, members=self.members,
+            kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement, shell="/bin/sh",
+            on_slot_free=lambda: self.dispatcher.wake(), clock=self.clock,
+        )  # fmt: skip
+
+    async def claim(self, name: str = "job", plan_ms: int = NOON, *, grace_s: int = 60, **fields: Any) -> Run:
+        """A fire of a job of its own, claimed in etcd and given to the dispatcher."""
+        spec = parse_job({"name": name, "command": f"run {name}", "cronExpr": "* * * * * * *"} | fields)
+        value = SavedJob(spec=spec, anchor_ms=plan_ms - SECOND).to_json()
+        mark = Put(self.keys.mark(name), encode_mark(plan_ms - SECOND))
+        await self.client.txn([], [Put(self.keys.job(name), value), mark])
+        kv = await self.client.get(self.keys.job(name))
+        assert kv is not None
+        decision = Decision(from_ms=plan_ms - SECOND, to_ms=plan_ms, claim_ms=plan_ms)
+        proposal = Proposal(job=read_job(name, kv), decision=decision, start_by_ms=plan_ms + grace_s * SECOND)
+        now_ms, sent = self.clock.wall_ms(), self.clock.boottime()
+        part = self.claims.part(proposal, session=self.session, now_ms=now_ms)
+        [batch] = self.claims.batches([part], session=self.session, now_ms=now_ms)
+        [result], _ = self.claims.read(batch, await self.client.txn(*self.claims.transaction(batch)), sent=sent)
+        self.dispatcher.won(result, self.session)
+        run = self.table.get(RunId.planned(name, plan_ms))
+        assert run is not None
+        return run
+
+    def passes(self, ms: int) -> None:
+        self.clock.advance(ms)
+        self.dispatcher.wake()
+
+    def others(self, *names: str) -> None:
+        """These workers are there, too."""
+        changes: list[Change] = []
+        for lease, name in enumerate(("w1", *names), 1):
+            member = Member(worker=name, session=f"{lease:x}", instance=name, host="h", address="a", slots=1)
+            kv = KeyValue(
+                key=self.keys.worker(name, member.session), value=member.to_json(), create_revision=1, mod_revision=1,
+                version=1, lease=lease,
+            )  # fmt: skip
+            changes.append(Change(key=kv.key, old_mod=None, new=kv))
+        self.members.on_changes(changes)
+        self.dispatcher.wake()
+
+    def kill(self, run: Run, *, revision: int = 1 << 40) -> None:
+        document = Kill(run_id=run.run_id, by="ops", reason="enough", at_ms=NOON, revision=revision)
+        self.kills.by_run[run.run_id] = document
+        self.dispatcher.wake()
+
+    def end(self, run: Run, **fields: Any) -> RunRecord:
+        """The run's processes have ended."""
+        outcome = Outcome(run_id=run.run_id, verdict=Verdict.SUCCESS, end_ms=self.clock.wall_ms(), **fields)
+        record = run_record(run, outcome, host="h1")
+        self.table.ended(run, self.clock.monotonic())
+        self.settlement.settle(run, record)
+        self.dispatcher.wake()
+        return record
+
+    async def started(self, *runs: Run) -> None:
+        wanted = {str(run.run_id) for run in runs}
+        await wait_until(lambda: wanted <= set(self.executor.started), description=f"{wanted} started")
+
+    async def settled(self) -> None:
+        await wait_until(lambda: self.settlement.unsettled == 0, description="all is settled")
+
+    async def entry(self, run: Run) -> RunEntry | None:
+        kv = await self.client.get(self.keys.run(run.run_id))
+        return None if kv is None else RunEntry.from_json(kv.value)
+
+    async def lock(self, name: str = "job") -> KeyValue | None:
+        return await self.client.get(self.keys.lock(name))
+
+
+@asynccontextmanager
+async def workshop(endpoint: str, prefix: str, *, slots: int = 4) -> AsyncIterator[Workshop]:
+    """Its loops run inside the block."""
+    async with Losing([endpoint]) as client:
+        keys = Keys(prefix)
+        session = await Session.open(
+            client, key_of=lambda lease: keys.worker(ME.worker, lease), value=b"{}", ttl=60, clock=SystemClock()
+        )
+        shop = Workshop(client, prefix, session, slots)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(shop.dispatcher.run()), group.create_task(shop.settlement.run())]
+            try:
+                yield shop
+            finally:
+                for task in tasks:
+                    task.cancel()
+        await session.close()

@@ -1,0 +1,121 @@
+"""The heap of cues and the queue of what is to be decided: in order, once, and without what is gone."""
+
+from __future__ import annotations
+
+from common.job_reader import parse_job
+from worker.agenda import Agenda, Agendum, Cue
+from worker.catalog import CatalogJob
+from worker.proposals import Blocker
+
+SECOND = 1000
+
+
+def agendum(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0) -> Agendum:
+    spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"})
+    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=anchor_ms, revision=1, create_revision=1)
+    return Agendum(job=job, until_ms=until_ms, base_ms=base_ms)
+
+
+def test_cues_come_up_in_the_order_of_their_time() -> None:
+    agenda, one = Agenda(), agendum()
+    for at_ms in (3, 1, 2, 1):
+        agenda.put_cue(at_ms, Cue.FIRE, one, at_ms)
+    assert agenda.next_cue_ms() == 1
+    assert [plan_ms for _, _, plan_ms in agenda.due(2)] == [1, 1, 2]
+    assert agenda.next_cue_ms() == 3
+    agenda.forget_cues()
+    assert agenda.next_cue_ms() is None
+
+
+def test_cue_put_while_others_come_up_comes_up_too_when_it_is_due() -> None:
+    agenda, one = Agenda(claim_lead_ms=200), agendum()
+    agenda.advance(one, 0)
+    plans: list[int] = []
+    for _, came_up, plan_ms in agenda.due(3 * SECOND):
+        plans.append(plan_ms)
+        agenda.advance(came_up, plan_ms)
+    assert plans == [SECOND, 2 * SECOND, 3 * SECOND]
+    assert agenda.next_cue_ms() == 4 * SECOND - 200
+
+
+def test_what_is_gone_does_not_come_up() -> None:
+    agenda, old = Agenda(), agendum(until_ms=5)
+    agenda.put_cue(1, Cue.FIRE, old, 1)
+    agenda.enqueue(old)
+    agenda.retire(old)
+    assert list(agenda.due(10)) == []
+    assert agenda.dequeue() is None
+
+
+def test_what_is_gone_is_not_kept_for_ever() -> None:
+    agenda, stays = Agenda(), agendum(until_ms=5)
+    agenda.put_cue(7, Cue.FIRE, stays, 7)
+    agenda.enqueue(stays)
+    for _ in range(1000):
+        old = agendum(until_ms=5)
+        agenda.put_cue(10**15, Cue.FIRE, old, 1)
+        agenda.enqueue(old)
+        agenda.retire(old)
+    assert agenda.waiting < 400
+    assert agenda.next_cue_ms() == 7
+    assert agenda.dequeue() is stays
+
+
+def test_oldest_fire_is_decided_first_each_once() -> None:
+    agenda = Agenda()
+    young, old = agendum("young", until_ms=9), agendum("old", until_ms=3)
+    for one in (young, old, young, old):
+        agenda.enqueue(one)
+    assert agenda.waiting == 2
+    assert [agenda.dequeue(), agenda.dequeue(), agenda.dequeue()] == [old, young, None]
+
+
+def test_skip_does_not_wait_behind_claims() -> None:
+    agenda = Agenda()
+    claim, skip = agendum("claim", until_ms=3), agendum("skip", until_ms=9)
+    skip.blocker = Blocker(run="job@1#1", lock_revision=1)
+    agenda.enqueue(claim)
+    agenda.enqueue(skip)
+    assert agenda.dequeue() is skip
+
+
+def test_busy_parked_or_content_it_is_not_in_the_queue() -> None:
+    agenda = Agenda()
+    busy, parked, content = agendum(until_ms=1), agendum(until_ms=1), agendum(until_ms=1, base_ms=1)
+    busy.busy = parked.parked = True
+    for one in (busy, parked, content):
+        agenda.enqueue(one)
+    assert agenda.waiting == 0
+
+
+def test_what_turned_busy_in_the_queue_can_be_queued_again() -> None:
+    agenda, one = Agenda(), agendum(until_ms=1)
+    agenda.enqueue(one)
+    one.busy = True
+    assert agenda.dequeue() is None
+    one.busy = False
+    agenda.enqueue(one)
+    assert agenda.dequeue() is one
+
+
+def test_wanted_fire_presumes_that_all_before_it_are_decided() -> None:
+    agenda, one = Agenda(), agendum(anchor_ms=500)
+    agenda.want(one, 3 * SECOND)
+    assert (one.base_ms, one.until_ms) == (2 * SECOND, 3 * SECOND)
+    agenda.want(one, 4 * SECOND)
+    assert (one.base_ms, one.until_ms) == (2 * SECOND, 4 * SECOND)
+
+
+def test_first_fire_after_a_save_starts_from_the_anchor() -> None:
+    agenda, one = Agenda(), agendum(anchor_ms=2500)
+    agenda.want(one, 3 * SECOND)
+    assert one.base_ms == 2500
+
+
+def test_what_is_remembered_of_decided_fires_is_forgotten() -> None:
+    one = agendum(until_ms=5)
+    one.afresh, one.blocker, one.blocked_ms = True, Blocker(run="r", lock_revision=1), 5
+    one.tidy()
+    assert one.afresh
+    one.give_up()
+    assert repr((one.wants, one.afresh, one.blocker, one.blocked_ms)) == "(False, False, None, None)"

@@ -1,0 +1,78 @@
+"""Who may try a fire: the same answer everywhere, in even shares, and stable when the membership changes."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.placement import BUCKETS, Candidate, Placement, bucket_of
+
+NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
+FIRE_0_MS = 1_790_000_000_000
+
+
+def equal(*names: str) -> list[Candidate]:
+    return [Candidate(name, 8) for name in names]
+
+
+def shares(placement: Placement, rank: int = 0) -> Counter[str]:
+    return Counter(placement.order(bucket)[rank] for bucket in range(BUCKETS))
+
+
+@given(names=NAMES, seed=st.randoms())
+def test_all_workers_agree_in_whatever_order_they_heard_of_each_other(names: list[str], seed: object) -> None:
+    shuffled = list(names)
+    seed.shuffle(shuffled)  # type: ignore[attr-defined]
+    one, other = Placement(equal(*names)), Placement(equal(*shuffled))
+    assert all(one.order(bucket) == other.order(bucket) for bucket in range(0, BUCKETS, 31))
+
+
+@given(names=NAMES, newcomer=st.text("xyz", min_size=1, max_size=4))
+def test_worker_that_comes_moves_only_its_own_share(names: list[str], newcomer: str) -> None:
+    before, after = Placement(equal(*names)), Placement(equal(*names, newcomer))
+    for bucket in range(0, BUCKETS, 7):
+        assert [name for name in after.order(bucket) if name != newcomer] == list(before.order(bucket))
+
+
+@given(names=NAMES, slots=st.lists(st.integers(1, 64), min_size=8, max_size=8))
+def test_every_candidate_has_one_rank_in_every_bucket(names: list[str], slots: list[int]) -> None:
+    placement = Placement(Candidate(name, slot) for name, slot in zip(names, slots, strict=False))
+    for bucket in range(0, BUCKETS, 101):
+        assert sorted(placement.order(bucket)) == sorted(names)
+
+
+def test_three_workers_of_usual_names_have_a_third_each() -> None:
+    placement = Placement(equal("worker-1", "worker-2", "worker-3"))
+    for rank in (0, 1, 2):
+        for count in shares(placement, rank).values():
+            assert abs(count / BUCKETS - 1 / 3) < 0.04
+
+
+def test_share_grows_with_the_slots() -> None:
+    placement = Placement([Candidate("small", 4), Candidate("large", 12)])
+    assert abs(shares(placement)["large"] / BUCKETS - 0.75) < 0.05
+
+
+def test_fires_of_one_job_spread_evenly() -> None:
+    placement = Placement(equal("worker-1", "worker-2", "worker-3"))
+    names = ["worker-1", "worker-2", "worker-3"]
+    fires = [str(FIRE_0_MS + second * 1000) for second in range(1200)]
+    first = Counter(name for fire in fires for name in names if placement.rank(name, "job", fire) == 0)
+    assert all(abs(count - 400) < 60 for count in first.values())
+
+
+def test_buckets_are_filled_evenly() -> None:
+    filled = Counter(bucket_of("job", str(FIRE_0_MS + second * 1000)) for second in range(BUCKETS * 20))
+    assert len(filled) == BUCKETS
+    assert max(filled.values()) < 50
+
+
+def test_worker_that_is_no_candidate_has_no_rank() -> None:
+    assert Placement(equal("w1")).rank("w2", "job", "1") is None
+    assert Placement().rank("w1", "job", "1") is None
+
+
+def test_candidate_without_slots_comes_last_of_all_the_more() -> None:
+    assert shares(Placement([Candidate("none", 0), Candidate("many", 100)]))["many"] > 0.97 * BUCKETS

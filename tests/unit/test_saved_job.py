@@ -1,0 +1,63 @@
+"""A job as it lies in etcd: read back as it was saved; whatever somebody else has put there is refused in words."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.errors import InvalidInputError
+from common.etcd import Change, KeyValue
+from common.job_reader import parse_job
+from common.keys import MAX_MARK_MS, Keys
+from common.saved_job import SavedJob
+from worker.catalog import Catalog
+
+SPEC = parse_job({"name": "job", "command": "echo caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cronExpr": "@hourly"})
+
+
+@given(anchor=st.integers(0, MAX_MARK_MS), saved=st.integers(0, 10**15), by=st.none() | st.text(max_size=10))
+def test_saved_job_is_read_back(anchor: int, saved: int, by: str | None) -> None:
+    job = SavedJob(spec=SPEC, anchor_ms=anchor, saved_ms=saved, saved_by=by)
+    assert SavedJob.from_json(job.to_json(), name="job") == job
+
+
+@pytest.mark.parametrize(
+    "anchor", [None, -1, True, "1", 1.5, MAX_MARK_MS + 1, 10**100], ids=lambda anchor: str(anchor)[:20]
+)
+def test_anchor_that_is_no_mark_is_refused(anchor: object) -> None:
+    value = json.dumps(SPEC.to_stored() | {"anchorMs": anchor}).encode()
+    with pytest.raises(InvalidInputError, match="anchorMs"):
+        SavedJob.from_json(value, name="job")
+
+
+def test_job_under_another_name_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="save it as 'other'"):
+        SavedJob.from_json(SavedJob(spec=SPEC, anchor_ms=1).to_json(), name="other")
+
+
+@pytest.mark.parametrize("value", [b"", b"garbage", b"\xff", b"[]", b"{}", b"[" * 60_000, b'{"name":"job"}'])
+def test_bad_job_is_set_aside_and_disturbs_nobody(value: bytes) -> None:
+    told: list[str] = []
+    keys = Keys()
+    catalog = Catalog(keys, on_changed=told.append)
+
+    def change(name: str, value: bytes | None, revision: int = 5) -> Change:
+        key = keys.job(name)
+        kv = None if value is None else KeyValue(
+            key=key, value=value, create_revision=2, mod_revision=revision, version=1, lease=0
+        )  # fmt: skip
+        return Change(key=key, old_mod=None, new=kv)
+
+    good = SavedJob(spec=SPEC, anchor_ms=7).to_json()
+    catalog.on_changes([change("bad", value), change("job", good)])
+    assert set(catalog.set_aside) == {"bad"}
+    assert catalog.jobs["job"].anchor_ms == 7
+    assert (catalog.jobs["job"].revision, catalog.jobs["job"].create_revision) == (5, 2)
+    assert told == ["bad", "job"]
+    catalog.on_changes([change("job", value)])
+    assert catalog.jobs == {}
+    catalog.on_changes([change("job", good), change("bad", None)])
+    assert (set(catalog.jobs), catalog.set_aside) == ({"job"}, {})

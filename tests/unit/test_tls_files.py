@@ -1,0 +1,75 @@
+"""Certificates and keys that are no good are found before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.tls import TlsFiles, client_problems, pair_problems
+from tests.support.certificates import Authority, Pair
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+def _text(directory: Path, text: str) -> Path:
+    path = directory / "text.pem"
+    path.write_text(text)
+    return path
+
+
+Spoilt = Callable[[Authority, Path], Pair]
+
+
+@pytest.mark.parametrize("server_side", [True, False])
+def test_a_good_pair_has_no_problems(authority: Authority, server_side: bool) -> None:
+    pair = authority.pair("good", "127.0.0.1")
+    assert pair_problems("tlsCert", pair.cert, "tlsKey", pair.key, server_side=server_side) == []
+
+
+@pytest.mark.parametrize("server_side", [True, False])
+@pytest.mark.parametrize(
+    ("spoilt", "field", "words"),
+    [
+        pytest.param(
+            lambda a, d: Pair(d / "gone.pem", a.pair("x").key), "tlsCert", "gone.pem does not exist", id="no-file"
+        ),
+        pytest.param(lambda a, d: Pair(d, a.pair("x").key), "tlsCert", "cannot be read", id="directory"),
+        pytest.param(
+            lambda a, d: Pair(a.pair("x").cert, a.pair("y").key), "tlsKey", "is not the key of", id="wrong-pair"
+        ),
+        pytest.param(lambda a, d: a.pair("x", expired=True), "tlsCert", "certificate has expired", id="expired"),
+        pytest.param(
+            lambda a, d: Pair(_text(d, "x"), a.pair("x").key), "tlsCert", "no certificate in PEM", id="no-certificate"
+        ),
+        pytest.param(lambda a, d: Pair(a.pair("x").cert, _text(d, "x")), "tlsKey", "no key in PEM", id="no-key"),
+    ],
+)
+def test_a_pair_that_is_no_good_is_told_with_its_key(
+    authority: Authority, tmp_path: Path, spoilt: Spoilt, field: str, words: str, server_side: bool
+) -> None:
+    pair = spoilt(authority, tmp_path)
+    [problem] = pair_problems("tlsCert", pair.cert, "tlsKey", pair.key, server_side=server_side)
+    assert problem.field == field
+    assert words in problem.message
+    assert problem.remedy
+
+
+def test_every_mistake_of_a_client_is_told_at_once(authority: Authority, tmp_path: Path) -> None:
+    expired = authority.pair("x", expired=True)
+    files = TlsFiles(ca=tmp_path / "gone.pem", cert=expired.cert, key=expired.key)
+    assert [problem.field for problem in client_problems("etcdTls", files)] == ["etcdTls.ca", "etcdTls.cert"]
+
+
+def test_half_a_pair_is_a_mistake(authority: Authority) -> None:
+    [problem] = client_problems("etcdTls", TlsFiles(ca=authority.ca, cert=authority.pair("x").cert))
+    assert "no key" in problem.message
+
+
+def test_a_ca_that_is_none_is_told(authority: Authority, tmp_path: Path) -> None:
+    [problem] = client_problems("etcdTls", TlsFiles(ca=_text(tmp_path, "nothing")))
+    assert (problem.field, "no certificate in PEM" in problem.message) == ("etcdTls.ca", True)

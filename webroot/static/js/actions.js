@@ -1,0 +1,100 @@
+/** What one can do to jobs from any page: pause, resume, kill, delete. Each says afterwards what became of it. */
+import { ApiError, get, jobPath, send } from "./api.js";
+import { ask } from "./dialogs.js";
+import { h } from "./dom.js";
+import { badge } from "./verdicts.js";
+import { announce, toast } from "./notices.js";
+import { stamp } from "./stamp.js";
+import { t } from "./text.js";
+
+/** @typedef {"pause" | "resume" | "kill" | "delete"} Action */
+
+/** @type {Record<Action, {tone: "danger" | "primary", reason: boolean}>} */
+const KINDS = {
+  pause: { tone: "primary", reason: true },
+  resume: { tone: "primary", reason: false },
+  kill: { tone: "danger", reason: true },
+  delete: { tone: "danger", reason: false },
+};
+
+/**
+ * Asks where that is due, does it, says what became of it.
+ * @param {Action} action
+ * @param {string} name
+ * @returns {Promise<boolean>} whether something was done
+ */
+export async function act(action, name) {
+  return carried(async () => {
+    const reason = action === "resume" ? "" : await confirmed(action, name);
+    if (reason === null) return false;
+    const answer = await call(action, name, reason);
+    toast(answer.message || t(`done.${action}`, { name }));
+    return true;
+  });
+}
+
+/**
+ * The same for many jobs.
+ * @param {Action} action
+ * @param {{name: string, running: any[]}[]} jobs
+ */
+export async function actOnAll(action, jobs) {
+  const names = jobs.map((job) => job.name);
+  const { tone, reason } = KINDS[action];
+  const going = jobs.flatMap((job) => job.running.map((run) => ({ ...run, jobName: job.name })));
+  const body = [h("p", {}, t(`ask.${action}.many`, { n: names.length })), listed(names), ...runsNamed(action, going)];
+  const title = t(`action.${action}`);
+  const given = await ask({ title, body, action: title, tone, reason: reason ? t("reason") : null });
+  if (given === null) return false;
+  return carried(async () => {
+    const { results } = await send("POST", "/jobs/bulk", { body: { action, names, reason: given } });
+    const failed = results.filter((/** @type {any} */ one) => !one.ok);
+    toast(t(`done.${action}.many`, { n: results.length - failed.length }));
+    failed.slice(0, 5).forEach((/** @type {any} */ one) => toast(`${one.name}: ${one.message}`, "bad"));
+    return true;
+  });
+}
+
+/** @param {Action} action @param {string} name */
+async function confirmed(action, name) {
+  const { tone, reason } = KINDS[action];
+  const running = action === "pause" ? [] : (await get(jobPath(name))).running;
+  const body = [h("p", {}, t(`ask.${action}`, { name })), ...runsNamed(action, running)];
+  const title = t(`action.${action}`);
+  return ask({ title: `${title}: ${name}`, body, action: title, tone, reason: reason ? t("reason") : null });
+}
+
+/** @param {Action} action @param {string} name @param {string} reason @returns {Promise<any>} */
+function call(action, name, reason) {
+  if (action === "delete") return send("DELETE", jobPath(name));
+  return send("POST", `${jobPath(name)}/${action}`, { body: reason ? { reason } : {} });
+}
+
+/** What runs now, by name: nobody kills or deletes blindly. @param {Action} action @param {any[]} running */
+function runsNamed(action, running) {
+  if (action !== "kill" && action !== "delete") return [];
+  if (!running.length) return [h("p", { class: "muted" }, t("ask.nothing.runs"))];
+  const rows = running.slice(0, 20).map((run) => h("li", {},
+    badge(run.state), " ", run.jobName ? h("strong", {}, run.jobName, " ") : null,
+    stamp(run.startTime ?? run.planTime, { as: "lasting" }), " ", t("ask.on", { worker: run.worker ?? "" })));
+  const rest = running.length - rows.length;
+  return [h("p", {}, t(`ask.${action}.runs`, { n: running.length })), h("ul", { class: "named" }, rows, rest > 0 && h("li", {}, t("ask.more", { n: rest })))];
+}
+
+/** @param {string[]} names */
+function listed(names) {
+  const rest = names.length - 10;
+  return h("p", { class: "named" }, names.slice(0, 10).join(", "), rest > 0 && ` ${t("ask.more", { n: rest })}`);
+}
+
+/** @param {() => Promise<boolean>} work */
+async function carried(work) {
+  try {
+    return await work();
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    toast(error.message, "bad");
+    announce(error.message);
+    return false;
+  }
+}

@@ -1,0 +1,70 @@
+/** Calls to /api/v1. Every failure is an ApiError; its message is for people. */
+import { t } from "./text.js";
+
+const BASE = "/api/v1";
+
+/** @typedef {{field: string, message: string, remedy: string}} FieldError */
+
+export class ApiError extends Error {
+  /**
+   * @param {string} message
+   * @param {{status?: number, code?: string, errors?: FieldError[], body?: any}} [details] status 0: nobody answered
+   */
+  constructor(message, { status = 0, code = "unreachable", errors = [], body = null } = {}) {
+    super(message);
+    this.status = status;
+    this.code = code;
+    this.errors = errors;
+    this.body = body;
+  }
+}
+
+/**
+ * @param {string} path below /api/v1
+ * @param {{query?: Record<string, string | number | null | undefined>, signal?: AbortSignal}} [options]
+ * @returns {Promise<any>}
+ */
+export function get(path, { query = {}, signal } = {}) {
+  const wanted = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const search = new URLSearchParams(wanted.map(([name, value]) => [name, String(value)]));
+  return send("GET", wanted.length ? `${path}?${search}` : path, { signal });
+}
+
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{body?: unknown, headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ * @returns {Promise<any>}
+ */
+export async function send(method, path, { body, headers = {}, signal } = {}) {
+  const sent = body === undefined ? {} : { body: JSON.stringify(body) };
+  const type = body === undefined ? {} : { "Content-Type": "application/json" };
+  let answer;
+  try {
+    answer = await fetch(BASE + path, { method, headers: { ...type, ...headers }, signal, ...sent });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(t("error.unreachable"));
+  }
+  const text = await answer.text();
+  const document = parsed(text);
+  if (answer.ok && document !== undefined) return document;
+  throw new ApiError(document?.detail ?? t("error.status", { status: String(answer.status) }), {
+    status: answer.status,
+    code: document?.code ?? "no-json",
+    errors: document?.errors ?? [],
+    body: document ?? null,
+  });
+}
+
+/** @param {string} name @returns {string} the path of a job in the API */
+export const jobPath = (name) => `/jobs/${encodeURIComponent(name)}`;
+
+/** @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

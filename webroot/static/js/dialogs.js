@@ -1,0 +1,60 @@
+/** Dialogs on Bootstrap's Modal, which keeps the focus inside and gives it back. */
+import { h, icon } from "./dom.js";
+import { t } from "./text.js";
+import { Modal } from "./vendor.js";
+
+/** @typedef {import("./dom.js").Child} Child */
+
+/**
+ * Asks. Resolves with the reason as typed ("" without a field for it), or null when it was called off.
+ * @param {{title: string, body?: Child[], action: string, tone?: "danger" | "primary", reason?: string | null}} question
+ *   `reason`: the label of a text field, or null for none
+ * @returns {Promise<string | null>}
+ */
+export function ask({ title, body = [], action, tone = "primary", reason = null }) {
+  const field = h("input", { class: "form-control", type: "text", id: "reason", maxlength: 300, autocomplete: "off" });
+  const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
+  const asked = reason === null ? [] : [h("label", { class: "form-label", for: "reason" }, reason), field];
+  const form = h("form", { class: "modal-content" }, head(title), h("div", { class: "modal-body" }, body, asked),
+    h("div", { class: "modal-footer" }, h("button", { type: "button", class: "btn btn-plain", "data-bs-dismiss": "modal" }, t("cancel")), submit));
+  return new Promise((resolve) => {
+    let answer = /** @type {string | null} */ (null);
+    const hide = show(form, { focus: reason === null ? submit : field, closed: () => resolve(answer) });
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      answer = /** @type {HTMLInputElement} */ (field).value.trim();
+      hide();
+    });
+  });
+}
+
+/** Tells something. @param {string} title @param {Child[]} body */
+export function tell(title, body) {
+  show(h("div", { class: "modal-content" }, head(title), h("div", { class: "modal-body" }, body)));
+}
+
+/** @param {string} title */
+function head(title) {
+  const close = h("button", { type: "button", class: "btn btn-quiet btn-icon", "data-bs-dismiss": "modal", "aria-label": t("close") }, icon("x-lg"));
+  return h("div", { class: "modal-header" }, h("h2", { class: "modal-title", id: "dialog-title" }, title), close);
+}
+
+/**
+ * @param {HTMLElement} content
+ * @param {{focus?: HTMLElement, closed?: () => void}} [options]
+ * @returns {() => void} hides it
+ */
+function show(content, { focus, closed } = {}) {
+  const element = h("div", { class: "modal", tabindex: -1, "aria-labelledby": "dialog-title" },
+    h("div", { class: "modal-dialog modal-dialog-scrollable" }, content));
+  document.body.append(element);
+  const modal = new Modal(element);
+  element.addEventListener("shown.bs.modal", () => focus?.focus());
+  element.addEventListener("hidden.bs.modal", () => {
+    modal.dispose();
+    element.remove();
+    closed?.();
+  });
+  modal.show();
+  return () => modal.hide();
+}

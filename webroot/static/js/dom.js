@@ -1,0 +1,64 @@
+/** Elements. Data gets into the page through here, as text nodes and attributes; never as markup. */
+
+/**
+ * @typedef {Node | string | number | null | undefined | false} Child
+ */
+
+/**
+ * An element with attributes and children. `class` and `data-...` are attributes like any other; `true` gives an empty
+ * one, `false`, `null` and `undefined` none; functions become listeners (`onclick`).
+ * @param {string} tag
+ * @param {Record<string, unknown>} [attributes]
+ * @param {...(Child | Child[])} children
+ * @returns {HTMLElement}
+ */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === false || value === null || value === undefined) continue;
+    if (typeof value === "function") element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...nodes(children));
+  return element;
+}
+
+/**
+ * An icon of the sprite; decorative, so a word has to stand beside it or label it.
+ * @param {string} name
+ * @returns {SVGElement}
+ */
+export function icon(name) {
+  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+  svg.setAttribute("class", `icon icon-${name}`);
+  svg.setAttribute("aria-hidden", "true");
+  const use = document.createElementNS("http://www.w3.org/2000/svg", "use");
+  use.setAttribute("href", `${document.body.dataset.icons}#${name}`);
+  svg.append(use);
+  return svg;
+}
+
+/**
+ * Replaces what is inside.
+ * @param {Element | null} element
+ * @param {...(Child | Child[])} children
+ */
+export function fill(element, ...children) {
+  element?.replaceChildren(...nodes(children));
+}
+
+/**
+ * @param {string} id
+ * @returns {HTMLElement}
+ */
+export function byId(id) {
+  const found = document.getElementById(id);
+  if (!found) throw new Error(`no element #${id}`);
+  return found;
+}
+
+/** @param {(Child | Child[])[]} children */
+function nodes(children) {
+  return children.flat().filter((one) => one !== null && one !== undefined && one !== false)
+    .map((one) => (one instanceof Node ? one : String(one)));
+}

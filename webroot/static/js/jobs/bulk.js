@@ -1,0 +1,58 @@
+/** What is picked, on whatever page of the list, and the bar with what can be done to all of it. */
+import { actOnAll } from "../actions.js";
+import { byId, fill, h } from "../dom.js";
+import { t } from "../text.js";
+import { $ } from "../vendor.js";
+
+const MOST = 500;
+
+export class Picked {
+  /** @param {import("./table.js").JobTable} table @param {() => void} done */
+  constructor(table, done) {
+    this.table = table;
+    this.done = done;
+    /** @type {Map<string, {name: string, running: any[]}>} */
+    this.jobs = new Map();
+    this.all = /** @type {HTMLInputElement} */ (byId("pick-all"));
+    $("#jobs").on("change", "[data-pick]", (event) => this.pick([event.currentTarget.closest("tr").dataset.name], event.currentTarget.checked));
+    $(this.all).on("change", () => this.pick(table.jobs.map((job) => job.name), this.all.checked));
+  }
+
+  /** @param {string[]} names @param {boolean} on */
+  pick(names, on) {
+    for (const name of names) {
+      const job = this.table.job(name);
+      if (on && job && this.jobs.size < MOST) this.jobs.set(name, job);
+      else if (!on) this.jobs.delete(name);
+    }
+    this.draw();
+  }
+
+  draw() {
+    const shown = this.table.jobs;
+    for (const job of shown) if (this.jobs.has(job.name)) this.jobs.set(job.name, job);
+    const here = shown.filter((job) => this.jobs.has(job.name)).length;
+    this.all.checked = shown.length > 0 && here === shown.length;
+    this.all.indeterminate = here > 0 && here < shown.length;
+    $("#jobs [data-pick]").each((_, box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
+    const bar = byId("bulk");
+    bar.hidden = this.jobs.size === 0;
+    if (bar.hidden) return;
+    fill(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),
+      ["pause", "resume", "kill", "delete"].map((action) =>
+        h("button", { type: "button", class: "btn btn-plain", onclick: () => this.act(action) }, t(`action.${action}`))),
+      h("button", { type: "button", class: "btn btn-quiet", onclick: () => this.clear() }, t("bulk.clear")));
+  }
+
+  /** @param {any} action */
+  async act(action) {
+    if (!(await actOnAll(action, [...this.jobs.values()]))) return;
+    this.clear();
+    this.done();
+  }
+
+  clear() {
+    this.jobs.clear();
+    this.draw();
+  }
+}

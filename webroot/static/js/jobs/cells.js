@@ -1,0 +1,124 @@
+/** The cells of one job's row. */
+import { now } from "../clock.js";
+import { h, icon } from "../dom.js";
+import { jobUrl, runUrl } from "../links.js";
+import { stamp } from "../stamp.js";
+import { t } from "../text.js";
+import { badge, strip } from "../verdicts.js";
+import { full, zoneFor } from "../zones.js";
+
+/** @typedef {import("../dom.js").Child} Child */
+/** @typedef {any} JobRow as the contract of GET /jobs says */
+
+/**
+ * Each column: its class, what it depends on, how it is drawn. A cell is drawn again only when that has changed, so
+ * that neither the focus nor a selection is lost.
+ * @type {{name: string, of: (job: JobRow) => unknown, draw: (job: JobRow) => Child[]}[]}
+ */
+export const COLUMNS = [
+  { name: "state", of: (job) => [job.state, job.problem, job.paused], draw: state },
+  { name: "name", of: (job) => [job.name, job.spec?.labels, job.problem], draw: name },
+  { name: "schedule", of: (job) => [job.words, job.spec?.cronExpr, job.spec?.timezone], draw: schedule },
+  { name: "next", of: (job) => [job.nextFire, job.paused, job.spec?.timezone], draw: next },
+  { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.spec?.timezone], draw: last },
+  { name: "recent", of: (job) => [job.recent, job.resultUnknown], draw: recent },
+  { name: "running", of: (job) => job.running, draw: running },
+  { name: "actions", of: (job) => [job.state, job.running.length > 0], draw: actions },
+];
+
+/** @param {JobRow} job */
+function state(job) {
+  return [badge(job.state, { title: job.problem ?? job.paused?.reason ?? undefined })];
+}
+
+/** @param {JobRow} job */
+function name(job) {
+  const labels = Object.entries(job.spec?.labels ?? {});
+  return [
+    h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true }, job.name),
+    job.problem && h("div", { class: "sub tone-bad clip", title: job.problem }, job.problem),
+    labels.length > 0 && h("div", { class: "sub clip" }, labels.map(([key, value]) => h("span", { class: "label" }, `${key}=${value}`))),
+  ];
+}
+
+/** @param {JobRow} job */
+function schedule(job) {
+  if (!job.spec) return [];
+  const { cronExpr, timezone } = job.spec;
+  const inWords = job.words && job.words !== cronExpr;
+  return [
+    inWords && h("div", { class: "clip", title: job.words }, job.words),
+    h("div", { class: inWords ? "sub clip" : "clip" }, h("code", { title: cronExpr }, cronExpr), " ", h("span", { class: "zone" }, timezone)),
+  ];
+}
+
+/** @param {JobRow} job */
+function next(job) {
+  const zone = job.spec?.timezone;
+  if (job.state === "paused") {
+    if (!job.paused?.sinceMs) return [h("span", { class: "muted" }, t("jobs.paused"))];
+    const { sinceMs, by, reason } = job.paused;
+    const since = [t("jobs.paused.since"), " ", stamp(sinceMs, { zone })];
+    return [h("div", {}, since), h("div", { class: "sub clip", title: `${reason ?? ""} (${by})` }, reason || by)];
+  }
+  if (!job.nextFire) return [h("span", { class: "muted" }, t("jobs.never"))];
+  return [
+    h("div", {}, stamp(job.nextFire.ms, { as: "until", zone })),
+    h("div", { class: "sub" }, stamp(job.nextFire.ms, { zone })),
+  ];
+}
+
+/** @param {JobRow} job */
+function last(job) {
+  const result = job.lastResult;
+  if (!result) return [h("span", { class: "muted" }, t(job.resultUnknown ? "jobs.result.unknown" : "jobs.no.result"))];
+  const at = result.endTime ?? result.rangeEndTime ?? result.planTime;
+  const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
+  return [
+    h("div", {}, badge(result.status, { href, title: result.err || result.reason || undefined })),
+    h("div", { class: "sub" }, stamp(at, { zone: job.spec?.timezone }), " · ", stamp(at, { as: "ago" })),
+  ];
+}
+
+/** @param {JobRow} job */
+function recent(job) {
+  if (job.resultUnknown) return [];
+  return [strip(job.recent, (ms) => full(ms, zoneFor(job.spec?.timezone)))];
+}
+
+/** @param {JobRow} job */
+function running(job) {
+  const [first, ...more] = job.running;
+  if (!first) return [];
+  const since = first.startTime ?? first.planTime;
+  return [
+    h("a", { class: "badge tone-run", href: runUrl(first.id), title: first.worker },
+      icon("play-circle-fill"), " ", since > now() ? t("verdict.claimed") : stamp(since, { as: "lasting" })),
+    more.length > 0 && h("div", { class: "sub" }, t("jobs.more.runs", { n: more.length })),
+  ];
+}
+
+/** @param {JobRow} job */
+function actions(job) {
+  const toggle = job.state === "paused" ? ["resume", "play-fill"] : ["pause", "pause-fill"];
+  return [
+    link("log", "file-text", `${jobUrl(job.name)}#log`, job),
+    link("edit", "pencil", `${jobUrl(job.name)}/edit`, job),
+    button(toggle[0], toggle[1], job, job.state === "broken"),
+    button("kill", "x-octagon", job, job.running.length === 0),
+    button("delete", "trash", job),
+  ];
+}
+
+/** @param {string} action @param {string} glyph @param {string} href @param {JobRow} job */
+function link(action, glyph, href, job) {
+  const label = `${t(`action.${action}`)}: ${job.name}`;
+  return h("a", { class: "btn btn-quiet btn-icon", href, "aria-label": label, title: t(`action.${action}`) }, icon(glyph));
+}
+
+/** @param {string} action @param {string} glyph @param {JobRow} job @param {boolean} [off] */
+function button(action, glyph, job, off = false) {
+  const label = `${t(`action.${action}`)}: ${job.name}`;
+  const attributes = { type: "button", class: "btn btn-quiet btn-icon", "data-action": action, "aria-label": label };
+  return h("button", { ...attributes, title: t(`action.${action}`), disabled: off }, icon(glyph));
+}

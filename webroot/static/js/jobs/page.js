@@ -1,0 +1,130 @@
+/** The list of jobs. */
+import { act } from "../actions.js";
+import { get } from "../api.js";
+import { everySecond, now } from "../clock.js";
+import { byId, fill, h, icon } from "../dom.js";
+import { onKey } from "../keys.js";
+import { on } from "../live/live.js";
+import { announce, note } from "../notices.js";
+import { Refresher } from "../refresher.js";
+import { t } from "../text.js";
+import { $ } from "../vendor.js";
+import { Picked } from "./bulk.js";
+import { onBack, query, setQuery } from "./query.js";
+import { JobTable } from "./table.js";
+
+const WORKERS_EVERY_MS = 10_000;
+
+export function start() {
+  const table = new JobTable(document.querySelector("#jobs tbody"));
+  const list = new Refresher((signal) => load(table, picked, signal));
+  const picked = new Picked(table, () => void list.now());
+  const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
+  startFilters(list);
+  $("#jobs").on("click", "[data-action]", async (event) => {
+    const { action } = event.currentTarget.dataset;
+    if (await act(action, event.currentTarget.closest("tr").dataset.name)) void list.now();
+  });
+  $("#pager").on("click", "[data-cursor]", (event) => {
+    setQuery({ cursor: event.currentTarget.dataset.cursor });
+    void list.now();
+    window.scrollTo(0, 0);
+  });
+  on(["again"], () => { list.soon(); workers.soon(); });
+  on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.soon());
+  on(["runs"], ({ jobs }) => Object.entries(jobs).forEach(([name, heard]) => table.update(name, changeOf(heard))));
+  on(["workers"], () => workers.soon());
+  everySecond(() => table.jobs.some((job) => job.nextFire && job.nextFire.ms < now() - 500) && list.soon());
+  onKey("e", () => document.activeElement?.closest("[data-row]")?.querySelector("a[href$='/edit']")?.click());
+  if (window.location.search === "?search") byId("search").focus();
+  return Promise.all([list.now(), workers.now()]);
+}
+
+/** A saved job may belong into the list that is shown, or on a page of its own: on the first page one looks again. */
+const matters = (names, table) => !query().cursor || names.some((name) => table.job(name));
+
+/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal */
+async function load(table, picked, signal) {
+  const wanted = query();
+  const element = byId("jobs");
+  try {
+    const page = await get("/jobs", { query: { ...wanted, limit: 50 }, signal });
+    const known = page.warnings.length ? page.items.map((/** @type {any} */ job) => withWhatIsKnown(job, table.job(job.name))) : page.items;
+    table.show(known, (name) => picked.jobs.has(name));
+    picked.draw();
+    note(byId("problem"), page.warnings.join("; ") || null, "warn");
+    showTotal(page, wanted);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    note(byId("problem"), error.message);
+  } finally {
+    element.setAttribute("aria-busy", "false");
+  }
+}
+
+/** Without the log store there are no results in the answer: those shown before stay. @param {any} job @param {any} shown */
+function withWhatIsKnown(job, shown) {
+  if (job.lastResult) return job;
+  if (!shown?.lastResult) return { ...job, resultUnknown: true };
+  return { ...job, lastResult: shown.lastResult, lastRun: shown.lastRun, recent: shown.recent };
+}
+
+/** @param {any} page @param {import("./query.js").Query} wanted */
+function showTotal(page, wanted) {
+  const filtered = Boolean(wanted.q || wanted.state || wanted.label);
+  const total = page.total ?? (page.nextCursor || wanted.cursor ? null : page.items.length);
+  const text = total === null ? "" : t(filtered ? "jobs.found" : "jobs.total", { n: total });
+  if (byId("total").textContent !== text) {
+    byId("total").textContent = text;
+    announce(text);
+  }
+  const empty = byId("empty");
+  empty.hidden = page.items.length > 0 || Boolean(page.nextCursor);
+  fill(empty, filtered ? t("jobs.none.found") : [h("p", {}, t("jobs.none")), h("a", { class: "btn btn-primary", href: "/new" }, t("jobs.first"))]);
+  const pager = byId("pager");
+  pager.hidden = !page.nextCursor && !wanted.cursor;
+  fill(pager,
+    wanted.cursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": "" }, icon("chevron-left"), " ", t("pager.first")),
+    page.nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": page.nextCursor }, t("pager.next"), " ", icon("chevron-right")));
+}
+
+/** What a row becomes by what was heard of its runs. @param {any} heard */
+const changeOf = ({ running, last, recent }) => (last ? { running, recent, lastResult: last } : { running });
+
+/** @param {AbortSignal} signal */
+async function showHealthy(signal) {
+  try {
+    const { items } = await get("/workers", { signal });
+    const healthy = items.filter((/** @type {any} */ worker) => worker.state === "accepting" || worker.state === "not accepting");
+    fill(byId("healthy"), icon(healthy.length ? "hdd-stack" : "exclamation-triangle-fill"), " ", t("jobs.healthy", { n: healthy.length }));
+    byId("healthy").classList.toggle("tone-bad", healthy.length === 0);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    fill(byId("healthy"), icon("question-diamond-fill"), " ", t("jobs.healthy.unknown"));
+  }
+}
+
+/** @param {Refresher} list */
+function startFilters(list) {
+  const form = $("#filters");
+  const show = () => {
+    const { q, state, label } = query();
+    form.find("[name=q]").val(q);
+    form.find("[name=label]").val(label);
+    form.find("[data-state]").each((_, button) => button.setAttribute("aria-pressed", String(button.dataset.state === state)));
+  };
+  let typing = 0;
+  form.on("submit", (event) => event.preventDefault());
+  form.on("input", "input", (event) => {
+    setQuery({ [event.currentTarget.name]: event.currentTarget.value.trim() }, { typed: true });
+    window.clearTimeout(typing);
+    typing = window.setTimeout(() => void list.now(), 200);
+  });
+  form.on("click", "[data-state]", (event) => {
+    setQuery({ state: event.currentTarget.dataset.state });
+    show();
+    void list.now();
+  });
+  onBack(() => { show(); void list.now(); });
+  show();
+}

@@ -1,0 +1,27 @@
+/** What the list shows, kept in the URL: so it can be sent to somebody, and the browser's Back goes back. */
+
+/** @typedef {{q: string, state: string, label: string, cursor: string}} Query */
+
+const NAMES = /** @type {const} */ (["q", "state", "label", "cursor"]);
+
+/** @returns {Query} */
+export function query() {
+  const search = new URLSearchParams(window.location.search);
+  return /** @type {Query} */ (Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""])));
+}
+
+/**
+ * Changes some of it; everything but a step to another page goes back to the first one.
+ * @param {Partial<Query>} change
+ * @param {{typed?: boolean}} [options] `typed`: no entry of its own in the history
+ */
+export function setQuery(change, { typed = false } = {}) {
+  const wanted = { ...query(), cursor: "", ...change };
+  const search = new URLSearchParams(NAMES.filter((name) => wanted[name]).map((name) => [name, wanted[name]]));
+  const url = search.size ? `/?${search}` : "/";
+  if (typed) window.history.replaceState(null, "", url);
+  else window.history.pushState(null, "", url);
+}
+
+/** @param {() => void} listener */
+export const onBack = (listener) => window.addEventListener("popstate", listener);

@@ -1,0 +1,80 @@
+/** The rows of the list, by name. They are changed in place, cell by cell. */
+import { h } from "../dom.js";
+import { t } from "../text.js";
+import { COLUMNS } from "./cells.js";
+
+/** @typedef {import("./cells.js").JobRow} JobRow */
+/** @typedef {{element: HTMLElement, job: JobRow, drawn: Map<string, string>}} Row */
+
+export class JobTable {
+  /** @param {HTMLElement} body a tbody */
+  constructor(body) {
+    this.body = body;
+    /** @type {Map<string, Row>} */
+    this.rows = new Map();
+  }
+
+  /** @returns {JobRow[]} */
+  get jobs() {
+    return [...this.rows.values()].map((row) => row.job);
+  }
+
+  /** @param {string} name @returns {JobRow | undefined} */
+  job(name) {
+    return this.rows.get(name)?.job;
+  }
+
+  /** Shows exactly these, in this order. @param {JobRow[]} jobs @param {(name: string) => boolean} isPicked */
+  show(jobs, isPicked) {
+    const wanted = new Set(jobs.map((job) => job.name));
+    for (const [name, row] of this.rows) {
+      if (wanted.has(name)) continue;
+      row.element.remove();
+      this.rows.delete(name);
+    }
+    /** @type {Map<string, Row>} */
+    const ordered = new Map();
+    jobs.forEach((job, index) => {
+      const row = this.rows.get(job.name) ?? blank(job);
+      ordered.set(job.name, row);
+      if (this.body.children[index] !== row.element) this.body.insertBefore(row.element, this.body.children[index] ?? null);
+      draw(row, job);
+      row.element.querySelector("input").checked = isPicked(job.name);
+    });
+    this.rows = ordered;
+  }
+
+  /** What has been heard of some jobs; the others stay. @param {string} name @param {Partial<JobRow>} change */
+  update(name, change) {
+    const row = this.rows.get(name);
+    if (row) draw(row, { ...row.job, ...change });
+  }
+}
+
+/** @param {JobRow} job @returns {Row} */
+function blank(job) {
+  const pick = h("input", { type: "checkbox", "data-pick": true, "aria-label": t("jobs.pick", { name: job.name }) });
+  const cells = COLUMNS.map(({ name }) => h("td", { role: "cell", class: `c-${name}` }));
+  const element = h("tr", { role: "row", "data-row": true, "data-name": job.name }, h("td", { role: "cell", class: "c-pick" }, pick), cells);
+  return { element, job, drawn: new Map() };
+}
+
+/** @param {Row} row @param {JobRow} job */
+function draw(row, job) {
+  row.job = job;
+  row.element.className = `is-${job.state}`;
+  COLUMNS.forEach(({ name, of, draw: drawCell }, index) => {
+    const key = JSON.stringify(of(job));
+    if (row.drawn.get(name) === key) return;
+    row.drawn.set(name, key);
+    replace(row.element.children[index + 1], drawCell(job));
+  });
+}
+
+/** Keeps the focus on the same control of the cell. @param {Element} cell @param {import("../dom.js").Child[]} children */
+function replace(cell, children) {
+  const label = cell.contains(document.activeElement) ? document.activeElement.getAttribute("data-action") : null;
+  const kept = children.filter((child) => child !== null && child !== undefined && child !== false);
+  cell.replaceChildren(...kept.map((child) => (child instanceof Node ? child : String(child))));
+  if (label) cell.querySelector(`[data-action="${label}"]`)?.focus();
+}

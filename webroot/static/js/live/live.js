@@ -1,0 +1,59 @@
+/** What this tab hears of the manager: through the shared worker, or through a stream of its own. */
+import { heardNow } from "../clock.js";
+import { Stream } from "./stream.js";
+
+/** @typedef {(data: any) => void} Listener */
+
+/** @type {Map<string, Set<Listener>>} */
+const listeners = new Map();
+/** The newest state of the connection, and of the servers behind the manager. */
+export const status = { state: "connecting", sinceMs: Date.now(), health: /** @type {any} */ (null) };
+
+/**
+ * Events by name: `jobs`, `runs`, `workers`, `health`; `again` when anything may have changed (a connection is back, or
+ * it is time to ask); `status` when `status` has changed.
+ * @param {string[]} names
+ * @param {Listener} listener
+ */
+export function on(names, listener) {
+  for (const name of names) {
+    const known = listeners.get(name) ?? new Set();
+    listeners.set(name, known.add(listener));
+  }
+}
+
+/** Begins to listen. */
+export function start() {
+  if (!("SharedWorker" in window)) {
+    void new Stream(take);
+    return;
+  }
+  const worker = new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
+  worker.onerror = () => void new Stream(take);
+  worker.port.onmessage = (event) => take(event.data);
+  window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
+  window.addEventListener("pageshow", (event) => event.persisted && start());
+}
+
+/** @param {import("./stream.js").Message} message */
+function take(message) {
+  if (message.kind === "state") {
+    status.state = message.state;
+    status.sinceMs = message.sinceMs;
+    tell("status", status);
+    return;
+  }
+  const { name, data } = message;
+  if (data.nowMs) heardNow(data.nowMs);
+  if (name === "hello" || name === "poll") tell("again", data);
+  if (name === "health") {
+    status.health = data;
+    tell("status", status);
+  }
+  tell(name, data);
+}
+
+/** @param {string} name @param {any} data */
+function tell(name, data) {
+  listeners.get(name)?.forEach((listener) => listener(data));
+}

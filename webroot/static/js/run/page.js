@@ -1,0 +1,96 @@
+/** One run: what is known of it, and everything that it printed. */
+import { get, send } from "../api.js";
+import { ask } from "../dialogs.js";
+import { byId, fill, h, icon } from "../dom.js";
+import { on } from "../live/live.js";
+import { note, toast } from "../notices.js";
+import { Refresher } from "../refresher.js";
+import { size, t } from "../text.js";
+import { showFacts } from "./facts.js";
+import { Find } from "./find.js";
+import { Output } from "./output.js";
+
+const WRAP = "etcron.wrap";
+/** A run that is going is looked at by itself, too: the event of its end may have been missed. */
+const LOOK_MS = 5000;
+
+/** @param {string} id */
+export function start(id) {
+  const output = new Output(byId("output"));
+  const find = new Find(output);
+  const shown = { run: /** @type {any} */ (null) };
+  const page = new Refresher(async (signal) => {
+    try {
+      shown.run = await get(`/runs/${encodeURIComponent(id)}`, { signal });
+      show(shown.run, output, find);
+      note(byId("problem"), null);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      note(byId("problem"), error.message);
+    }
+    byId("facts").setAttribute("aria-busy", "false");
+    if (!shown.run?.status) window.setTimeout(() => page.soon(), LOOK_MS);
+  }, 1000);
+  on(["again"], () => !shown.run?.status && page.soon());
+  on(["runs"], ({ jobs }) => !shown.run?.status && (!shown.run || shown.run.jobName in jobs) && page.soon());
+  startTools(id, output, () => void page.now(), shown);
+  return page.now();
+}
+
+/** @param {any} run @param {Output} output @param {Find} find */
+function show(run, output, find) {
+  showFacts(run);
+  const open = run.state === "running" || run.state === "claimed";
+  const actions = byId("actions");
+  if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));
+  if (!open) fill(actions);
+  byId("output-tools").hidden = !run.output;
+  if (!run.output) {
+    output.none(t(open ? "run.output.later" : run.startTime ? "run.no.output" : "run.not.started"));
+    return;
+  }
+  output.show(run.output);
+  if (find.field.value) find.search();
+  byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
+  fill(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
+}
+
+/** @param {string} id @param {Output} output @param {() => void} again @param {{run: any}} shown */
+function startTools(id, output, again, shown) {
+  const wrap = byId("wrap");
+  const setWrap = (/** @type {boolean} */ on) => {
+    wrap.setAttribute("aria-pressed", String(on));
+    output.wrap(on);
+  };
+  setWrap(localStorage.getItem(WRAP) !== "no");
+  wrap.addEventListener("click", () => {
+    setWrap(!output.wraps);
+    localStorage.setItem(WRAP, output.wraps ? "yes" : "no");
+  });
+  byId("download").setAttribute("href", `/api/v1/runs/${encodeURIComponent(id)}/output?download=1`);
+  byId("copy").addEventListener("click", () => void copy(output));
+  byId("actions").addEventListener("click", async (event) => {
+    if (!(/** @type {Element} */ (event.target).closest("#kill"))) return;
+    const body = [h("p", {}, t("ask.kill.run", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
+    const reason = await ask({ title: `${t("action.kill")}: ${shown.run.jobName}`, body, action: t("action.kill"), tone: "danger", reason: t("reason") });
+    if (reason === null) return;
+    try {
+      const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/kill`, { body: reason ? { reason } : {} });
+      toast(message || outcome);
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+    again();
+  });
+}
+
+/** Where the browser gives no clipboard (plain http), the text is selected, for Ctrl-C. @param {Output} output */
+async function copy(output) {
+  try {
+    await navigator.clipboard.writeText(output.text);
+    toast(t("run.copied"));
+  } catch {
+    window.getSelection().selectAllChildren(output.box);
+    toast(t("run.selected"));
+  }
+}

@@ -1,0 +1,103 @@
+/** Runs with all their times, page by page; the newest first. */
+import { get } from "../api.js";
+import { fill, h, icon } from "../dom.js";
+import { duration } from "../durations.js";
+import { grid } from "../grid.js";
+import { jobUrl, runUrl } from "../links.js";
+import { stamp } from "../stamp.js";
+import { t } from "../text.js";
+import { badge } from "../verdicts.js";
+
+const A_PAGE = 25;
+
+/** Planned and started in one look: how late it was. @param {any} run */
+export const lateness = (run) => (run.startTime && run.planTime ? run.startTime - run.planTime : null);
+
+/** @param {any} run */
+export const took = (run) => (run.startTime && run.endTime ? run.endTime - run.startTime : null);
+
+/** @param {(run: any) => string | undefined} zoneOf */
+function columns(zoneOf) {
+  const time = (/** @type {string} */ field) => (/** @type {any} */ run) => stamp(run[field] || null, { zone: zoneOf(run) });
+  return [
+    { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
+    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName) }, run.jobName) },
+    { key: "exit", draw: (/** @type {any} */ run) => run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null), className: "num" },
+    { key: "worker", draw: (/** @type {any} */ run) => run.worker },
+    { key: "planned", draw: time("planTime") },
+    { key: "claimed", draw: time("claimTime") },
+    { key: "started", draw: time("startTime") },
+    { key: "ended", draw: time("endTime") },
+    { key: "lateness", draw: (/** @type {any} */ run) => duration(lateness(run)), className: "num" },
+    { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num" },
+    { key: "attempt", draw: (/** @type {any} */ run) => run.attempt, className: "num" },
+  ];
+}
+
+/** @param {any} run */
+function link(run) {
+  const element = badge(run.status ?? run.state, { href: runUrl(run.id) });
+  element.setAttribute("data-row-link", "");
+  return element;
+}
+
+/** Why it did not go well, in the worker's words. @param {any} run */
+function why(run) {
+  const text = run.err || run.reason;
+  return text && h("div", { class: "sub clip why", title: text }, text);
+}
+
+export class RunList {
+  /**
+   * @param {HTMLElement} box
+   * @param {{caption: string, query: () => Record<string, string>, job?: boolean, zoneOf?: (run: any) => string | undefined}} options
+   *   `job`: with a column for the job
+   */
+  constructor(box, { caption, query, job = true, zoneOf = () => undefined }) {
+    this.box = box;
+    this.caption = caption;
+    this.query = query;
+    this.columns = columns(zoneOf).filter(({ key }) => job || key !== "job");
+    /** Cursors of the pages up to this one. @type {string[]} */
+    this.cursors = [];
+  }
+
+  /** Goes back to the first page. */
+  reset() {
+    this.cursors = [];
+  }
+
+  /**
+   * @param {AbortSignal} signal
+   * @param {any[]} [open] runs that are going, above the others on the first page
+   * @returns {Promise<any[]>} what the page has
+   */
+  async load(signal, open = []) {
+    const cursor = this.cursors.at(-1);
+    const { items, nextCursor } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
+    const known = new Set(items.map((/** @type {any} */ run) => run.id));
+    this.draw([...(cursor ? [] : open.filter((run) => !known.has(run.id))), ...items], nextCursor);
+    return items;
+  }
+
+  /** @param {any[]} runs @param {string | null} nextCursor */
+  draw(runs, nextCursor) {
+    const key = JSON.stringify([runs, nextCursor]);
+    if (this.drawn === key) return;
+    this.drawn = key;
+    const focused = this.box.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const step = (/** @type {string} */ label, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", onclick: () => {
+      move();
+      this.onStep();
+    } }, label);
+    fill(this.box,
+      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs)) : h("p", { class: "empty" }, icon("info-circle"), " ", t("runs.none")),
+      (nextCursor || this.cursors.length > 0) && h("nav", { class: "pager", "aria-label": t("pager.label") },
+        this.cursors.length > 0 && step(t("pager.previous"), () => this.cursors.pop()),
+        nextCursor && step(t("pager.next"), () => this.cursors.push(nextCursor))));
+    if (focused) this.box.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  /** Somebody wants another page; whoever loads replaces this. */
+  onStep() {}
+}

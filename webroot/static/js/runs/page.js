@@ -1,0 +1,43 @@
+/** All runs and fires that were not run, of all jobs. */
+import { byId } from "../dom.js";
+import { on } from "../live/live.js";
+import { note } from "../notices.js";
+import { Refresher } from "../refresher.js";
+import { t } from "../text.js";
+import { $ } from "../vendor.js";
+import { RunList } from "./list.js";
+
+const NAMES = ["job", "status", "worker"];
+
+export function start() {
+  const form = $("#filters");
+  const list = new RunList(byId("runs"), { caption: t("title.runs"), query });
+  const refresher = new Refresher(async (signal) => {
+    try {
+      await list.load(signal);
+      note(byId("problem"), null);
+    } catch (error) {
+      if (signal.aborted) throw error;
+      note(byId("problem"), error.message);
+    }
+  });
+  list.onStep = () => void refresher.now();
+  let typing = 0;
+  form.on("submit", (event) => event.preventDefault());
+  form.on("input", (event) => {
+    const search = new URLSearchParams({ ...query(), [event.target.name]: event.target.value.trim() });
+    NAMES.filter((name) => !search.get(name)).forEach((name) => search.delete(name));
+    window.history.replaceState(null, "", search.size ? `/runs?${search}` : "/runs");
+    list.reset();
+    window.clearTimeout(typing);
+    typing = window.setTimeout(() => void refresher.now(), 200);
+  });
+  for (const [name, value] of Object.entries(query())) form.find(`[name=${name}]`).val(value);
+  on(["again", "runs"], () => refresher.soon());
+  return refresher.now();
+}
+
+function query() {
+  const search = new URLSearchParams(window.location.search);
+  return Object.fromEntries(NAMES.map((name) => [name, search.get(name) ?? ""]));
+}

@@ -1,0 +1,58 @@
+/** `<time>` elements that keep themselves right: countdowns and ages each second, all of them when the zone changes. */
+import { everySecond, now } from "./clock.js";
+import { h } from "./dom.js";
+import { rough, whole } from "./durations.js";
+import { t } from "./text.js";
+import { full, MINE, onChange, parts, zoneFor } from "./zones.js";
+
+/** @typedef {"moment" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
+
+/** @type {Record<Style, (ms: number, zone: string) => string>} */
+const styles = {
+  moment: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time : `${parts(ms, zone).date} ${parts(ms, zone).time}`),
+  long: full,
+  clock: (ms, zone) => parts(ms, zone).time,
+  ago: (ms) => (now() - ms < 1000 ? t("time.now") : t("time.ago", { time: rough(now() - ms) })),
+  until: (ms) => (ms - now() < 1000 ? t("time.due") : t("time.in", { time: whole(ms - now()) })),
+  lasting: (ms) => whole(Math.max(0, now() - ms)),
+};
+
+/**
+ * @param {number | null | undefined} ms since the epoch; nothing is shown without
+ * @param {{as?: Style, zone?: string}} [options] `zone`: the job's
+ * @returns {HTMLElement | null}
+ */
+export function stamp(ms, { as = "moment", zone = "" } = {}) {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return null;
+  const element = h("time", { datetime: new Date(ms).toISOString(), "data-style": as, "data-zone": zone });
+  refresh(element);
+  return element;
+}
+
+/** @param {HTMLElement} element */
+function refresh(element) {
+  const ms = Date.parse(element.getAttribute("datetime") ?? "");
+  const style = /** @type {Style} */ (element.dataset.style);
+  const zone = zoneFor(element.dataset.zone);
+  const text = styles[style](ms, zone);
+  if (element.textContent !== text) element.textContent = text;
+  if (!element.title || element.dataset.shown !== zone) {
+    element.dataset.shown = zone;
+    element.title = everyZone(ms, element.dataset.zone ?? "");
+  }
+}
+
+/** @param {number} ms @param {string} zone */
+function everyZone(ms, zone) {
+  const zones = [...new Set(["UTC", MINE, zone].filter(Boolean))];
+  return zones.map((one) => (one === "UTC" ? full(ms, one) : `${full(ms, one)} ${one}`)).join("\n");
+}
+
+/** @param {number} ms @param {string} zone */
+const isToday = (ms, zone) => parts(ms, zone).date === parts(now(), zone).date;
+
+/** @param {string} selector */
+const refreshAll = (selector) => document.querySelectorAll(selector).forEach((one) => refresh(/** @type {HTMLElement} */ (one)));
+
+everySecond(() => refreshAll("time[data-style=until], time[data-style=ago], time[data-style=lasting]"));
+onChange(() => refreshAll("time[data-style]"));

@@ -1,0 +1,73 @@
+/** Whether everything behind the manager is well, in words; versions; where each value of the configuration is from. */
+import { get } from "../api.js";
+import { byId, fill, h } from "../dom.js";
+import { duration } from "../durations.js";
+import { grid } from "../grid.js";
+import { on } from "../live/live.js";
+import { note } from "../notices.js";
+import { Refresher } from "../refresher.js";
+import { size, t, word } from "../text.js";
+import { badge } from "../verdicts.js";
+
+const EVERY_MS = 5000;
+
+export function start() {
+  const page = new Refresher(load, EVERY_MS);
+  on(["again", "health", "workers", "ping"], () => page.soon());
+  return page.now();
+}
+
+/** @param {AbortSignal} signal */
+async function load(signal) {
+  try {
+    const asked = Date.now();
+    const system = await get("/system", { signal });
+    show(system, (Date.now() + asked) / 2 - system.nowMs);
+    note(byId("problem"), null);
+  } catch (error) {
+    if (signal.aborted) throw error;
+    note(byId("problem"), error.message);
+  }
+  byId("checks").setAttribute("aria-busy", "false");
+}
+
+/** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's */
+function show(system, aheadMs) {
+  const { ready } = system;
+  const { etcd, logStore, workers, ...others } = ready.checks ?? {};
+  fill(byId("state"), badge(ready.status));
+  fill(byId("checks"),
+    check("etcd", etcd, (etcd?.endpoints ?? []).map(endpoint), ready.problems),
+    check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version })], ready.problems),
+    check("workers", workers && { state: workers.live ? "ok" : "degraded" }, [t("jobs.healthy", { n: workers?.live ?? 0 })]),
+    Object.entries(others).map(([name, value]) => check(name, value, [])),
+    check("clocks", { state: Math.abs(aheadMs) > 2000 ? "degraded" : "ok" }, [t(aheadMs < 0 ? "system.clock.behind" : "system.clock.ahead", { time: duration(Math.round(Math.abs(aheadMs))) })]),
+    ready.problems.map((/** @type {string} */ text) => h("p", { class: "note note-warn" }, text)),
+    ready.notes.map((/** @type {string} */ text) => h("p", { class: "note" }, text)));
+  fill(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
+    .filter(([, version]) => version).flatMap(([name, version]) => [h("dt", {}, name), h("dd", {}, version)]));
+  fill(byId("managers"), grid(t("system.managers"), [
+    { key: "host", draw: (/** @type {any} */ one) => one.host },
+    { key: "version", draw: (/** @type {any} */ one) => one.version },
+    { key: "manager", draw: (/** @type {any} */ one) => h("code", {}, one.id), className: "wraps" },
+  ], system.managers));
+  fill(byId("configuration"), grid(t("system.configuration"), [
+    { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
+    { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
+    { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
+  ], system.configuration));
+}
+
+/** @param {string} name @param {any} seen @param {any[]} details @param {string[]} [listed] problems that stand below already */
+function check(name, seen, details, listed = []) {
+  const lines = details.filter(Boolean).map((one) => h("div", { class: "sub" }, one));
+  return h("div", { class: "check-of" }, h("h2", {}, word("check", name)), badge(seen?.state ?? "unreachable"), lines,
+    seen?.problem && !listed.includes(seen.problem) && h("div", { class: "sub tone-warn" }, seen.problem));
+}
+
+/** @param {any} seen a member of etcd */
+function endpoint(seen) {
+  if (seen.problem) return `${seen.endpoint}: ${seen.problem}`;
+  const used = t("system.database", { used: size(seen.dbSizeBytes), quota: size(seen.quotaBytes) });
+  return [seen.endpoint, seen.version, seen.isLeader && t("system.leader"), used, ...seen.alarms].filter(Boolean).join(", ");
+}

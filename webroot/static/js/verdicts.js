@@ -1,0 +1,63 @@
+/** How verdicts and states look: always a glyph and a word, the colour only helps. */
+import { h, icon } from "./dom.js";
+import { t, word } from "./text.js";
+
+/** @type {Record<string, [string, string]>} glyph, tone */
+const LOOKS = {
+  success: ["check-circle-fill", "ok"],
+  failed: ["x-circle-fill", "bad"],
+  timeout: ["hourglass-bottom", "bad"],
+  killed: ["stop-circle-fill", "warn"],
+  lost: ["question-diamond-fill", "bad"],
+  skipped: ["skip-forward-fill", "idle"],
+  missed: ["slash-circle", "warn"],
+  claimed: ["clock", "run"],
+  running: ["play-circle-fill", "run"],
+  ended: ["clock-history", "run"],
+  enabled: ["check2", "plain"],
+  paused: ["pause-circle", "idle"],
+  broken: ["exclamation-triangle-fill", "bad"],
+  ok: ["check-circle-fill", "ok"],
+  ready: ["check-circle-fill", "ok"],
+  accepting: ["check-circle-fill", "ok"],
+  degraded: ["exclamation-triangle-fill", "warn"],
+  "not accepting": ["pause-circle", "warn"],
+  detached: ["question-diamond-fill", "warn"],
+  unready: ["x-circle-fill", "bad"],
+  unreachable: ["x-circle-fill", "bad"],
+};
+const UNKNOWN = ["circle", "idle"];
+
+/** @param {string} code */
+const toneOf = (code) => (LOOKS[code] ?? UNKNOWN)[1];
+
+/**
+ * Glyph and word of a verdict or of a state.
+ * @param {string} code
+ * @param {{href?: string, title?: string}} [options]
+ */
+export function badge(code, { href, title } = {}) {
+  const [glyph, tone] = LOOKS[code] ?? UNKNOWN;
+  return h(href ? "a" : "span", { class: `badge tone-${tone}`, href, title }, icon(glyph), " ", word("verdict", code));
+}
+
+/**
+ * The newest verdicts, oldest first: a bar each, told apart by height and shape too; in words for who cannot see it.
+ * @param {{status: string, planTime: number}[]} recent
+ * @param {(ms: number) => string} when
+ */
+export function strip(recent, when) {
+  if (!recent.length) return h("span", { class: "muted" }, t("strip.none"));
+  const bars = recent.map(({ status, planTime }) =>
+    h("span", { class: `bar-of tone-${toneOf(status)} is-${status}`, title: `${word("verdict", status)} ${when(planTime)}` }));
+  return h("span", { class: "strip", role: "img", "aria-label": summary(recent) }, bars);
+}
+
+/** @param {{status: string}[]} recent */
+function summary(recent) {
+  /** @type {Map<string, number>} */
+  const counts = new Map();
+  for (const { status } of recent) counts.set(status, (counts.get(status) ?? 0) + 1);
+  const words = [...counts].map(([status, count]) => `${count} ${word("verdict", status)}`);
+  return t("strip.summary", { n: recent.length, counts: words.join(", ") });
+}

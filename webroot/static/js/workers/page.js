@@ -1,0 +1,74 @@
+/** The workers that are there. */
+import { get } from "../api.js";
+import { now } from "../clock.js";
+import { byId, fill, h } from "../dom.js";
+import { duration } from "../durations.js";
+import { grid } from "../grid.js";
+import { on } from "../live/live.js";
+import { note } from "../notices.js";
+import { Refresher } from "../refresher.js";
+import { stamp } from "../stamp.js";
+import { number, t } from "../text.js";
+import { badge } from "../verdicts.js";
+
+const EVERY_MS = 5000;
+/** Beats are written some seconds apart; below this the difference says nothing. */
+const CLOCK_SAYS_MS = 15_000;
+
+/** @typedef {any} Worker as GET /workers says */
+
+const COLUMNS = [
+  { key: "state", draw: (/** @type {Worker} */ worker) => [badge(worker.state), worker.problem && h("div", { class: "sub tone-warn" }, worker.problem)], className: "wraps" },
+  { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: `/runs?worker=${encodeURIComponent(worker.name)}`, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
+  { key: "host", draw: (/** @type {Worker} */ worker) => [worker.host, h("div", { class: "sub" }, worker.address)] },
+  { key: "slots", draw: slots },
+  { key: "load", draw: (/** @type {Worker} */ { beat }) => (beat?.load === null || beat?.load === undefined ? null : number(beat.load, 2)), className: "num" },
+  { key: "memory", draw: (/** @type {Worker} */ { beat }) => (beat?.memoryPercent === null || beat?.memoryPercent === undefined ? null : `${number(beat.memoryPercent)} %`), className: "num" },
+  { key: "clock", draw: clock },
+  { key: "version", draw: (/** @type {Worker} */ worker) => [worker.version, h("div", { class: "sub" }, `tzdata ${worker.tzdata ?? "?"}`)] },
+  { key: "labels", draw: (/** @type {Worker} */ worker) => Object.entries(worker.labels ?? {}).map(([name, value]) => h("span", { class: "label" }, `${name}=${value}`)), className: "wraps" },
+  { key: "since", draw: (/** @type {Worker} */ worker) => [stamp(worker.sinceMs), h("div", { class: "sub" }, stamp(worker.sinceMs, { as: "ago" }))] },
+];
+
+export function start() {
+  const list = new Refresher(load, EVERY_MS);
+  on(["again", "workers"], () => list.soon());
+  return list.now();
+}
+
+/** @param {AbortSignal} signal */
+async function load(signal) {
+  try {
+    const { items } = await get("/workers", { signal });
+    const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
+    fill(byId("total"), t("jobs.healthy", { n: healthy }));
+    const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
+    fill(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items) : h("p", { class: "empty" }, t("workers.none")));
+    note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
+  } catch (error) {
+    if (signal.aborted) throw error;
+    note(byId("problem"), error.message);
+  }
+  byId("workers").setAttribute("aria-busy", "false");
+}
+
+/** @param {Worker} worker */
+function slots({ slots: all, beat }) {
+  if (!all) return null;
+  if (!beat) return String(all);
+  const used = all - beat.freeSlots;
+  const more = [beat.waiting && t("workers.waiting", { n: beat.waiting }), beat.unsentRecords && t("workers.unsent", { n: beat.unsentRecords })].filter(Boolean);
+  return [
+    h("meter", { min: 0, max: all, value: used, "aria-label": t("workers.slots") }), " ", t("workers.used", { used, all }),
+    more.length > 0 && h("div", { class: "sub" }, more.join(", ")),
+  ];
+}
+
+/** @param {Worker} worker */
+function clock({ beat, clockOffsetMs }) {
+  const offset = clockOffsetMs ?? beat?.clockOffsetMs;
+  if (offset !== null && offset !== undefined) return h("span", { class: Math.abs(offset) > 1000 ? "tone-warn" : null }, `${offset < 0 ? "−" : "+"}${duration(Math.abs(offset))}`);
+  if (!beat) return null;
+  const behind = now() - beat.wallMs;
+  return Math.abs(behind) > CLOCK_SAYS_MS ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(Math.abs(behind)) })) : h("span", { class: "muted" }, t("workers.clock.fine"));
+}

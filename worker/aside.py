@@ -1,0 +1,44 @@
+"""What cannot be read, or fails in a way that nobody foresaw, is set aside: said once, and no harm to anything else."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
+from common.errors import EtcdInDoubtError, UnavailableError
+
+_log = logging.getLogger(__name__)
+
+
+class Aside:
+    """The keys of one kind that are set aside, each at one revision."""
+
+    def __init__(self, what: str) -> None:
+        """``what``: the kind in a word, for the log."""
+        self._what = what
+        self._revisions: dict[str, int] = {}
+
+    def add(self, key: str, revision: int, why: Exception) -> None:
+        """Set the key aside, and say so where it has not been said of this revision."""
+        if self._revisions.get(key) == revision:
+            return
+        self._revisions[key] = revision
+        extra = {"action": f"{self._what}.set_aside", "key": key}
+        trace = None if isinstance(why, ValueError) else why
+        _log.warning("the %s %r is set aside: %s", self._what, key, why, extra=extra, exc_info=trace)
+
+    def keep_only(self, keys: Collection[str]) -> None:
+        """Forget the keys that are there no more."""
+        for key in [known for known in self._revisions if known not in keys]:
+            del self._revisions[key]
+
+    @contextmanager
+    def apart(self, key: str, revision: int) -> Iterator[None]:
+        """Work on one key: its error is its own. Only etcd being away is passed on, for then all have to wait."""
+        try:
+            yield
+        except (UnavailableError, EtcdInDoubtError):
+            raise
+        except Exception as error:
+            self.add(key, revision, error)

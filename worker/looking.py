@@ -1,0 +1,105 @@
+"""Reading marks: what others should have decided, and have not, becomes this worker's to decide where it is its turn.
+
+A hedge looks at single fires of which this worker is the second in rank. A look afresh is at all jobs, or at some:
+ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+
+from common.etcd import EtcdClient, KeyValue
+from common.keys import Keys
+from common.timings import Timings
+from worker.agenda import Agenda, Agendum, Cue
+from worker.claims import read_mark
+from worker.members import Members
+from worker.runs import RunTable
+
+_MANY = 500
+"""From so many jobs on, marks are read by pages instead of one by one."""
+_YIELD_EVERY = 200
+
+
+class Looking:
+    """Puts on the agenda what the marks say. Its calls raise EtcdError or UnavailableError where etcd is silent."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        members: Members,
+        table: RunTable,
+        agenda: Agenda,
+        timings: Timings,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._worker = worker
+        self._members = members
+        self._table = table
+        self._agenda = agenda
+        self._timings = timings
+
+    async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
+        """Rank 1's try: only with free slots, after one batched look at the marks."""
+        wanted = [(agendum, plan_ms) for agendum, plan_ms in hedged if agendum.base_ms < plan_ms]
+        if not wanted or self._table.free_slots == 0:
+            return
+        marks = await self._read_marks([agendum.job.name for agendum, _ in wanted])
+        for agendum, plan_ms in wanted:
+            mark_ms = marks.get(agendum.job.name)
+            if mark_ms is None or agendum.gone:
+                continue
+            if mark_ms < plan_ms:
+                agendum.base_ms = max(mark_ms, agendum.job.anchor_ms)
+                self._agenda.want(agendum, plan_ms)
+            else:
+                agendum.base_ms = max(agendum.base_ms, mark_ms)
+
+    async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
+        """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
+        looked_at = [agendum for agendum in agenda if not agendum.gone]
+        marks = await self._read_marks([agendum.job.name for agendum in looked_at])
+        for index, agendum in enumerate(looked_at, 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            if not agendum.gone and (mark_ms := marks.get(agendum.job.name)) is not None:
+                self._look_at(agendum, mark_ms, now_ms, blind=blind)
+
+    def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
+        job = agendum.job
+        if agendum.busy:
+            agendum.look_again = True
+            return
+        base_ms = max(mark_ms, job.anchor_ms)
+        if blind:
+            agendum.afresh = agendum.wants
+        elif (agendum.queued or agendum.parked) and agendum.base_ms >= base_ms:
+            return  # it waits for a slot, or for a lock, here: it keeps its grace
+        newest = job.schedule.last_before_ms(now_ms + 1)
+        if newest is None or newest <= base_ms:
+            agendum.base_ms = max(agendum.base_ms, base_ms)
+            agendum.tidy()
+            return
+        match self._members.placement.rank(self._worker, job.name, str(newest)):
+            case 0:
+                agendum.base_ms, agendum.afresh = base_ms, True
+                agendum.until_ms = max(agendum.until_ms, newest)
+                self._agenda.enqueue(agendum)
+            case 1:
+                self._agenda.put_cue(now_ms + self._timings.hedge_ms, Cue.HEDGE, agendum, newest)
+            case _:
+                pass
+
+    async def _read_marks(self, names: Sequence[str]) -> dict[str, int]:
+        kvs: Iterable[KeyValue]
+        if len(names) < _MANY:
+            kvs = (await self._client.get_many([self._keys.mark(name) for name in names])).values()
+        else:
+            kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]
+        marks = {self._keys.job_of(kv.key): read_mark(kv) for kv in kvs}
+        return {name: mark_ms for name, mark_ms in marks.items() if mark_ms is not None}

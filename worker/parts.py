@@ -1,0 +1,206 @@
+"""The parts of a worker, wired: what each needs to know of the others. What one tells another, the agent passes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Protocol
+
+from common.clock import Clock
+from common.config import WorkerConfig
+from common.etcd import EtcdClient, Mirror, Session
+from common.keys import Keys, RunId, Watched
+from common.kill import Kill
+from common.member import Beat
+from common.runlog import RunLog
+from worker.adoption import Adoption
+from worker.catalog import Catalog
+from worker.claims import Claims
+from worker.clock_watch import ClockWatch
+from worker.deadlines import Deadlines
+from worker.delivery import Delivery
+from worker.dispatcher import Dispatcher
+from worker.doubts import Doubts
+from worker.executor import Executor
+from worker.identity import Identity
+from worker.kills import Kills
+from worker.launch import Outcome
+from worker.lost_runs import LostRuns
+from worker.members import Beats, Members
+from worker.registry import Registry
+from worker.request_queue import RequestQueue
+from worker.runs import Run, RunTable
+from worker.scheduler import Scheduler
+from worker.sentinels import Sentinels
+from worker.settlement import Settlement
+from worker.spool import Spool
+from worker.spool_watch import SpoolWatch
+from worker.steward import Duty, Steward
+from worker.stuck_fires import StuckFires
+from worker.stuck_requests import StuckRequests
+from worker.sweeping import Sweeping
+
+
+class Events(Protocol):
+    """What the parts tell; the agent passes it on to whom it concerns."""
+
+    def job_changed(self, name: str) -> None: ...
+    def membership_changed(self) -> None: ...
+    def slot_free(self) -> None: ...
+    def lock_freed(self, job: str) -> None: ...
+    def kill_wished(self, kill: Kill) -> None: ...
+    def run_ended(self, outcome: Outcome) -> None: ...
+    def run_given_up(self, run: Run) -> None: ...
+    def delivered(self, run_ids: list[RunId]) -> None: ...
+    def clock_jumped(self) -> None: ...
+    async def spool_refuses(self, fault: str | None) -> None: ...
+    async def session_opened(self, session: Session) -> None: ...
+    def session_ended(self) -> None: ...
+    def describe(self) -> Beat: ...
+
+
+class Parts:
+    """Every part of one worker process."""
+
+    def __init__(
+        self,
+        config: WorkerConfig,
+        identity: Identity,
+        spool: Spool,
+        client: EtcdClient,
+        runlog: RunLog,
+        clock: Clock,
+        events: Events,
+    ) -> None:
+        self._config = config
+        self._identity = identity
+        self._client = client
+        self._runlog = runlog
+        self._clock = clock
+        self._events = events
+        self.spool = spool
+        self.keys = Keys(config.key_prefix)
+        self.table = RunTable(config.slots)
+        self._know(spool)
+        self._run(spool)
+        self._decide()
+        self._stay_present()
+        self._look_after_others()
+
+    def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:
+        """Every loop of the parts, by name."""
+        return {
+            "registry": self.registry.run,
+            "jobs": self.mirrors[Watched.JOBS].run,
+            "kills": self.mirrors[Watched.KILLS].run,
+            "requests": self.mirrors[Watched.REQUESTS].run,
+            "members": self.members_mirror.run,
+            "scheduler": self.scheduler.run,
+            "dispatcher": self.dispatcher.run,
+            "settlement": self.settlement.run,
+            "delivery": self.delivery.run,
+            "spool": self.spool_watch.run,
+            "request queue": self.requests.run,
+            "adoption": self.adoption.run,
+            "deadlines": self.deadlines.run,
+            "steward": self.steward.run,
+            "sentinels": self.sentinels.run,
+            "clock": self.clock_watch.run,
+        }
+
+    def _know(self, spool: Spool) -> None:
+        """What it knows: jobs, kills, workers; and where its records are."""
+        client, keys, clock, events = self._client, self.keys, self._clock, self._events
+        self.catalog = Catalog(keys, on_changed=events.job_changed)
+        self.members = Members(keys, on_changed=events.membership_changed)
+        self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
+        self.kills = Kills(keys, on_kill=events.kill_wished)
+        self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
+        self.delivery = Delivery(
+            spool, self._runlog, batch_size=self._config.job_log_batch_size,
+            commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
+        )  # fmt: skip
+        self.clock_watch = ClockWatch(clock, max_skew_ms=self._config.max_clock_skew_ms, on_jump=events.clock_jumped)
+
+    def _run(self, spool: Spool) -> None:
+        """How runs start and end."""
+        config, identity, events, clock = self._config, self._identity, self._events, self._clock
+        self.executor = Executor(
+            worker=identity.worker, instance=identity.instance, path=config.path, clock=clock, on_end=events.run_ended
+        )
+        self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
+        self.settlement = Settlement(
+            client=self._client, keys=self.keys, table=self.table, kills=self.kills, spool=spool, clock=clock,
+            worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
+            on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
+        )  # fmt: skip
+        self.dispatcher = Dispatcher(
+            client=self._client, keys=self.keys, identity=identity, table=self.table, claims=self.claims,
+            members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
+            shell=config.bash_path, on_slot_free=events.slot_free, clock=clock,
+        )  # fmt: skip
+        self.deadlines = Deadlines(table=self.table, executor=self.executor, timings=config.timings, clock=clock)
+
+    def _decide(self) -> None:
+        """How fires and requests are taken."""
+        client, keys, clock, timings = self._client, self.keys, self._clock, self._config.timings
+        doubts = Doubts(client, self.claims, keys, clock)
+        self.scheduler = Scheduler(
+            client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
+            table=self.table, claims=self.claims, doubts=doubts, claimant=self.dispatcher, timings=timings,
+            clock=clock,
+        )  # fmt: skip
+        self.requests = RequestQueue(
+            client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
+            kills=self.kills, table=self.table, claims=self.claims, timings=timings, on_won=self.dispatcher.add,
+            clock=clock,
+        )  # fmt: skip
+        self.mirrors = {
+            Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),
+            Watched.KILLS: Mirror(client, keys.kills, self.kills.on_changes, clock=clock),
+            Watched.REQUESTS: Mirror(client, keys.requests, self.requests.on_changes, clock=clock),
+        }
+        self.sentinels = Sentinels(client, keys, self.mirrors)
+
+    def _stay_present(self) -> None:
+        """How it is known to others, and takes over what was its own."""
+        config, events = self._config, self._events
+        self.adoption = Adoption(
+            client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
+            settlement=self.settlement, store=self._runlog, on_lost=events.run_given_up, clock=self._clock,
+        )  # fmt: skip
+        self.registry = Registry(
+            client=self._client, keys=self.keys, identity=self._identity, slots=config.slots, labels=config.labels,
+            ttl_s=config.lease_ttl_s, on_opened=events.session_opened, on_ended=events.session_ended,
+            describe=events.describe, clock=self._clock,
+        )  # fmt: skip
+
+    def _look_after_others(self) -> None:
+        """What it does while it is the steward."""
+        client, keys, clock, worker = self._client, self.keys, self._clock, self._identity.worker
+        self._beats = Beats(keys)
+        self.stuck_fires = StuckFires(
+            client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members,
+            beats=self._beats, settlement=self.settlement, timings=self._config.timings, clock=clock,
+        )  # fmt: skip
+        lost_runs = LostRuns(
+            client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,
+            store=self._runlog, clock=clock,
+        )  # fmt: skip
+        stuck_requests = StuckRequests(
+            client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
+            kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,
+        )  # fmt: skip
+        sweeping = Sweeping(
+            client=client, keys=keys, catalog=self.catalog, kills=self.kills, members=self.members,
+            mirrors=self.mirrors, ttl_s=self._config.lease_ttl_s,
+            compaction_minutes=self._config.compaction_minutes, clock=clock,
+        )  # fmt: skip
+        duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, sweeping]
+        self.steward = Steward(
+            client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties
+        )
+
+    async def _watch_beats(self) -> None:
+        """The beats of all processes, for as long as this worker is steward."""
+        self._beats.by_process.clear()
+        await Mirror(self._client, self.keys.beats, self._beats.on_changes, clock=self._clock).run()

@@ -1,0 +1,94 @@
+"""What a worker would have etcd decide about one job, and what etcd made of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from common.keys import RunId
+from common.planner import Decision
+from common.run import RunRecord
+from worker.catalog import CatalogJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """The run that holds the lock which a fire wanted."""
+
+    run: str
+    lock_revision: int
+    """The create revision of the lock."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Proposal:
+    """One decision about one job, as this worker would have it."""
+
+    job: CatalogJob
+    decision: Decision
+    start_by_ms: int = 0
+    """Past it, the claimed fire does not start any more."""
+    blocker: Blocker | None = None
+    """Set: the fire is not claimed but recorded as skipped, for this run holds the lock."""
+
+    @property
+    def claims(self) -> bool:
+        """Whether it takes the right to run a fire."""
+        return self.decision.claim_ms is not None and self.blocker is None
+
+    @property
+    def locks(self) -> bool:
+        """Whether it takes the job's lock."""
+        return self.claims and self.job.takes_lock
+
+    @property
+    def records(self) -> list[RunId]:
+        """The run keys that it puts and that must not be there yet, oldest first."""
+        missed, claim_ms = self.decision.missed, self.decision.claim_ms
+        plans = [ms for ms in (missed.lo_ms if missed else None, claim_ms) if ms is not None]
+        return [RunId.planned(self.job.name, plan_ms) for plan_ms in plans]
+
+
+class Answer(Enum):
+    """What became of a proposal."""
+
+    DONE = auto()
+    MARK_MOVED = auto()
+    """Somebody has decided more, or less, than presumed."""
+    JOB_CHANGED = auto()
+    LOCKED = auto()
+    LOCK_CHANGED = auto()
+    """The run that was in the way is in the way no more."""
+    RUN_EXISTS = auto()
+    """There is a run key already where it would put one."""
+    NO_SESSION = auto()
+    """The session is over."""
+    DETACHED = auto()
+    """The session's key has lost its lease; whoever holds the session puts it again."""
+    NOT_DONE = auto()
+    """Certainly not carried out, and for no reason of its own: it may be decided anew."""
+
+    @property
+    def is_for_ever(self) -> bool:
+        """Whether the identical transaction can never be carried out any more, however late it arrives."""
+        return self in (Answer.MARK_MOVED, Answer.JOB_CHANGED, Answer.LOCK_CHANGED, Answer.NO_SESSION)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """A proposal and what became of it."""
+
+    proposal: Proposal
+    answer: Answer
+    revision: int = 0
+    """DONE: of the transaction; fence and mod revision of the run."""
+    sent: float = 0.0
+    """DONE: the boot clock's time at which the transaction that succeeded was sent."""
+    claim_ms: int = 0
+    """DONE: the wall time in the run key."""
+    finals: tuple[RunRecord, ...] = ()
+    """DONE: the final records that it put, which are to be delivered."""
+    mark_ms: int | None = None
+    """MARK_MOVED: where it is; None where it is missing or unreadable."""
+    blocker: Blocker | None = None
+    """LOCKED: by what."""

@@ -1,0 +1,72 @@
+"""Batches on their way to etcd, until every proposal in them has its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.etcd import EtcdClient
+from worker.claims import Batch, Claims
+from worker.doubts import Doubts, Told
+from worker.proposals import Answer, Result
+
+_BACKOFF_S = 0.25
+
+
+class Listener(Told, Protocol):
+    """Who hears what became of proposals, and whether etcd is there."""
+
+    def outage(self, error: Exception) -> None:
+        """etcd did not answer, or would not."""
+
+
+class Sending:
+    """Sends batches; each proposal is answered once."""
+
+    def __init__(self, client: EtcdClient, claims: Claims, doubts: Doubts, listener: Listener, clock: Clock) -> None:
+        self._client = client
+        self._claims = claims
+        self._doubts = doubts
+        self._listener = listener
+        self._clock = clock
+        self.in_flight = 0
+        """Runs that are being claimed; those in doubt are not counted."""
+
+    async def send(self, batch: Batch) -> None:
+        """Ends when every proposal of the batch has been answered; those in doubt, when they are settled."""
+        self.in_flight += batch.claims
+        rest = await self._answered_rest(batch)
+        while rest is not None and rest.parts:
+            rest = await self._answered_rest(rest)
+
+    async def _answered_rest(self, batch: Batch) -> Batch | None:
+        """One transaction, and its answers told; what it leaves to be sent again."""
+        sent = self._clock.boottime()
+        try:
+            answer = await self._client.txn(*self._claims.transaction(batch))
+        except EtcdInDoubtError as error:
+            self.in_flight -= batch.claims
+            self._listener.outage(error)
+            await self._doubts.settle(batch, self._listener)
+            return None
+        except (EtcdError, UnavailableError) as error:  # certainly not carried out
+            self._listener.outage(error)
+            await asyncio.sleep(_BACKOFF_S)
+            for proposal in batch.proposals:
+                self._tell(Result(proposal=proposal, answer=Answer.NOT_DONE), batch)
+            return None
+        results, again = self._claims.read(batch, answer, sent=sent)
+        for result in results:
+            self._tell(result, batch)
+        if results or not again:
+            return batch.of(again)
+        # Nobody is ruled out, and yet it was refused: one of them has a run key in its way. Each alone tells which.
+        self.in_flight -= batch.claims
+        await asyncio.gather(*(self.send(batch.of([part])) for part in again))
+        return None
+
+    def _tell(self, result: Result, batch: Batch) -> None:
+        self.in_flight -= result.proposal.claims
+        self._listener.answered(result, batch.session)
