@@ -72,6 +72,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await settled(page)
     await page.get_by_label("Command").fill("echo reading /nowhere; cat /nowhere/file")
     await page.get_by_role("button", name="Save").click()
+    await page.wait_for_url(f"**/jobs/{name}")
     await page.goto("/")
     row = page.get_by_role("row").filter(has_text=name)
     await expect(row.locator(".c-last")).to_contain_text("failed")
