@@ -1,4 +1,4 @@
-"""The browser's files: what `make assets` built (hashed names, from its manifest) and our own (one tag for all of them).
+"""The browser's files: what `make assets` built (hashed names, from a manifest), and our own (one tag for all of them).
 
 * ``/static/vendor/<name>-<hash>.<ext>``: built from package-lock.json by npm; the name changes with the content.
 * ``/static/<tag>/<path>``: ours. The tag is a hash over all of them, and modules import each other by relative paths,
@@ -51,7 +51,8 @@ class Assets:
     @property
     def built(self) -> bool:
         """Whether everything of others that the pages need is there; else somebody has to run BUILD_COMMAND."""
-        return bool(self._manifest) and all((self._static / _VENDOR / file).is_file() for file in self._manifest.values())
+        files = [self._static / _VENDOR / file for file in self._manifest.values()]
+        return bool(files) and all(file.is_file() for file in files)
 
     def url(self, name: str) -> str:
         """Where browsers get it: by a name of the manifest (``vendor.js``), or by a path of ours (``js/main.js``)."""

@@ -1,4 +1,4 @@
-"""The console's pages: shells with the words of the reader's language. Everything else the browser gets from /api/v1."""
+"""The console's pages: shells with the words of the reader's language. The data browsers get from ``/api/v1``."""
 
 from __future__ import annotations
 

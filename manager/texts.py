@@ -28,7 +28,7 @@ class Texts:
 
 def language_for(chosen: str | None, accepted: str) -> str:
     """The user's choice; else the first language of the ``Accept-Language`` header that we have; else English."""
-    if chosen in LANGUAGES:
+    if chosen is not None and chosen in LANGUAGES:
         return chosen
     for wish in accepted.split(","):
         primary = wish.split(";")[0].strip().split("-")[0].casefold()

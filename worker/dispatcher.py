@@ -50,6 +50,7 @@ _log = logging.getLogger(__name__)
 STAMP_VALID_S = 2.0
 """A process starts only within this time of sending a claim or re-stamp that succeeded."""
 HAND_ON_AFTER_MS = 1000
+"""How long a claimed run waits for a slot, from its dispatch time, or from its claim where that came later."""
 _STARTS_IN_A_TURN = 20
 """Then others have theirs: a start takes a millisecond in which nothing else happens."""
 _RETRY_S = 0.3
@@ -137,7 +138,7 @@ class Dispatcher:
                 continue
             if not self._dispatch(run, now_ms):
                 self._put(run)
-                handed_on_ms = run.dispatch_ms + HAND_ON_AFTER_MS
+                handed_on_ms = _hand_on_ms(run)
                 return min(handed_on_ms, run.start_by_ms + 1) if self._may_hand_on() else run.start_by_ms + 1
         return self._ready[0][0] if self._ready else None
 
@@ -157,7 +158,7 @@ class Dispatcher:
         elif self.stopping:
             self._spawn(self._hand_on(run), "hand on")
         elif self._table.running >= self._table.slots:
-            if now_ms < run.dispatch_ms + HAND_ON_AFTER_MS or not self._may_hand_on():
+            if now_ms < _hand_on_ms(run) or not self._may_hand_on():
                 return False
             self._spawn(self._hand_on(run), "hand on")
         elif self._clock.boottime() - run.sent >= STAMP_VALID_S:
@@ -262,3 +263,8 @@ class Dispatcher:
             compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
             then.append(Delete(keys.lock(run.run_id.job)))
         return compares, then, [Get(keys.run(run_id))]
+
+
+def _hand_on_ms(run: Run) -> int:
+    """When a run that waits for a slot is handed on. In a burst most are claimed long after their dispatch time."""
+    return max(run.dispatch_ms, run.entry.claim_ms) + HAND_ON_AFTER_MS

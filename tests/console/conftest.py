@@ -67,8 +67,8 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """etcd, log store, one manager, one worker: for all tests; each has job names of its own."""
-    quick = ("--shutdown-grace-seconds", "1")
-    async with running_cluster(tmp_path_factory.mktemp("console"), workers=1, managers=1, worker_flags=quick) as cluster:
+    directory, quick = tmp_path_factory.mktemp("console"), ("--shutdown-grace-seconds", "1")
+    async with running_cluster(directory, workers=1, managers=1, worker_flags=quick) as cluster:
         yield cluster
 
 

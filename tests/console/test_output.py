@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import time
 from urllib.parse import quote
 
 from playwright.async_api import Page, expect
@@ -35,7 +35,7 @@ async def finished_run(cluster: Cluster, name: str, command: str, **fields: obje
 
     await wait_until(has_ended, description=f"{name} has run", timeout=30)
     await cluster.save(name, command, "@yearly", **fields)
-    return next(run["id"] for run in await cluster.runs(job=name) if run["startTime"])
+    return next(str(run["id"]) for run in await cluster.runs(job=name) if run["startTime"])
 
 
 async def assert_nothing_was_executed(page: Page) -> None:
@@ -46,7 +46,7 @@ async def assert_nothing_was_executed(page: Page) -> None:
 async def test_nothing_that_a_job_says_is_executed(console: Console, cluster: Cluster, name: str) -> None:
     command = f"echo '{SCRIPT}'; echo '{IMAGE}'; printf '\\033[31mred\\033[0m \\342\\200\\256turned\\n'; exit 1"
     run = await finished_run(cluster, name, command, labels={"team": IMAGE}, env={"E": SCRIPT})
-    await cluster.post("/job/save", job='{"name":"%s","command":"%s","cronExpr":"@yearly"}' % (name, SCRIPT))
+    await cluster.post("/job/save", job=json.dumps({"name": name, "command": SCRIPT, "cronExpr": "@yearly"}))
     page = await console.open("/")
     for path in (f"/?q={name}", f"/jobs/{name}", f"/jobs/{name}/edit", "/runs", f"/runs/{quote(run, safe='')}"):
         await page.goto(path)

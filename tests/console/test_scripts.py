@@ -25,7 +25,5 @@ def test_data_never_becomes_markup(source: Path) -> None:
 def test_scripts_fit_together() -> None:
     if shutil.which("npm") is None or not (ROOT / "node_modules").exists():
         pytest.skip("no npm or no node_modules: make assets")
-    checked = subprocess.run(
-        ["npm", "run", "--silent", "check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    checked = subprocess.run(["npm", "run", "--silent", "check"], cwd=ROOT, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr

@@ -23,6 +23,8 @@ PLURALS = {"en": ("one", "other"), "zh-CN": ("other",)}
 _FORM = re.compile(r"\.(one|other)$")
 _LITERALS = re.compile(r'"((?:[^"\\\n]|\\.)*)"|\'((?:[^\'\\\n]|\\.)*)\'|`((?:[^`\\]|\\.)*)`')
 _COMMENTS = re.compile(r"/\*.*?\*/|(?<![:\"'`\\])//[^\n]*", re.DOTALL)
+SAID = ("title", "aria-label", "placeholder", "alt", "label")
+"""The attributes whose values readers see or hear."""
 # Words that are the same in every language: the product, what others are called, units of versions.
 _NAMES = {"etcron", "Python", "etcd"}
 
@@ -44,7 +46,8 @@ def keys_asked_for() -> set[str]:
         keys.update(re.findall(r'[?:]\s*"([a-z]\w*\.[\w.]+)"', text))
         keys.update(re.findall(r'^\s*\["([a-z]\w*\.[\w.]+)", ', text, re.MULTILINE))
         keys.update(f"column.{key}" for key in re.findall(r'\{ key: "(\w+)"', text))
-        keys.update(re.sub(r"\$\{[^}]*\}", "*", key) for key in re.findall(r'"(?:bad|warn|ok|idle)", [`"](live\.[^`"]+)[`"]', text))
+        live = re.findall(r'"(?:bad|warn|ok|idle)", [`"](live\.[^`"]+)[`"]', text)
+        keys.update(re.sub(r"\$\{[^}]*\}", "*", key) for key in live)
     return keys
 
 
@@ -99,7 +102,7 @@ class _Words(HTMLParser):
         self.found.append(data)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value or "" for name, value in attrs if name in ("title", "aria-label", "placeholder", "alt", "label")]
+        self.found += [value or "" for name, value in attrs if name in SAID]
 
 
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)

@@ -16,7 +16,7 @@ export function grid(caption, columns, rows, className = "auto") {
   return h("table", { class: `grid ${className}` },
     h("caption", { class: "visually-hidden" }, caption),
     h("thead", {}, h("tr", {}, columns.map(({ key, className: name }) => h("th", { scope: "col", class: name }, t(`column.${key}`))))),
-    h("tbody", {}, rows.map((row) => h("tr", { "data-row": true }, columns.map(({ draw, className: name }) => h("td", { class: name }, draw(row)))))));
+    h("tbody", {}, rows.map((row) => h("tr", { "data-row": true }, columns.map(({ key, draw, className: name }) => h("td", { class: name, "data-label": t(`column.${key}`) }, h("div", {}, draw(row))))))));
 }
 
 /** Facts: terms with what is known of them; what is not known is left out. @param {[string, Child | Child[]][]} pairs */

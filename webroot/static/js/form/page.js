@@ -43,7 +43,7 @@ export async function start(target) {
     void save(edit.etag);
   });
   window.addEventListener("beforeunload", (event) => !edit.done && !same(readInputs(), edit.base) && event.preventDefault());
-  preview.soon();
+  preview.now();
   (edit.name ? byId("f-command") : byId("f-name")).focus();
 }
 

@@ -30,6 +30,11 @@ export class Preview {
     this.typing = window.setTimeout(() => void this.asked.now(), PAUSE_MS);
   }
 
+  /** The page begins. */
+  now() {
+    void this.asked.now();
+  }
+
   /** @param {AbortSignal} signal */
   async load(signal) {
     const { cronExpr, timezone, name } = this.read();

@@ -7,7 +7,7 @@ import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
-import { RunList } from "../runs/list.js";
+import { RunList, whyOf } from "../runs/list.js";
 import { t } from "../text.js";
 import { $ } from "../vendor.js";
 import { showRecent, showUpcoming } from "./fires.js";
@@ -51,6 +51,6 @@ async function load(name, shown, runs, signal) {
   byId("facts").setAttribute("aria-busy", "false");
   note(byId("problem"), job.problem);
   const items = await runs.load(signal, job.running.map((/** @type {any} */ run) => ({ ...run, jobName: name })));
-  const errors = new Map(items.map((run) => [run.id, run.err]));
-  showRecent(byId("recent"), fires.recent.map((/** @type {any} */ fire) => ({ ...fire, reason: fire.reason ?? errors.get(fire.runId) })), zone);
+  const errors = new Map(items.map((run) => [run.id, whyOf(run)]));
+  showRecent(byId("recent"), fires.recent.map((/** @type {any} */ fire) => ({ ...fire, reason: errors.get(fire.runId) || fire.reason })), zone);
 }

@@ -3,13 +3,13 @@ import { fill, h, byId } from "../dom.js";
 import { duration } from "../durations.js";
 import { facts } from "../grid.js";
 import { jobUrl } from "../links.js";
-import { lateness, took } from "../runs/list.js";
+import { lateness, took, whyOf } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { number, size, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
 
-/** @param {any} run as GET /runs/{id} says */
-export function showFacts(run) {
+/** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
+export function showFacts(run, zone) {
   const going = !run.status;
   fill(byId("of-job"), "/ ", h("a", { href: jobUrl(run.jobName) }, run.jobName));
   const next = run.status ?? run.state;
@@ -17,9 +17,8 @@ export function showFacts(run) {
     byId("state").dataset.code = next;
     fill(byId("state"), badge(next));
   }
-  const zone = undefined;
   fill(byId("facts"), facts([
-    ["run.why", (run.err || run.reason) && [run.err, run.reason].filter(Boolean).join("; ")],
+    ["run.why", whyOf(run)],
     ["column.exit", run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null)],
     ["column.planned", stamp(run.planTime || null, { as: "long", zone })],
     ["run.until", stamp(run.rangeEndTime, { as: "long", zone })],

@@ -1,5 +1,5 @@
 /** One run: what is known of it, and everything that it printed. */
-import { get, send } from "../api.js";
+import { get, jobPath, send } from "../api.js";
 import { ask } from "../dialogs.js";
 import { byId, fill, h, icon } from "../dom.js";
 import { on } from "../live/live.js";
@@ -18,11 +18,12 @@ const LOOK_MS = 5000;
 export function start(id) {
   const output = new Output(byId("output"));
   const find = new Find(output);
-  const shown = { run: /** @type {any} */ (null) };
+  const shown = { run: /** @type {any} */ (null), zone: /** @type {string | undefined} */ (undefined) };
   const page = new Refresher(async (signal) => {
     try {
       shown.run = await get(`/runs/${encodeURIComponent(id)}`, { signal });
-      show(shown.run, output, find);
+      shown.zone ??= await zoneOf(shown.run.jobName, signal);
+      show(shown.run, shown.zone, output, find);
       note(byId("problem"), null);
     } catch (error) {
       if (signal.aborted) throw error;
@@ -37,9 +38,15 @@ export function start(id) {
   return page.now();
 }
 
-/** @param {any} run @param {Output} output @param {Find} find */
-function show(run, output, find) {
-  showFacts(run);
+/** A job that is gone has no zone any more. @param {string} job @param {AbortSignal} signal */
+async function zoneOf(job, signal) {
+  const found = await get(jobPath(job), { signal }).catch(() => null);
+  return found?.spec?.timezone ?? "";
+}
+
+/** @param {any} run @param {string} zone @param {Output} output @param {Find} find */
+function show(run, zone, output, find) {
+  showFacts(run, zone);
   const open = run.state === "running" || run.state === "claimed";
   const actions = byId("actions");
   if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));

@@ -22,9 +22,9 @@ function columns(zoneOf) {
   return [
     { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
     { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName) }, run.jobName) },
+    { key: "planned", draw: time("planTime") },
     { key: "exit", draw: (/** @type {any} */ run) => run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null), className: "num" },
     { key: "worker", draw: (/** @type {any} */ run) => run.worker },
-    { key: "planned", draw: time("planTime") },
     { key: "claimed", draw: time("claimTime") },
     { key: "started", draw: time("startTime") },
     { key: "ended", draw: time("endTime") },
@@ -41,9 +41,15 @@ function link(run) {
   return element;
 }
 
-/** Why it did not go well, in the worker's words. @param {any} run */
+/** Why it did not go well, in the worker's words; the verdict stands beside it already. @param {any} run @returns {string} */
+export function whyOf({ status, err, reason }) {
+  const text = (err || reason || "").replace(`${status}: `, "");
+  return reason && !text.includes(reason) ? `${text}; ${reason}` : text;
+}
+
+/** @param {any} run */
 function why(run) {
-  const text = run.err || run.reason;
+  const text = whyOf(run);
   return text && h("div", { class: "sub clip why", title: text }, text);
 }
 

@@ -8,8 +8,12 @@ import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { size, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
+import { beatOffMs } from "../workers/beat.js";
 
 const EVERY_MS = 5000;
+/** A burst is on its way for a moment; more than this has waited. */
+const SPOOL_MANY = 1000;
+const BROWSER_MS = 2000;
 
 export function start() {
   const page = new Refresher(load, EVERY_MS);
@@ -22,7 +26,9 @@ async function load(signal) {
   try {
     const asked = Date.now();
     const system = await get("/system", { signal });
-    show(system, (Date.now() + asked) / 2 - system.nowMs);
+    const aheadMs = (Date.now() + asked) / 2 - system.nowMs;
+    const workers = await get("/workers", { signal }).catch(() => ({ items: [] }));
+    show(system, aheadMs, workers.items);
     note(byId("problem"), null);
   } catch (error) {
     if (signal.aborted) throw error;
@@ -31,8 +37,8 @@ async function load(signal) {
   byId("checks").setAttribute("aria-busy", "false");
 }
 
-/** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's */
-function show(system, aheadMs) {
+/** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's @param {any[]} seen workers */
+function show(system, aheadMs, seen) {
   const { ready } = system;
   const { etcd, logStore, workers, ...others } = ready.checks ?? {};
   fill(byId("state"), badge(ready.status));
@@ -41,7 +47,8 @@ function show(system, aheadMs) {
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version })], ready.problems),
     check("workers", workers && { state: workers.live ? "ok" : "degraded" }, [t("jobs.healthy", { n: workers?.live ?? 0 })]),
     Object.entries(others).map(([name, value]) => check(name, value, [])),
-    check("clocks", { state: Math.abs(aheadMs) > 2000 ? "degraded" : "ok" }, [t(aheadMs < 0 ? "system.clock.behind" : "system.clock.ahead", { time: duration(Math.round(Math.abs(aheadMs))) })]),
+    spool(seen),
+    clocks(aheadMs, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs))),
     ready.problems.map((/** @type {string} */ text) => h("p", { class: "note note-warn" }, text)),
     ready.notes.map((/** @type {string} */ text) => h("p", { class: "note" }, text)));
   fill(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
@@ -55,7 +62,20 @@ function show(system, aheadMs) {
     { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
     { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
-  ], system.configuration));
+  ], system.configuration, "auto stack"));
+}
+
+/** Records that wait at the workers for the log store. @param {any[]} workers */
+function spool(workers) {
+  const unsent = workers.reduce((sum, { beat }) => sum + (beat?.unsentRecords ?? 0), 0);
+  return check("spool", { state: unsent > SPOOL_MANY ? "degraded" : "ok" }, [t("system.unsent", { n: unsent })]);
+}
+
+/** @param {number} aheadMs @param {any[]} off workers whose clocks are off */
+function clocks(aheadMs, off) {
+  const browser = t(aheadMs < 0 ? "system.clock.behind" : "system.clock.ahead", { time: duration(Math.round(Math.abs(aheadMs))) });
+  const workers = off.length ? t("system.clocks.off", { workers: off.map(({ name }) => name).join(", ") }) : t("system.clocks.fine");
+  return check("clocks", { state: off.length || Math.abs(aheadMs) > BROWSER_MS ? "degraded" : "ok" }, [workers, browser]);
 }
 
 /** @param {string} name @param {any} seen @param {any[]} details @param {string[]} [listed] problems that stand below already */

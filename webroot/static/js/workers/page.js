@@ -10,10 +10,9 @@ import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
 import { badge } from "../verdicts.js";
+import { beatOffMs } from "./beat.js";
 
-const EVERY_MS = 5000;
-/** Beats are written some seconds apart; below this the difference says nothing. */
-const CLOCK_SAYS_MS = 15_000;
+const EVERY_MS = 2000;
 
 /** @typedef {any} Worker as GET /workers says */
 
@@ -43,7 +42,7 @@ async function load(signal) {
     const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
     fill(byId("total"), t("jobs.healthy", { n: healthy }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
-    fill(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items) : h("p", { class: "empty" }, t("workers.none")));
+    fill(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack") : h("p", { class: "empty" }, t("workers.none")));
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
@@ -69,6 +68,6 @@ function clock({ beat, clockOffsetMs }) {
   const offset = clockOffsetMs ?? beat?.clockOffsetMs;
   if (offset !== null && offset !== undefined) return h("span", { class: Math.abs(offset) > 1000 ? "tone-warn" : null }, `${offset < 0 ? "−" : "+"}${duration(Math.abs(offset))}`);
   if (!beat) return null;
-  const behind = now() - beat.wallMs;
-  return Math.abs(behind) > CLOCK_SAYS_MS ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(Math.abs(behind)) })) : h("span", { class: "muted" }, t("workers.clock.fine"));
+  const off = beatOffMs(beat, now());
+  return off ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(off) })) : h("span", { class: "muted" }, t("workers.clock.fine"));
 }

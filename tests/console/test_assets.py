@@ -1,0 +1,120 @@
+"""The console's files as the manager serves them, without a browser; and the page where they have not been built."""
+
+from __future__ import annotations
+
+import gzip
+import re
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from common.config import load_manager_config
+from manager.app import create_app
+from manager.assets import FOREVER, Assets
+from manager.texts import language_for
+from tests.console.console import ROOT
+
+WEBROOT = ROOT / "webroot"
+
+
+@pytest.fixture
+def webroot(tmp_path: Path) -> Path:
+    """Ours, with something in place of what npm builds."""
+    shutil.copytree(WEBROOT, tmp_path / "webroot", ignore=shutil.ignore_patterns("vendor", "__pycache__"))
+    vendor = tmp_path / "webroot/static/vendor"
+    vendor.mkdir()
+    names = {name: re.sub(r"\.", "-0123456789ab.", name) for name in ("vendor.js", "bootstrap.css", "icons.svg")}
+    for name in names.values():
+        (vendor / name).write_text(f"/* {name} */" * 100)
+    (vendor / "manifest.json").write_text(str(names).replace("'", '"'))
+    return tmp_path / "webroot"
+
+
+@asynccontextmanager
+async def serving(webroot: Path) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
+    """A manager without servers behind it."""
+    away = {"etcdEndpoints": ["127.0.0.1:1"], "mongodbUri": "mongodb://127.0.0.1:1", "webroot": str(webroot)}
+    async with TestClient(TestServer(create_app(load_manager_config(None, {}, away)))) as client:
+        yield client
+
+
+async def test_page_names_only_files_that_are_there_and_browsers_keep_them(webroot: Path) -> None:
+    async with serving(webroot) as client:
+        page = await (await client.get("/")).text()
+        urls = re.findall(r'(?:href|src|data-catalog|data-icons|data-live-worker)="(/static/[^"#]+)', page)
+        assert len(urls) > 20
+        for url in urls:
+            answer = await client.get(url)
+            assert answer.status == 200, url
+            assert answer.headers["Cache-Control"] == FOREVER, url
+
+
+async def test_pages_have_no_inline_script_or_style(webroot: Path) -> None:
+    async with serving(webroot) as client:
+        for path in ("/", "/new", "/jobs/a", "/jobs/a/edit", "/runs", "/runs/a", "/workers", "/system"):
+            answer = await client.get(path)
+            assert answer.status == 200
+            text = await answer.text()
+            assert not re.search(r"<script>|<style| style=| on[a-z]+=\"", text)
+
+
+async def test_name_in_the_path_stays_text(webroot: Path) -> None:
+    async with serving(webroot) as client:
+        text = await (await client.get("/jobs/%3Cscript%3Ealert(1)%3C%2Fscript%3E")).text()
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+
+
+async def test_page_without_assets_says_which_command_to_run(webroot: Path) -> None:
+    shutil.rmtree(webroot / "static/vendor")
+    async with serving(webroot) as client:
+        answer = await client.get("/")
+        assert answer.status == 503
+        assert "make assets" in await answer.text()
+        assert (await client.get("/livez")).status == 200
+
+
+async def test_file_is_sent_packed_and_not_twice(webroot: Path) -> None:
+    async with serving(webroot) as client:
+        url = f"/static/{Assets((webroot / 'static').resolve()).url('css/base.css').split('/', 2)[2]}"
+        plain = await client.get(url, headers={"Accept-Encoding": "identity"})
+        packed = await client.get(url, headers={"Accept-Encoding": "gzip"}, auto_decompress=False)
+        assert gzip.decompress(await packed.read()) == await plain.read()
+        again = await client.get(url, headers={"If-None-Match": plain.headers["ETag"]})
+        assert again.status == 304
+
+
+def test_name_changes_with_the_content(webroot: Path) -> None:
+    before = Assets((webroot / "static").resolve()).url("js/main.js")
+    (webroot / "static/js/dom.js").write_text("export const h = null;\n")
+    assert Assets((webroot / "static").resolve()).url("js/main.js") != before
+
+
+def test_tag_of_another_manager_gets_our_file_but_is_not_kept(webroot: Path) -> None:
+    asset = Assets((webroot / "static").resolve()).find("own-000000000000/js/main.js")
+    assert asset is not None
+    assert asset.cache_control == "no-cache"
+    assert asset.content == (webroot / "static/js/main.js").read_bytes()
+
+
+@pytest.mark.parametrize("path", ["../templates/shell.html", "own-000000000000/../../__init__.py", "js", "\0", "nope"])
+def test_nothing_but_files_below_static_is_found(webroot: Path, path: str) -> None:
+    assert Assets((webroot / "static").resolve()).find(path) is None
+
+
+@pytest.mark.parametrize(
+    ("chosen", "accepted", "language"),
+    [
+        (None, "", "en"),
+        (None, "zh-TW,zh;q=0.9,en;q=0.8", "zh-CN"),
+        (None, "de-DE,de;q=0.9,zh;q=0.8", "zh-CN"),
+        ("en", "zh-CN", "en"),
+        ("xx", "fr", "en"),
+    ],
+)
+def test_language_is_the_choice_or_the_browsers(chosen: str | None, accepted: str, language: str) -> None:
+    assert language_for(chosen, accepted) == language
