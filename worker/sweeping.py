@@ -172,8 +172,8 @@ class Sweeping:
         if not self._keep_s:
             return
         now = self._clock.monotonic()
-        status = await self._client.status()
-        self._revisions.append((now, status.revision))
+        async for page in self._client.read_prefix(self._keys.steward):  # any read tells it, and asks for no role
+            self._revisions.append((now, page.revision))
         target = 0
         while self._revisions and self._revisions[0][0] <= now - self._keep_s:
             target = self._revisions.popleft()[1]
