@@ -6,7 +6,6 @@ Content-Security-Policy fails the test.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
 import shutil
@@ -15,9 +14,9 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, async_playwright
+from playwright.async_api import Browser, BrowserContext, async_playwright
 
-from tests.console.console import Console
+from tests.console.console import Console, new_context
 from tests.support.cluster import Cluster, running_cluster
 
 _VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
@@ -72,12 +71,21 @@ async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> As
         yield cluster
 
 
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def usual(browser: Browser, cluster: Cluster) -> BrowserContext:
+    """The context of most pages."""
+    return await new_context(browser, f"http://127.0.0.1:{cluster.ports[0]}")
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def console(browser: Browser, cluster: Cluster, screenshots: Path) -> AsyncIterator[Console]:
-    """What opens pages, in a context of its own; nothing may be wrong on any of them."""
-    console = Console(browser=browser, base=f"http://127.0.0.1:{cluster.ports[0]}", screenshots=screenshots)
+async def console(
+    browser: Browser, usual: BrowserContext, cluster: Cluster, screenshots: Path
+) -> AsyncIterator[Console]:
+    """What opens pages; nothing may be wrong on any of them."""
+    base = f"http://127.0.0.1:{cluster.ports[0]}"
+    console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)
     yield console
-    await asyncio.gather(*(context.close() for context in browser.contexts))
+    await console.close()
     assert console.problems == []
 
 

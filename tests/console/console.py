@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from playwright.async_api import Browser, ConsoleMessage, Page, expect
+from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, expect
 
 Theme = Literal["light", "dark"]
 THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
@@ -33,6 +34,8 @@ class Console:
     browser: Browser
     base: str
     screenshots: Path
+    usual: BrowserContext
+    """One for all tests, so that its cache is warm; pages that need something special get a context of their own."""
     problems: list[str] = field(default_factory=list)
 
     async def open(
@@ -45,15 +48,13 @@ class Console:
         watched: bool = True,
         **options: Any,
     ) -> Page:
-        """A page in a context of its own. `script` runs before the page's; `watched`: whether errors fail the test."""
-        context = await self.browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=theme, base_url=self.base,
-            **{"locale": "en-GB", "timezone_id": "Europe/Berlin", **options},
-        )  # fmt: skip
-        await context.add_init_script(_WATCH_CSP)
+        """A page. `script` runs before the page's; `watched`: whether errors fail the test; `options`: of a context."""
+        context = await new_context(self.browser, self.base, **options) if options or script else self.usual
         if script:
             await context.add_init_script(script)
         page = await context.new_page()
+        await page.set_viewport_size({"width": width, "height": 800})
+        await page.emulate_media(color_scheme=theme)
         if watched:
             page.on("console", self._note)
             page.on("pageerror", lambda error: self.problems.append(f"{page.url}: {error}"))
@@ -64,9 +65,38 @@ class Console:
         if message.type in ("error", "warning") and not _EXPECTED.search(message.text):
             self.problems.append(f"{message.location.get('url')}: {message.text}")
 
+    async def close(self) -> None:
+        """Closes all pages, and forgets what they have kept."""
+        for page in self.usual.pages:
+            if page.url.startswith(self.base):
+                await page.evaluate("localStorage.clear()")
+            await page.close()
+        await self.usual.clear_cookies()
+        for context in self.browser.contexts:
+            if context is not self.usual:
+                await context.close()
+
+    async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:
+        """In both widths and themes; only in two of the four ways unless somebody wants to look (ETCRON_SCREENSHOTS)."""
+        ways: list[tuple[int, Theme]] = [(NARROW, "dark"), (WIDE, "light")]
+        if "ETCRON_SCREENSHOTS" in os.environ:
+            ways = [(NARROW, "light"), (NARROW, "dark"), (WIDE, "dark"), (WIDE, "light")]
+        for width, theme in ways:
+            await page.set_viewport_size({"width": width, "height": 800})
+            await page.emulate_media(color_scheme=theme)
+            await self.shoot(page, f"{name}-{width}-{theme}", whole=whole and width == NARROW)
+
     async def shoot(self, page: Page, name: str, *, whole: bool = False) -> None:
         """A screenshot, for people to look at."""
         await page.screenshot(path=self.screenshots / f"{name}.png", full_page=whole)
+
+
+async def new_context(browser: Browser, base: str, **options: Any) -> BrowserContext:
+    """What a user in Berlin has; in it, violations of the Content-Security-Policy are errors of the console."""
+    usual = {"locale": "en-GB", "timezone_id": "Europe/Berlin", "base_url": base}
+    context = await browser.new_context(**{**usual, **options})
+    await context.add_init_script(_WATCH_CSP)
+    return context
 
 
 async def settled(page: Page) -> None:

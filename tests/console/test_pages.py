@@ -13,7 +13,7 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
 PAGES = {
-    "jobs": "/", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs", "run": "/runs/{run}",
+    "jobs": "/?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs", "run": "/runs/{run}",
     "workers": "/workers", "system": "/system",
 }  # fmt: skip
 MOST_BYTES = 150_000
@@ -22,12 +22,13 @@ MOST_BYTES = 150_000
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def run(cluster: Cluster) -> str:
     """The id of a run that has failed; there are jobs of every state."""
-    fields = {"labels": {"team": "billing"}, "timezone": "Asia/Shanghai"}
+    seen = {"labels": {"seen": "here"}}
+    fields = {"labels": {"seen": "here", "team": "billing"}, "timezone": "Asia/Shanghai"}
     await cluster.save("shown", "echo one; echo two >&2; exit 3", "0 0 0 1 1 * *")
     await cluster.save("shown", "echo one; echo two >&2; exit 3", EVERY_SECOND, **fields)
-    await cluster.save("waiting", "true", "0 30 6 * * MON-FRI *", timezone="America/New_York")
-    await cluster.save("not-now", "true", EVERY_SECOND, enabled=False)
-    await cluster.save("long-one", "exec sleep 1000", EVERY_SECOND)
+    await cluster.save("waiting", "true", "0 30 6 * * MON-FRI *", timezone="America/New_York", **seen)
+    await cluster.save("not-now", "true", EVERY_SECOND, enabled=False, **seen)
+    await cluster.save("long-one", "exec sleep 1000", EVERY_SECOND, **seen)
 
     async def has_failed() -> bool:
         return len(await cluster.runs(job="shown", status="failed")) > 2
@@ -48,14 +49,14 @@ async def test_page_is_accessible_and_fits(console: Console, cluster: Cluster, r
         await expect(page.locator("html")).to_have_attribute("data-bs-theme", theme)
         if AXE.exists():
             assert await findings(page) == []
-        for width in (WIDE, NARROW):
-            await page.set_viewport_size({"width": width, "height": 800})
-            assert await overflow(page) == 0
-            await console.shoot(page, f"page-{page_name}-{width}-{theme}", whole=width == NARROW)
+    for width in (WIDE, NARROW):
+        await page.set_viewport_size({"width": width, "height": 800})
+        assert await overflow(page) == 0
+    await console.shoot_all(page, f"page-{page_name}", whole=True)
 
 
 async def test_first_load_is_small(console: Console, cluster: Cluster, run: str) -> None:
-    page = await console.open("about:blank")
+    page = await console.open("about:blank", locale="en")
     session = await page.context.new_cdp_session(page)
     await session.send("Network.enable")
     loaded: list[float] = []

@@ -22,7 +22,7 @@ export function showHead(job) {
   fill(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
     t("job.paused", { by: paused.by ?? "?" }), " ", stamp(paused.sinceMs, { zone }), paused.reason && `: ${paused.reason}`)));
   fill(byId("facts"), facts([
-    ["column.schedule", spec && [h("div", {}, job.words), h("code", {}, spec.cronExpr), " ", h("span", { class: "zone" }, zone)]],
+    ["column.schedule", spec && [h("div", {}, job.words), h("code", { class: "expression" }, spec.cronExpr), h("span", { class: "zone" }, zone)]],
     ["column.next", job.nextFire && [stamp(job.nextFire.ms, { as: "until" }), h("div", { class: "sub" }, stamp(job.nextFire.ms, { zone }))]],
     ["column.running", job.running.map(running)],
     ["field.command", spec && h("code", { class: "command" }, spec.command)],

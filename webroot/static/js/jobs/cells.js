@@ -47,8 +47,8 @@ function schedule(job) {
   const { cronExpr, timezone } = job.spec;
   const inWords = job.words && job.words !== cronExpr;
   return [
-    inWords && h("div", { class: "clip", title: job.words }, job.words),
-    h("div", { class: inWords ? "sub clip" : "clip" }, h("code", { title: cronExpr }, cronExpr), " ", h("span", { class: "zone" }, timezone)),
+    inWords && h("div", { class: "words-of", title: job.words }, job.words),
+    h("div", { class: inWords ? "sub" : null }, h("code", { class: "expression", title: cronExpr }, cronExpr), h("span", { class: "zone" }, timezone)),
   ];
 }
 
