@@ -77,7 +77,7 @@ class Console:
                 await context.close()
 
     async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:
-        """In both widths and themes; only in two of the four ways unless somebody wants to look (ETCRON_SCREENSHOTS)."""
+        """In both widths and themes where somebody wants to look (ETCRON_SCREENSHOTS), else in two of the four ways."""
         ways: list[tuple[int, Theme]] = [(NARROW, "dark"), (WIDE, "light")]
         if "ETCRON_SCREENSHOTS" in os.environ:
             ways = [(NARROW, "light"), (NARROW, "dark"), (WIDE, "dark"), (WIDE, "light")]

@@ -13,8 +13,8 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
 PAGES = {
-    "jobs": "/?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs", "run": "/runs/{run}",
-    "workers": "/workers", "system": "/system",
+    "jobs": "/?label=seen", "new": "/new", "job": "/jobs/shown", "edit": "/jobs/shown/edit", "runs": "/runs",
+    "run": "/runs/{run}", "workers": "/workers", "system": "/system",
 }  # fmt: skip
 MOST_BYTES = 150_000
 
