@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Self
 
 _PLAN_DIGITS = 16
-MAX_MARK_MS = 10**_PLAN_DIGITS - 1
+MAX_MARK_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: nothing is planned later, and no date can be."""
 
 
 class Watched(StrEnum):
@@ -62,8 +63,8 @@ def encode_mark(plan_ms: int) -> bytes:
 
 def decode_mark(value: bytes) -> int:
     """The plan time in a mark; ValueError where the value is not 16 digits."""
-    if len(value) != _PLAN_DIGITS or not value.isdigit():
-        raise ValueError(f"a mark is exactly {_PLAN_DIGITS} digits, this is {value[:40]!r}")
+    if len(value) != _PLAN_DIGITS or not value.isdigit() or int(value) > MAX_MARK_MS:
+        raise ValueError(f"a mark is exactly {_PLAN_DIGITS} digits, at most {MAX_MARK_MS}; this is {value[:40]!r}")
     return int(value)
 
 

@@ -12,13 +12,14 @@ import ctypes
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any
 
 log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_CANCEL_AGAIN_S = 5.0
 _NO_MORE = (ctypes.c_ulong(0),) * 3
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -86,8 +87,19 @@ async def run_loops(
         await stop.requested.wait()
         if shut_down is not None:
             await shut_down()
-        for task in tasks:
+        await _cancelled(tasks)
+
+
+async def _cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Every task has ended; one that outlives its cancellation is named, and cancelled again."""
+    left: Collection[asyncio.Task[None]] = tasks
+    while left:
+        for task in left:
             task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
+        for task in left:
+            extra = {"action": "loop_outlives", "loop": task.get_name()}
+            log.error("the loop %r has outlived its cancellation", task.get_name(), extra=extra)
 
 
 async def _endless(name: str, loop: Callable[[], Awaitable[None]], stop: Stop) -> None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
+from common.cancellation import heeding_cancellation
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import (
@@ -218,8 +219,9 @@ async def _at_once(work: Iterable[Callable[[], Awaitable[None]]]) -> None:
             await step()
 
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for step in work:
-                tasks.create_task(one(step), name="take over")
+        with heeding_cancellation():
+            async with asyncio.TaskGroup() as tasks:
+                for step in work:
+                    tasks.create_task(one(step), name="take over")
     except ExceptionGroup as group:
         raise group.exceptions[0] from group

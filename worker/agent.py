@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Final
 
 from common.clock import Clock
@@ -21,10 +21,11 @@ from common.keys import RunId
 from common.kill import Kill
 from common.lifecycle import Stop
 from common.member import Beat
+from common.run import Verdict
 from common.runlog import RunLog
 from worker.identity import Identity
 from worker.launch import Ending, Outcome
-from worker.leftovers import end_leftovers
+from worker.leftovers import end_leftovers, find_leftovers
 from worker.parts import Parts
 from worker.records import run_record
 from worker.runs import Phase, Run
@@ -33,6 +34,7 @@ from worker.spool import Spool
 _log = logging.getLogger(__name__)
 
 _LEFTOVER_GRACE_S: Final = 5.0
+_ASK_S: Final = 1.0
 _PUBLISH_S: Final = 1.0
 _FLUSH_S: Final = 10.0
 _HURRIED_FLUSH_S: Final = 1.0
@@ -66,9 +68,28 @@ class Agent:
 
         What the spool holds is noted now, before delivery begins to empty it.
         """
-        survivors = await end_leftovers(self._identity.instance, _LEFTOVER_GRACE_S, self._clock)
+        ended = set[str]()
+        async for record in self._spool.unacknowledged():
+            self._former_records.add(record.run_id)
+            if record.status is not Verdict.LOST:
+                ended.add(str(record.run_id))
+        instance = self._identity.instance
+        marked = {one.run_id for one in await asyncio.to_thread(find_leftovers, instance)}
+        spared = await self._ended_by_themselves(marked, ended)
+        survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
         self._still_running = frozenset(one.run_id for one in survivors)
-        self._former_records = {record.run_id async for record in self._spool.unacknowledged()}
+
+    async def _ended_by_themselves(self, runs: Collection[str], spooled: Collection[str]) -> frozenset[str]:
+        """Those of the runs with a record of their end: what they left in the background was left on purpose.
+
+        Where the log store does not say, a run counts as not ended: a second one of its job may be going by now.
+        """
+        asked = [run_id for text in set(runs).difference(spooled) if (run_id := _run_id(text)) is not None]
+        try:
+            found = await self._runlog.find(asked, deadline_seconds=_ASK_S) if asked else {}
+        except UnavailableError:
+            found = {}
+        return frozenset(spooled).union(name for name, record in found.items() if record.status is not Verdict.LOST)
 
     def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:
         """Every loop of the process, by name."""
@@ -276,3 +297,11 @@ class Agent:
 async def _until(holds: Callable[[], bool]) -> None:
     while not holds():  # noqa: ASYNC110 - only while stopping, and of several parts at once
         await asyncio.sleep(_LOOK_S)
+
+
+def _run_id(text: str) -> RunId | None:
+    """The run in a process's environment, which anybody may have written."""
+    try:
+        return RunId.parse(text)
+    except ValueError:
+        return None

@@ -45,5 +45,5 @@ def reap(pid: int, own_peak_kib: int) -> Exit:
         exit_code=code if code >= 0 else None,
         signal=-code if code < 0 else None,
         max_rss=usage.ru_maxrss * _KIB if told_of_itself else None,
-        cpu_seconds=usage.ru_utime + usage.ru_stime,
+        cpu_seconds=round(usage.ru_utime + usage.ru_stime, 6),
     )

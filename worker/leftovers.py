@@ -11,7 +11,7 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from common.clock import Clock
@@ -60,15 +60,19 @@ def _own_line(processes: Iterable[Process]) -> set[int]:
     return line
 
 
-async def end_leftovers(instance: str, kill_grace_s: float, clock: Clock) -> list[Leftover]:
+async def end_leftovers(
+    instance: str, kill_grace_s: float, clock: Clock, *, spared: Collection[str] = ()
+) -> list[Leftover]:
     """End what runs of this instance left running: TERM, after the grace KILL; returns when all of it is gone.
+
+    ``spared``: runs that had ended by themselves; what they have left in the background on purpose goes on.
 
     Gives up ten seconds after the KILL and returns what is still there: stuck in the kernel, or another user's.
     """
     kill_at = clock.monotonic() + kill_grace_s
     told: set[tuple[int, int]] = set()
     delay = _FIRST_LOOK_AFTER_S
-    while left := await asyncio.to_thread(find_leftovers, instance):
+    while left := [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]:
         now = clock.monotonic()
         if now >= kill_at + _GIVE_UP_AFTER_KILL_S:
             pids = [leftover.pid for leftover in left]

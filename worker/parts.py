@@ -32,6 +32,7 @@ from worker.runs import Run, RunTable
 from worker.scheduler import Scheduler
 from worker.sentinels import Sentinels
 from worker.settlement import Settlement
+from worker.slots import affordable_slots
 from worker.spool import Spool
 from worker.spool_watch import SpoolWatch
 from worker.steward import Duty, Steward
@@ -79,7 +80,7 @@ class Parts:
         self._events = events
         self.spool = spool
         self.keys = Keys(config.key_prefix)
-        self.table = RunTable(config.slots)
+        self.table = RunTable(affordable_slots(config.slots))
         self._know(spool)
         self._run(spool)
         self._decide()
@@ -169,7 +170,8 @@ class Parts:
             settlement=self.settlement, store=self._runlog, on_lost=events.run_given_up, clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
-            client=self._client, keys=self.keys, identity=self._identity, slots=config.slots, labels=config.labels,
+            client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,
+            labels=config.labels,
             ttl_s=config.lease_ttl_s, on_opened=events.session_opened, on_ended=events.session_ended,
             describe=events.describe, clock=self._clock,
         )  # fmt: skip

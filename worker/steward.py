@@ -15,6 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from common.cancellation import heeding_cancellation
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Compare, Election, EtcdClient, Session
@@ -128,10 +129,11 @@ class Steward:
 
     async def _lead_in_company(self, term: Term) -> None:
         try:
-            async with asyncio.TaskGroup() as tasks:
-                companion = tasks.create_task(self._companion(), name="steward's companion")
-                await self._lead(term)
-                companion.cancel()
+            with heeding_cancellation():
+                async with asyncio.TaskGroup() as tasks:
+                    companion = tasks.create_task(self._companion(), name="steward's companion")
+                    await self._lead(term)
+                    companion.cancel()
         finally:
             for duty in self._duties:
                 duty.end()

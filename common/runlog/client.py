@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -15,6 +14,7 @@ from pymongo import AsyncMongoClient, ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, PyMongoError
 
+from common.cancellation import heeding_cancellation
 from common.errors import ConfigError, Problem, UnavailableError
 from common.runlog.results import NO_FAULTS, WriteFaults, faults_of
 from common.tls import file_fault
@@ -72,27 +72,13 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
     Where no server is known, at most the connect timeout is spent on finding one: under a deadline pymongo would go on
     looking until its end.
     """
-    cancelled_before = _cancellations()
     try:
-        with pymongo.timeout(seconds):
+        with heeding_cancellation(), pymongo.timeout(seconds):
             with pymongo.timeout(client.options.server_selection_timeout):
                 await client.is_primary
             yield
-        _pass_on_cancellation(cancelled_before)
     except PyMongoError as error:
-        _pass_on_cancellation(cancelled_before)
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error
-
-
-def _cancellations() -> int:
-    task = asyncio.current_task()
-    return task.cancelling() if task is not None else 0
-
-
-def _pass_on_cancellation(before: int) -> None:
-    """pymongo swallows a cancellation now and then: the task would go on, and whoever waits for its end would hang."""
-    if _cancellations() > before:
-        raise asyncio.CancelledError
 
 
 def _brief(error: PyMongoError) -> str:

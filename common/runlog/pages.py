@@ -118,6 +118,6 @@ def decode_cursor(cursor: str) -> str:
     except (binascii.Error, UnicodeError):
         key = ""
     if not key[:16].isdecimal() or key[16:17] != "/":
-        remedy = "give the next_cursor of the page before, unchanged, or leave it out"
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
         raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
     return key

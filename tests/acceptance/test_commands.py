@@ -6,11 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
-import psutil
 import pytest
 import pytest_asyncio
 
-from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
+from tests.support.cluster import EVERY_SECOND, Cluster, processes_with, running_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
@@ -35,18 +34,6 @@ async def first_record(cluster: Cluster, job: str, *, timeout: float = 30) -> di
 
     await wait_until(there, description=f"{job} has a log", timeout=timeout)
     return documents[-1]
-
-
-def processes_with(text: str) -> list[psutil.Process]:
-    """The processes whose command line or environment has this text."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.status() != psutil.STATUS_ZOMBIE and text in " ".join(process.cmdline()):
-                found.append(process)
-        except psutil.Error:
-            continue
-    return found
 
 
 async def test_kill_reaches_everything_that_the_command_started(cluster: Cluster) -> None:

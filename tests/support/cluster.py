@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import psutil
 
 from tests.support.etcd_server import EtcdServer, etcd35, free_port
 from tests.support.log_store import LogStoreServer
@@ -250,3 +251,15 @@ def covered(records: Iterable[dict[str, Any]], job: str, step_ms: int = 1000) ->
             last_ms = record.get("rangeEndTime") or record["planTime"]
             counts.update(range(record["planTime"], last_ms + 1, step_ms))
     return counts
+
+
+def processes_with(text: str) -> list[psutil.Process]:
+    """The living processes whose command line has this text."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.status() != psutil.STATUS_ZOMBIE and text in " ".join(process.cmdline()):
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found

@@ -79,7 +79,11 @@ async def test_coming_and_going_is_logged_once(
             assert (await manager.http.get("/readyz")).status == 503
         assert actions() == ["etcd.unreachable"]
         await own_etcd.start()
-        await manager.get("/readyz")
+
+        async def is_ready() -> bool:
+            return (await manager.http.get("/readyz")).status == 200
+
+        await wait_until(is_ready, description="the manager to be ready again", timeout=20)
         assert actions() == ["etcd.unreachable", "etcd.reachable"]
 
 
