@@ -1,6 +1,6 @@
 """Who may try a fire, in which order: the same answer on every worker that sees the same members.
 
-A fire falls into one of 1,024 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
+A fire falls into one of 8,192 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
 For each bucket the members are ranked by rendezvous hashing weighted by their slots: a member that comes or goes moves
 only its own share. Pure: standard library only.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
 
-BUCKETS: Final = 1024
+BUCKETS: Final = 8192
 _SPAN: Final = float(1 << 64)
 
 

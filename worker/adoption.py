@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from common.cancellation import heeding_cancellation
+from common.cancellation import until_all
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import (
@@ -218,10 +218,4 @@ async def _at_once(work: Iterable[Callable[[], Awaitable[None]]]) -> None:
         async with limit:
             await step()
 
-    try:
-        with heeding_cancellation():
-            async with asyncio.TaskGroup() as tasks:
-                for step in work:
-                    tasks.create_task(one(step), name="take over")
-    except ExceptionGroup as group:
-        raise group.exceptions[0] from group
+    await until_all(*(one(step) for step in work))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from common.cancellation import heeding_cancellation
+from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Compare, Election, EtcdClient, Session
@@ -129,11 +129,7 @@ class Steward:
 
     async def _lead_in_company(self, term: Term) -> None:
         try:
-            with heeding_cancellation():
-                async with asyncio.TaskGroup() as tasks:
-                    companion = tasks.create_task(self._companion(), name="steward's companion")
-                    await self._lead(term)
-                    companion.cancel()
+            await until_first(self._companion(), self._lead(term))
         finally:
             for duty in self._duties:
                 duty.end()

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from common.cancellation import heeding_cancellation
+from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
@@ -198,10 +198,7 @@ class Mirror:
             }
             await _write_within(self._timings.silence_s, stream, {"create_request": create})
             self.last_alive = self._clock.monotonic()
-            with heeding_cancellation():
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._receive(stream), name=f"mirror {self.prefix}: receive")
-                    tasks.create_task(self._look_after(stream), name=f"mirror {self.prefix}: look after")
+            await until_first(self._receive(stream), self._look_after(stream))
         finally:
             stream.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 from pathlib import Path
 from typing import Any
@@ -51,8 +52,6 @@ async def test_what_was_going_is_ended_and_lost_what_had_ended_well_keeps_its_da
 async def test_worker_stops_promptly_while_etcd_is_frozen(tmp_path: Path) -> None:
     async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         await cluster.etcd.pause()
-        for worker in cluster.workers:
-            worker.send(signal.SIGTERM)
-        for worker in cluster.workers:
-            assert await worker.end(signal.SIGTERM, timeout=40) == 0, worker.log[-2000:]
+        statuses = await asyncio.gather(*(worker.end(signal.SIGTERM, timeout=40) for worker in cluster.workers))
+        assert statuses == [0, 0], [worker.log[-2000:] for worker in cluster.workers]
         cluster.etcd.resume()

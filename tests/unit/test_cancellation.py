@@ -7,8 +7,9 @@ import logging
 
 import pytest
 
-from common.cancellation import heeding_cancellation
+from common.cancellation import heeding_cancellation, until_all, until_first
 from common.lifecycle import Stop, run_loops
+from tests.support.waiting import wait_until
 
 
 async def fails_when(event: asyncio.Event) -> None:
@@ -21,11 +22,9 @@ async def goes_on_after_errors(event: asyncio.Event, rounds: list[int]) -> None:
     while True:
         rounds.append(len(rounds))
         try:
-            with heeding_cancellation():
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(fails_when(event))
-        except* OSError:
-            await asyncio.sleep(0)
+            await until_first(fails_when(event), asyncio.sleep(3600))
+        except OSError:
+            event.clear()
 
 
 async def test_cancellation_in_the_turn_of_an_error_ends_the_loop() -> None:
@@ -39,6 +38,44 @@ async def test_cancellation_in_the_turn_of_an_error_ends_the_loop() -> None:
     done, _ = await asyncio.wait({task}, timeout=5)
     assert done == {task}
     assert task.cancelled()
+
+
+async def test_loop_goes_on_after_an_error_without_a_cancellation() -> None:
+    event, rounds = asyncio.Event(), list[int]()
+    task = asyncio.create_task(goes_on_after_errors(event, rounds))
+    for wanted in range(1, 4):
+        await wait_until(lambda wanted=wanted: len(rounds) == wanted, description="another round")  # type: ignore[misc]
+        event.set()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_first_error_ends_the_others_and_is_raised() -> None:
+    ended: list[str] = []
+
+    async def waits() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("waits")
+
+    event = asyncio.Event()
+    event.set()
+    with pytest.raises(OSError, match="away"):
+        await until_all(waits(), fails_when(event))
+    assert ended == ["waits"]
+
+
+async def test_all_are_waited_for() -> None:
+    ended: list[int] = []
+
+    async def ends(number: int) -> None:
+        ended.append(number)
+
+    await until_all(*(ends(number) for number in range(3)))
+    await until_all()
+    assert ended == [0, 1, 2]
 
 
 async def test_error_without_cancellation_is_raised_as_it_is() -> None:
