@@ -82,10 +82,6 @@ class Process:
                 stderr=log,
             )
 
-    def send(self, number: signal.Signals) -> None:
-        assert self.popen is not None, f"{self.name} does not run"
-        self.popen.send_signal(number)
-
     async def end(self, number: signal.Signals = signal.SIGTERM, *, timeout: float = 60) -> int:
         """End it; its exit status."""
         popen, self.popen = self.popen, None
