@@ -45,7 +45,7 @@ def saved_job(number: int, now_ms: int) -> SavedJob:
     paused = number % 20 == 7
     spec = JobSpec(
         name=job_name(number), command=f"/opt/{_TEAMS[number % 5]}/bin/step-{number % 97} --shard {number}",
-        cron_expr=f"0 {number % 60} {number % 24} {1 + number % 28} {1 + number % 12} * *", enabled=not paused,
+        cron_exprs=(f"0 {number % 60} {number % 24} {1 + number % 28} {1 + number % 12} * *",), enabled=not paused,
         labels={"team": _TEAMS[number % 5], "tier": str(number % 3)}, timezone=("UTC", "Europe/Berlin")[number % 2],
     )  # fmt: skip
     pause = Pause(since_ms=now_ms, by="bench", reason="not needed now") if paused else None

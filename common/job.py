@@ -5,13 +5,18 @@ Pure: standard library and its neighbours. Source of the fields and defaults: ``
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
+from common.duration import Duration
+from common.moment import Moment
+from common.retry import Retry
 from common.schedule import Schedule, parse_cron
+from common.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
 
 
 class Overlap(StrEnum):
@@ -19,6 +24,10 @@ class Overlap(StrEnum):
 
     SKIP = "skip"
     ALLOW = "allow"
+    QUEUE = "queue"
+    """The newest waits for its end; the others that come meanwhile are skipped."""
+    REPLACE = "replace"
+    """The old run is killed, then this one starts."""
 
 
 class MisfirePolicy(StrEnum):
@@ -47,8 +56,16 @@ class Misfire:
         return max(self.window_s, self.grace_s) * 1000
 
 
+class OnWorkerLost(StrEnum):
+    """What becomes of a fire whose run was lost with its worker."""
+
+    RECORD = "record"
+    RERUN = "rerun"
+
+
 NEVER: Final = "never"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NO_SELECTOR: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,48 +73,133 @@ class JobSpec:
     """One job as its user defined it; valid by construction through :func:`parse_job`."""
 
     name: str
-    command: str
-    cron_expr: str
+    command: str | tuple[str, ...]
+    """A line for the shell, or the arguments of a program for no shell."""
+    cron_exprs: tuple[str, ...] = ()
+    """One or several: it fires at the union. Exactly one of cron_exprs, every, after, at is given."""
+    every: Duration | None = None
+    offset: Duration | None = None
+    """Only beside ``every``."""
+    after: Duration | None = None
+    at: Moment | None = None
     timezone: str = "UTC"
     enabled: bool = True
+    start_at: Moment | None = None
+    end_at: Moment | None = None
+    jitter_s: int = 0
     overlap: Overlap = Overlap.SKIP
     misfire: Misfire = field(default_factory=Misfire)
+    retry: Retry = field(default_factory=Retry)
     timeout_s: float = 0
     """0: none."""
     kill_grace_s: float = 5
-    output_limit_bytes: int = 262_144
-    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    on_worker_lost: OnWorkerLost = OnWorkerLost.RECORD
     lost_after_s: float | Literal["never"] | None = None
     """None: the worker's."""
+    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    workdir: str | None = None
+    user: str | None = None
+    shell: str | None = None
+    """These three: None is the worker's."""
+    output_limit_bytes: int = 262_144
     labels: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    workers: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_SELECTOR)
+    """Label to the values that will do; a worker has to fit all. Empty: any worker."""
+    broadcast: bool = False
+    slots: int = 1
+    priority: int = 0
+    """The larger goes first where slots are scarce."""
+
+    @property
+    def command_line(self) -> str:
+        """The command as one text, to be shown, searched and recorded."""
+        return self.command if isinstance(self.command, str) else shlex.join(self.command)
 
     @property
     def schedule(self) -> Schedule:
-        """The parsed timing; one object for each distinct expression."""
-        return parse_cron(self.cron_expr, timezone=self.timezone, job=self.name)
+        """The planned fires; equal expressions share one parsed object. Of an ``after`` job there are none."""
+        inner = self._trigger
+        if self.start_at is None and self.end_at is None:
+            return inner
+        return Window(
+            inner=inner, start_ms=self.start_at.ms if self.start_at else None,
+            end_ms=self.end_at.ms if self.end_at else None,
+        )  # fmt: skip
+
+    @property
+    def _trigger(self) -> Schedule:
+        if self.every is not None:
+            offset_ms = self.offset.ms if self.offset else 0
+            return EverySchedule(period_ms=self.every.ms, offset_ms=offset_ms, timezone=self.timezone)
+        if self.at is not None:
+            return AtSchedule(at_ms=self.at.ms, timezone=self.timezone)
+        if self.after is not None:
+            return NoFires()
+        parts = tuple(parse_cron(expr, timezone=self.timezone, job=self.name) for expr in self.cron_exprs)
+        return parts[0] if len(parts) == 1 else Union(parts=parts)
 
     def to_document(self) -> dict[str, Any]:
-        """Every field by its JSON name, defaults included."""
-        return {
+        """Every field by its JSON name, defaults included; of the triggers only the one that it has."""
+        document: dict[str, Any] = {
             "name": self.name,
-            "command": self.command,
-            "cronExpr": self.cron_expr,
+            "command": self.command if isinstance(self.command, str) else list(self.command),
+            **self._trigger_document(),
             "timezone": self.timezone,
             "enabled": self.enabled,
+            "startAt": _text(self.start_at),
+            "endAt": _text(self.end_at),
+            "jitterSeconds": self.jitter_s,
             "overlap": str(self.overlap),
             "misfire": _misfire_document(self.misfire),
+            "retry": _retry_document(self.retry),
             "timeoutSeconds": self.timeout_s,
             "killGraceSeconds": self.kill_grace_s,
-            "outputLimitBytes": self.output_limit_bytes,
-            "env": dict(self.env),
+            "onWorkerLost": str(self.on_worker_lost),
             "lostAfterSeconds": self.lost_after_s,
+            "env": dict(self.env),
+            "workdir": self.workdir,
+            "user": self.user,
+            "shell": self.shell,
+            "outputLimitBytes": self.output_limit_bytes,
             "labels": dict(self.labels),
+            "workers": {name: _short(values) for name, values in self.workers.items()},
+            "broadcast": self.broadcast,
+            "slots": self.slots,
+            "priority": self.priority,
         }
+        return document
 
     def to_stored(self) -> dict[str, Any]:
         """The fields that are needed to read the same job back: those that differ from their defaults."""
-        plain = JobSpec(name="", command="", cron_expr="").to_document()
-        return {name: value for name, value in self.to_document().items() if value != plain[name]}
+        plain = JobSpec(name="", command="").to_document()
+        absent = object()
+        return {name: value for name, value in self.to_document().items() if value != plain.get(name, absent)}
+
+    def _trigger_document(self) -> dict[str, Any]:
+        if self.every is not None:
+            return {"every": self.every.text} | ({"offset": self.offset.text} if self.offset else {})
+        if self.after is not None:
+            return {"after": self.after.text}
+        if self.at is not None:
+            return {"at": self.at.text}
+        return {"cronExpr": _short(self.cron_exprs)} if self.cron_exprs else {}
+
+
+def _text(value: Moment | None) -> str | None:
+    return None if value is None else value.text
+
+
+def _short(values: tuple[str, ...]) -> str | list[str]:
+    """One value as itself, several as a list."""
+    return values[0] if len(values) == 1 else list(values)
+
+
+def _retry_document(retry: Retry) -> dict[str, Any]:
+    return {
+        "limit": retry.limit, "delaySeconds": retry.delay_s, "backoff": retry.backoff,
+        "maxDelaySeconds": retry.max_delay_s, "jitter": retry.jitter, "onExitCodes": list(retry.on_exit_codes),
+        "otherWorker": retry.other_worker,
+    }  # fmt: skip
 
 
 def _misfire_document(misfire: Misfire) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def parse_job(document: Mapping[str, Any]) -> JobSpec:
     if isinstance(cron_expr, str):
         _check_schedule(reader.problems, cron_expr, values.get("timezone") or "UTC", name or "")
     if name is not None and command is not None and cron_expr is not None and not reader.problems:
-        spec = JobSpec(name=name, command=command, cron_expr=cron_expr, **values)
+        spec = JobSpec(name=name, command=command, cron_exprs=(cron_expr,), **values)
         size = len(json.dumps(spec.to_stored(), ensure_ascii=False).encode())
         if size <= MAX_SPEC_BYTES - 1024:
             return spec

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Final, Self
 
 _PLAN_DIGITS = 16
 MAX_MARK_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: nothing is planned later, and no date can be."""
+
+
+CHAIN: Final = "next"
+"""In place of a plan time, in the key of the request for the next run of an ``after`` job."""
 
 
 class Watched(StrEnum):
@@ -71,8 +75,8 @@ def decode_mark(value: bytes) -> int:
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("beats", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
-                 "seen_prefix", "steward", "workers")  # fmt: skip
+    __slots__ = ("beats", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
+                 "seen_prefix", "steward", "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -85,6 +89,8 @@ class Keys:
         self.workers = self.prefix + "workers/"
         self.beats = self.prefix + "beats/"
         self.drains = self.prefix + "drains/"
+        self.dedupe = self.prefix + "dedupe/"
+        self.versions = self.prefix + "versions/"
         self.steward = self.prefix + "leader/steward"
         self.seen_prefix = self.prefix + "seen/"
 
@@ -106,6 +112,10 @@ class Keys:
     def kill(self, run: RunId) -> str:
         return self.kills + _tail(run)
 
+    def chain(self, job: str) -> str:
+        """Where the next run of an ``after`` job is asked for: one request at most; its plan time is inside."""
+        return f"{self.requests}{job}/{CHAIN}/1"
+
     def runs_of(self, job: str) -> str:
         return f"{self.runs}{job}/"
 
@@ -120,6 +130,17 @@ class Keys:
 
     def beat(self, process: str) -> str:
         return self.beats + process
+
+    def drain(self, worker: str) -> str:
+        return self.drains + worker
+
+    def deduped(self, job: str, digest: str) -> str:
+        """Who has been asked for under one dedupe key; ``digest`` is the key's SHA-256 in hex."""
+        return f"{self.dedupe}{job}/{digest}"
+
+    def version(self, job: str, revision: int) -> str:
+        """A former spec of the job, until the log store has it."""
+        return f"{self.versions}{job}/{revision}"
 
     def seen(self, prefix: Watched) -> str:
         return self.seen_prefix + prefix

@@ -8,7 +8,7 @@ only its own share. Pure: standard library only.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
@@ -23,6 +23,11 @@ class Candidate:
 
     name: str
     slots: int
+
+
+def fits(selector: Mapping[str, tuple[str, ...]], labels: Mapping[str, str]) -> bool:
+    """Whether a worker with these labels may run a job with this selector: each label has one of the values."""
+    return all(labels.get(name) in values for name, values in selector.items())
 
 
 def bucket_of(job: str, fire: str) -> int:

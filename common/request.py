@@ -6,11 +6,12 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from common.keys import RunId
+from common.keys import CHAIN, Keys, RunId
 from common.run import Trigger
 
 
@@ -23,6 +24,14 @@ class Origin(StrEnum):
     """The worker that had claimed it could not start it."""
     MADE_UP = "madeUp"
     """A misfire that the job's policy makes up for."""
+    RUN_NOW = "runNow"
+    """Somebody asked for it."""
+    RETRY = "retry"
+    """The attempt before it failed."""
+    RERUN = "rerun"
+    """The attempt before it was lost with its worker."""
+    CHAIN = "chain"
+    """The next run of an ``after`` job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +48,27 @@ class Request:
     expires_ms: int | None = None
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
+    create_ms: int | None = None
+    """When the run was asked for; of a retry or rerun: when its first attempt was."""
+    args: tuple[str, ...] = ()
+    """Of this run: more arguments for the command."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of this run: variables beside and over the job's."""
+    avoid: str | None = None
+    """A worker that takes it only where no other may."""
+    mark_ms: int | None = None
+    """Of a retry: the job's mark when its lock came free. A newer fire that was decided since has taken its place."""
     revision: int = 0
     """The key's mod revision; 0 for one that is not written yet."""
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether it lies under the fixed key of an ``after`` job's next run."""
+        return self.origin is Origin.CHAIN
+
+    def key(self, keys: Keys) -> str:
+        """Where it lies in etcd."""
+        return keys.chain(self.run_id.job) if self.is_chain else keys.request(self.run_id)
 
     def to_json(self) -> bytes:
         """The value of the request's key."""
@@ -49,6 +77,11 @@ class Request:
             "dispatchMs": self.dispatch_ms, "notBeforeMs": self.not_before_ms, "expiresMs": self.expires_ms,
             "trigger": str(self.trigger), "by": self.by,
         }  # fmt: skip
+        more = {
+            "createMs": self.create_ms, "args": list(self.args) or None, "env": dict(self.env) or None,
+            "avoid": self.avoid, "markMs": self.mark_ms,
+        }  # fmt: skip
+        document.update((name, value) for name, value in more.items() if value is not None)
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -57,9 +90,17 @@ class Request:
         try:
             document = json.loads(value)
             expires_ms, by = document.get("expiresMs"), document.get("by")
+            create_ms, mark_ms = document.get("createMs"), document.get("markMs")
+            avoid, plan_ms = document.get("avoid"), int(document["planMs"])
+            if run_id.fire == CHAIN:
+                run_id = RunId.planned(run_id.job, plan_ms)
             return cls(
                 run_id=run_id, revision=revision, origin=Origin(document["origin"]),
-                job_create_revision=int(document["jobCreateRevision"]), plan_ms=int(document["planMs"]),
+                job_create_revision=int(document["jobCreateRevision"]), plan_ms=plan_ms,
+                create_ms=None if create_ms is None else int(create_ms),
+                args=tuple(str(one) for one in document.get("args", ())),
+                env={str(name): str(value) for name, value in document.get("env", {}).items()},
+                avoid=None if avoid is None else str(avoid), mark_ms=None if mark_ms is None else int(mark_ms),
                 dispatch_ms=int(document["dispatchMs"]), not_before_ms=int(document["notBeforeMs"]),
                 expires_ms=None if expires_ms is None else int(expires_ms),
                 trigger=Trigger(document["trigger"]), by=None if by is None else str(by),

@@ -158,6 +158,12 @@ class RunEntry:
     """The worker's wall clock when it sent the claim."""
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
+    create_ms: int | None = None
+    """When the run was asked for; None: when it was claimed."""
+    args: tuple[str, ...] = ()
+    """Of this run: more arguments for the command."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of this run: variables beside and over the job's."""
     record: RunRecord | None = None
     """Only of a final entry."""
 
@@ -168,6 +174,10 @@ class RunEntry:
             value = getattr(self, attribute)
             if value != _ENTRY_DEFAULTS[attribute]:
                 document[name] = str(value) if isinstance(value, StrEnum) else value
+        if self.args:
+            document["args"] = list(self.args)
+        if self.env:
+            document["env"] = dict(self.env)
         if self.record is not None:
             document["record"] = self.record.to_document()
         # A lone surrogate in somebody's words must not keep a verdict from being written; json reads it back.
@@ -183,17 +193,19 @@ class RunEntry:
             values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
             record = RunRecord.from_document(document["record"]) if "record" in document else None
             state = EntryState(document["state"])
+            args = tuple(str(one) for one in document.get("args", ()))
+            env = {str(name): str(text) for name, text in document.get("env", {}).items()}
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
             raise ValueError(f"not a run entry: {error}") from error
         if state is EntryState.FINAL and record is None:
             raise ValueError("not a run entry: it is final, and has no record")
-        return cls(state=state, record=record, **values)
+        return cls(state=state, record=record, args=args, env=env, **values)
 
 
 _ENTRY_FIELDS = {
     "worker": "worker", "session": "session", "instance": "instance", "revision": "revision", "locked": "locked",
     "lost_after_ms": "lostAfterMs", "plan_ms": "planMs", "dispatch_ms": "dispatchMs",
-    "claim_ms": "claimMs", "trigger": "trigger", "by": "by",
+    "claim_ms": "claimMs", "trigger": "trigger", "by": "by", "create_ms": "createMs",
 }  # fmt: skip
 _ENTRY_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(RunEntry)}
 
@@ -202,7 +214,7 @@ def _check_types(values: Mapping[str, object]) -> None:
     """Somebody else's value does no harm later, where it is reckoned with: ValueError."""
     for attribute, value in values.items():
         default = _ENTRY_DEFAULTS[attribute]
-        kind = {"lost_after_ms": int, "by": str}.get(attribute, type(default))
+        kind = {"lost_after_ms": int, "create_ms": int, "by": str}.get(attribute, type(default))
         if not isinstance(value, str if issubclass(kind, str) else kind) or (kind is int and isinstance(value, bool)):
             raise ValueError(f"{_ENTRY_FIELDS[attribute]} is {str(value)[:60]!r}")
 

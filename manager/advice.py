@@ -28,12 +28,12 @@ def schedule_problems(spec: JobSpec, *, now_ms: int) -> list[Problem]:
     last_ms = spec.schedule.last_before_ms(now_ms + 1)
     message = "never fires" if last_ms is None else f"never fires again: its last fire was {iso(last_ms)}"
     remedy = 'name a year to come (or * for every year), or save it with "enabled": false'
-    return [Problem(field="cronExpr", message=f"{spec.cron_expr!r} {message}", remedy=remedy)]
+    return [Problem(field="cronExpr", message=f"{spec.cron_exprs[0]!r} {message}", remedy=remedy)]
 
 
 def save_warnings(spec: JobSpec, *, now_ms: int, mark_ms: int | None, problem: str | None = None) -> tuple[str, ...]:
     """What the user should look at although the job is saved; `problem` is that of an unreadable value it replaced."""
-    warnings = schedule_warnings(spec.cron_expr, spec.timezone, spec.name, now_ms=now_ms)
+    warnings = schedule_warnings(spec.cron_exprs[0], spec.timezone, spec.name, now_ms=now_ms)
     fault = mark_fault(mark_ms, now_ms=now_ms)
     if fault is not None:
         warnings += (fault,)

@@ -54,7 +54,7 @@ class KnownJob:
         try:
             saved = SavedJob.from_json(kv.value, name=name)
             labels = (f"{label}={value}" for label, value in saved.spec.labels.items())
-            text = "\n".join((name, saved.spec.command, *labels))
+            text = "\n".join((name, saved.spec.command_line, *labels))
         except InvalidInputError as error:
             problem = str(error)
         return cls(

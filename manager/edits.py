@@ -195,7 +195,7 @@ def _skipped(before: Stored, mark_ms: int, reason: str, *, now_ms: int, by: str)
     spec, several = before.saved.spec, fires.count > 1
     return RunRecord(
         run_id=RunId.planned(before.name, fires.lo_ms), status=Verdict.SKIPPED,
-        command=spec.command[:_COMMAND_SHOWN], err=f"skipped: {reason}", reason=reason, by=by,
+        command=spec.command_line[:_COMMAND_SHOWN], err=f"skipped: {reason}", reason=reason, by=by,
         plan_ms=fires.lo_ms, create_ms=now_ms, end_ms=now_ms,
         range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
         count_is_minimum=fires.at_least, revision=before.revision, labels=spec.labels,

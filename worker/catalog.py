@@ -27,9 +27,17 @@ class CatalogJob:
     """The mod revision of its key."""
     create_revision: int
 
+    of_worker: str | None = None
+    """Of a broadcast job: the worker whose own sequence of fires this is."""
+
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def sequence(self) -> str:
+        """What its marks, runs, locks and records go by: the job, or ``<job>~<worker>`` for a worker's own sequence."""
+        return self.name if self.of_worker is None else f"{self.name}~{self.of_worker}"
 
     @property
     def takes_lock(self) -> bool:

@@ -174,10 +174,10 @@ class Claims:
             proposal=proposal,
             compares=[
                 mod_revision_is(keys.job(job.name), job.revision),
-                value_is(keys.mark(job.name), encode_mark(decision.from_ms)),
+                value_is(keys.mark(job.sequence), encode_mark(decision.from_ms)),
             ],
-            then=[Put(keys.mark(job.name), encode_mark(decision.to_ms))],
-            otherwise=[Get(keys.mark(job.name)), Get(keys.job(job.name), True), Get(keys.lock(job.name))],
+            then=[Put(keys.mark(job.sequence), encode_mark(decision.to_ms))],
+            otherwise=[Get(keys.mark(job.sequence)), Get(keys.job(job.name), True), Get(keys.lock(job.sequence))],
         )
         if decision.missed is not None:
             reason = "late" if decision.claim_ms is None else "late: a newer fire was due"
@@ -198,16 +198,16 @@ class Claims:
             reason = f"overlap: {proposal.blocker.run} was going"
             record = fire_record(job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
             self._put_final(part, record)
-            part.compares.append(create_revision_is(keys.lock(job.name), proposal.blocker.lock_revision))
+            part.compares.append(create_revision_is(keys.lock(job.sequence), proposal.blocker.lock_revision))
             return
-        run_id = RunId.planned(job.name, plan_ms)
+        run_id = RunId.planned(job.sequence, plan_ms)
         part.compares.append(absent(keys.run(run_id)))
         entry = self.entry(proposal, session=session, claim_ms=now_ms)
         part.witness = Put(keys.run(run_id), entry.to_json())
         part.then.append(part.witness)
         if proposal.locks:
-            part.compares.append(absent(keys.lock(job.name)))
-            part.then.append(Put(keys.lock(job.name), str(run_id).encode()))
+            part.compares.append(absent(keys.lock(job.sequence)))
+            part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
 
     def _put_final(self, part: Part, record: RunRecord) -> None:
         entry = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
@@ -248,7 +248,7 @@ def carried_out(batch: Batch, part: Part, *, revision: int, sent: float) -> Resu
 def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
     """The request for a misfire that the job's policy makes up for."""
     return Request(
-        run_id=RunId.planned(job.name, plan_ms),
+        run_id=RunId.planned(job.sequence, plan_ms),
         origin=Origin.MADE_UP,
         job_create_revision=job.create_revision,
         plan_ms=plan_ms,

@@ -100,7 +100,7 @@ class Dispatcher:
         entry = self._claims.entry(proposal, session=session, claim_ms=result.claim_ms)
         self.add(
             Run(
-                run_id=RunId.planned(proposal.job.name, entry.plan_ms), job=proposal.job, entry=entry,
+                run_id=RunId.planned(proposal.job.sequence, entry.plan_ms), job=proposal.job, entry=entry,
                 fence=result.revision, mod_revision=result.revision, session=session, sent=result.sent,
                 start_by_ms=proposal.start_by_ms, unlocked=False,
             )

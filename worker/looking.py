@@ -85,7 +85,7 @@ class Looking:
             agendum.base_ms = max(agendum.base_ms, base_ms)
             agendum.tidy()
             return
-        match self._members.placement.rank(self._worker, job.name, str(newest)):
+        match self._members.rank(self._worker, job.spec, str(newest)):
             case 0:
                 agendum.base_ms, agendum.afresh = base_ms, True
                 agendum.until_ms = max(agendum.until_ms, newest)

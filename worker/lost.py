@@ -55,7 +55,7 @@ async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: Run
         spec = SavedJob.from_json(kv.value, name=run_id.job).spec if kv is not None else None
     except EtcronError:  # compacted, or unreadable: the record does without
         spec = None
-    return (spec.command, spec.labels) if spec is not None else ("", {})
+    return (spec.command_line, spec.labels) if spec is not None else ("", {})
 
 
 def lost_record(

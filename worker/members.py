@@ -6,9 +6,10 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 
 from common.etcd import Change, KeyValue
+from common.job import JobSpec
 from common.keys import Keys
 from common.member import Beat, Member
-from common.placement import Candidate, Placement
+from common.placement import Candidate, Placement, bucket_of, fits
 
 _log = logging.getLogger(__name__)
 
@@ -21,10 +22,12 @@ class Members:
         self._on_changed = on_changed
         self._accepting: dict[str, Member] = {}
         self._sessions: dict[str, str] = {}
+        self._labels: dict[str, dict[str, str]] = {}
         self.by_key: dict[str, Member] = {}
         self.detached: frozenset[str] = frozenset()
         """The keys that hang on another lease than their name tells, or name none: they count for nothing."""
         self.placement = Placement()
+        self._selected: dict[tuple[tuple[str, tuple[str, ...]], ...], Placement] = {}
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; tells the listener when who may be ranked has changed."""
@@ -36,10 +39,36 @@ class Members:
                 self._take(change.key, change.new)
         oldest_first = sorted(self.by_key.values(), key=lambda one: (one.since_ms, one.session))
         self._accepting = {member.worker: member for member in oldest_first if member.accepts}
+        labels = {member.worker: dict(member.labels) for member in self._accepting.values()}
         placement = Placement(Candidate(member.worker, member.slots) for member in self._accepting.values())
-        if placement.candidates != self.placement.candidates:
-            self.placement = placement
+        if placement.candidates != self.placement.candidates or labels != self._labels:
+            self.placement, self._labels = placement, labels
+            self._selected.clear()
             self._on_changed()
+
+    def placement_of(self, spec: JobSpec) -> Placement:
+        """The workers that may run the job, ranked; those of one selector share a placement."""
+        if not spec.workers:
+            return self.placement
+        selector = tuple(sorted(spec.workers.items()))
+        placement = self._selected.get(selector)
+        if placement is None:
+            fitting = (one for one in self._accepting.values() if fits(spec.workers, one.labels))
+            placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
+            self._selected[selector] = placement
+        return placement
+
+    def rank(self, worker: str, spec: JobSpec, fire: str) -> int | None:
+        """The worker's place among those who may try this fire of the job; None where it is not among them."""
+        return self.placement_of(spec).rank(worker, spec.name, fire)
+
+    def eligible(self, spec: JobSpec) -> tuple[str, ...]:
+        """The live, accepting workers that may run the job."""
+        return tuple(candidate.name for candidate in self.placement_of(spec).candidates)
+
+    def order(self, spec: JobSpec, fire: str) -> tuple[str, ...]:
+        """Those who may try this fire of the job, rank 0 first."""
+        return self.placement_of(spec).order(bucket_of(spec.name, fire))
 
     @property
     def sessions(self) -> frozenset[str]:

@@ -46,7 +46,7 @@ class Proposal:
         """The run keys that it puts and that must not be there yet, oldest first."""
         missed, claim_ms = self.decision.missed, self.decision.claim_ms
         plans = [ms for ms in (missed.lo_ms if missed else None, claim_ms) if ms is not None]
-        return [RunId.planned(self.job.name, plan_ms) for plan_ms in plans]
+        return [RunId.planned(self.job.sequence, plan_ms) for plan_ms in plans]
 
 
 class Answer(Enum):

@@ -19,11 +19,11 @@ def fire_record(
     """One record for consecutive fires of a job that did not run."""
     several = fires.count > 1
     return RunRecord(
-        run_id=RunId.planned(job.name, fires.lo_ms),
+        run_id=RunId.planned(job.sequence, fires.lo_ms),
         status=status,
         reason=reason,
         err=f"{status}: {reason}",
-        command=job.spec.command[:_COMMAND_SHOWN],
+        command=job.spec.command_line[:_COMMAND_SHOWN],
         plan_ms=fires.lo_ms,
         range_end_ms=fires.hi_ms if several else None,
         count=fires.count if several else None,
@@ -46,7 +46,7 @@ def run_record(run: Run, outcome: Outcome, *, host: str) -> RunRecord:
     return RunRecord(
         run_id=run.run_id,
         status=outcome.verdict,
-        command=run.job.spec.command,
+        command=run.job.spec.command_line,
         err=outcome.err,
         reason=outcome.reason,
         by=outcome.by or run.entry.by,
@@ -82,7 +82,7 @@ def not_started_record(
         reason=reason,
         err=f"{status}: {reason}",
         by=by,
-        command=run.job.spec.command,
+        command=run.job.spec.command_line,
         plan_ms=run.entry.plan_ms,
         create_ms=run.entry.claim_ms,
         claim_ms=run.entry.claim_ms,

@@ -267,9 +267,9 @@ class RequestQueue:
             Put(keys.run(run_id), entry.to_json()),
         ]
         if job.takes_lock:
-            compares.append(absent(keys.lock(job.name)))
-            then.append(Put(keys.lock(job.name), str(run_id).encode()))
-        reads = [keys.request(run_id), keys.job(job.name), keys.run(run_id), keys.lock(job.name), session.key]
+            compares.append(absent(keys.lock(job.sequence)))
+            then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
+        reads = [keys.request(run_id), keys.job(job.name), keys.run(run_id), keys.lock(job.sequence), session.key]
         return compares, then, [Get(key) for key in reads]
 
     def _entry(self, request: Request, job: CatalogJob, session: Session, claim_ms: int) -> RunEntry:

@@ -200,7 +200,7 @@ class Scheduler:
         job = agendum.job
         if now_ms - plan_ms > _LONG_LATE_MS:  # of many that went by, only the newest: the mark tells of the others
             plan_ms = max(plan_ms, job.schedule.last_before_ms(now_ms + 1) or plan_ms)
-        match self._members.placement.rank(self._worker, job.name, str(plan_ms)):
+        match self._members.rank(self._worker, job.spec, str(plan_ms)):
             case 0:
                 self._agenda.want(agendum, plan_ms)
             case 1:

@@ -29,7 +29,6 @@ from common.etcd import (
     value_is,
 )
 from common.keys import Keys, RunId, Watched, encode_mark
-from common.placement import bucket_of
 from common.planner import Decision, decide, decide_for_nobody
 from common.request import Origin, Request
 from common.run import RunRecord, Verdict, final_entry
@@ -129,7 +128,7 @@ class StuckFires:
                     await asyncio.sleep(0)
                 if job.name in stuck:
                     with self._aside.apart(job.name, job.revision):
-                        mark, lock = stuck[job.name], locks.get(self._keys.lock(job.name))
+                        mark, lock = stuck[job.name], locks.get(self._keys.lock(job.sequence))
                         await self._look_at(term, job, mark, lock, now_ms)
                 with self._aside.apart(job.name, job.revision):
                     self._check_next(job, now_ms)
@@ -165,14 +164,14 @@ class StuckFires:
 
     async def _with_something_undecided(self, jobs: Sequence[CatalogJob], now_ms: int) -> dict[str, KeyValue | None]:
         """The jobs whose mark is behind a fire of 5 s ago, or is none, with their marks."""
-        marks = await self._client.get_many([self._keys.mark(job.name) for job in jobs]) if jobs else {}
+        marks = await self._client.get_many([self._keys.mark(job.sequence) for job in jobs]) if jobs else {}
         found: dict[str, KeyValue | None] = {}
         for index, job in enumerate(jobs):
             if index % _YIELD_EVERY == _YIELD_EVERY - 1:
                 await asyncio.sleep(0)
             self._undecided.discard(job.name)
             with self._aside.apart(job.name, job.revision):
-                mark = marks.get(self._keys.mark(job.name))
+                mark = marks.get(self._keys.mark(job.sequence))
                 mark_ms = read_mark(mark)
                 if mark_ms is None or self._is_behind(job, mark_ms, now_ms):
                     found[job.name] = mark
@@ -234,7 +233,7 @@ class StuckFires:
 
     async def _give_up(self, term: Term, job: CatalogJob, decision: Decision, mark_ms: int, now_ms: int) -> int | None:
         assert decision.missed is not None
-        nobody = not self._members.accepting()
+        nobody = not self._members.eligible(job.spec)
         record = fire_record(
             job, fires=decision.missed, status=Verdict.MISSED, now_ms=now_ms,
             reason="no eligible worker" if nobody else "late",
@@ -248,7 +247,7 @@ class StuckFires:
         key = self._keys.run(record.run_id)
         compares = [*self._usual(term, job, mark_ms), absent(key), *([only_if] if only_if else [])]
         then: list[Operation] = [
-            Put(self._keys.mark(job.name), encode_mark(to_ms)),
+            Put(self._keys.mark(job.sequence), encode_mark(to_ms)),
             Put(key, final_entry(record, worker=self._worker).to_json()),
         ]
         result = await self._client.txn(compares, then, [Get(key, keys_only=True)])
@@ -260,7 +259,7 @@ class StuckFires:
     async def _pass_over(self, term: Term, job: CatalogJob, record: RunRecord, mark_ms: int) -> int | None:
         """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""
         compares = [*self._usual(term, job, mark_ms), present(self._keys.run(record.run_id))]
-        passed = await self._client.txn(compares, [Put(self._keys.mark(job.name), encode_mark(record.plan_ms))])
+        passed = await self._client.txn(compares, [Put(self._keys.mark(job.sequence), encode_mark(record.plan_ms))])
         if not passed.succeeded:
             return None
         extra = {"action": "fire.passed_over", "job": job.name, "plan_ms": record.plan_ms}
@@ -278,7 +277,7 @@ class StuckFires:
 
     async def _offer(self, term: Term, job: CatalogJob, plan_ms: int, mark_ms: int, now_ms: int) -> int | None:
         """To all, where somebody beside the first two in rank has a free slot."""
-        run_id = RunId.planned(job.name, plan_ms)
+        run_id = RunId.planned(job.sequence, plan_ms)
         dispatch_ms = job.dispatch_ms(plan_ms)
         request = Request(
             run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=plan_ms,
@@ -287,7 +286,7 @@ class StuckFires:
         result = await self._client.txn(
             [*self._usual(term, job, mark_ms), absent(self._keys.run(run_id)), absent(self._keys.request(run_id))],
             [
-                Put(self._keys.mark(job.name), encode_mark(plan_ms)),
+                Put(self._keys.mark(job.sequence), encode_mark(plan_ms)),
                 Put(self._keys.request(run_id), request.to_json()),
                 Put(self._keys.seen(Watched.REQUESTS), b""),
             ],
@@ -301,16 +300,15 @@ class StuckFires:
         return [
             *term.holds,
             mod_revision_is(self._keys.job(job.name), job.revision),
-            value_is(self._keys.mark(job.name), encode_mark(mark_ms)),
+            value_is(self._keys.mark(job.sequence), encode_mark(mark_ms)),
         ]
 
     def _somebody_else_is_free(self, job: CatalogJob, plan_ms: int) -> bool:
-        order = self._members.placement.order(bucket_of(job.name, str(plan_ms)))
-        return self._beats.any_free(order[2:])
+        return self._beats.any_free(self._members.order(job.spec, str(plan_ms))[2:])
 
     async def _give_mark(self, term: Term, job: CatalogJob, mark: KeyValue | None, now_ms: int) -> None:
         """A job without a readable mark gets one: from now on it fires."""
-        key = self._keys.mark(job.name)
+        key = self._keys.mark(job.sequence)
         compare = absent(key) if mark is None else mod_revision_is(key, mark.mod_revision)
         exists = mod_revision_is(self._keys.job(job.name), job.revision)
         new_mark = encode_mark(max(now_ms, job.anchor_ms))

@@ -125,7 +125,7 @@ class StuckRequests:
         job = self._catalog.jobs.get(request.run_id.job)
         record = RunRecord(
             run_id=request.run_id, status=end.status, reason=end.reason, err=f"{end.status}: {end.reason}",
-            by=end.by or request.by, command=job.spec.command[:_COMMAND_SHOWN] if job else "",
+            by=end.by or request.by, command=job.spec.command_line[:_COMMAND_SHOWN] if job else "",
             labels=job.spec.labels if job else {}, plan_ms=request.plan_ms,
             create_ms=now_ms, end_ms=now_ms, trigger=request.trigger,
         )  # fmt: skip
@@ -156,7 +156,7 @@ class StuckRequests:
 
     def _may_start(self, request: Request, held: Container[str]) -> bool:
         job = self._catalog.jobs.get(request.run_id.job)
-        return job is not None and not (job.takes_lock and self._keys.lock(job.name) in held)
+        return job is not None and not (job.takes_lock and self._keys.lock(job.sequence) in held)
 
     async def _put_again(self, term: Term, request: Request, now_ms: int) -> None:
         key = self._keys.request(request.run_id)

@@ -66,7 +66,7 @@ BAD = [
     ("path as a zone", {"timezone": "../../etc/passwd"}, "timezone", ""),
     ("text for a truth", {"enabled": "yes"}, "enabled", "'yes'"),
     ("number for a truth", {"enabled": 1}, "enabled", "is 1"),
-    ("unknown overlap", {"overlap": "queue"}, "overlap", "'queue'"),
+    ("unknown overlap", {"overlap": "later"}, "overlap", "'queue'"),
     ("object for a choice", {"overlap": {}}, "overlap", "{}"),
     ("unknown policy", {"misfire": {"policy": "some"}}, "misfire.policy", "'some'"),
     ("grace of nothing", {"misfire": {"graceSeconds": 0}}, "misfire.graceSeconds", "is 0"),

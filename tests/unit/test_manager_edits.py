@@ -17,7 +17,7 @@ from common.saved_job import SavedJob
 from manager.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()
-SPEC = JobSpec(name="j", command="echo", cron_expr="* * * * * * *")
+SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))
 NOW_MS = 1_700_000_000_500
 
 

@@ -81,10 +81,10 @@ def test_form_with_more_fields_hints_at_an_unescaped_ampersand() -> None:
 
 
 def test_expression_of_the_past_is_refused_unless_the_job_is_paused() -> None:
-    past = JobSpec(name="j", command="a", cron_expr="0 0 0 1 1 * 2001")
+    past = JobSpec(name="j", command="a", cron_exprs=("0 0 0 1 1 * 2001",))
     (problem,) = schedule_problems(past, now_ms=NOW_MS)
     assert problem.field == "cronExpr"
-    paused = JobSpec(name="j", command="a", cron_expr="0 0 0 1 1 * 2001", enabled=False)
+    paused = JobSpec(name="j", command="a", cron_exprs=("0 0 0 1 1 * 2001",), enabled=False)
     assert schedule_problems(paused, now_ms=NOW_MS) == []
     assert save_warnings(paused, now_ms=NOW_MS, mark_ms=NOW_MS) == (
         "it never fires again: every fire of the expression is past",

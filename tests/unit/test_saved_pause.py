@@ -10,7 +10,7 @@ import pytest
 from common.job import JobSpec
 from common.saved_job import Pause, SavedJob
 
-OFF = JobSpec(name="j", command="a", cron_expr="@daily", enabled=False)
+OFF = JobSpec(name="j", command="a", cron_exprs=("@daily",), enabled=False)
 
 
 @pytest.mark.parametrize("pause", [None, Pause(since_ms=5), Pause(since_ms=5, by="me", reason="ä <b>")])
