@@ -61,6 +61,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "watching": parts.watching.run,
         "events": parts.events.run,
         "housekeeping": parts.housekeeping.run,
+        "versions": parts.versions.run,
         "presence": parts.presence.run,
         "health": parts.health.run,
     }

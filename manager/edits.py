@@ -3,6 +3,7 @@
     if   mod_revision(jobs/J) is what was read       nobody changed the job meanwhile
     and  marks/J is what was read                    nobody decided a fire meanwhile
     then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now),  seen/jobs = J,
+         versions/J/<its revision> = the old spec
          runs/J/<lo>/1 = skipped                     the old spec's undecided fires in (old mark, new mark], one record
 
 Pure: functions of (what etcd held, the change, now). Source: ``docs/protocol.md``, *Marks never go back*.
@@ -17,6 +18,7 @@ from typing import Self
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.job import JobSpec
+from common.job_version import Change, JobVersion
 from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
 from common.planner import FireRange, undecided
 from common.run import RunRecord, Verdict, final_entry
@@ -97,7 +99,9 @@ class Edit:
         return there.job is not None and there.job.value == self.value and there.revision > self.before.revision
 
 
-def plan_save(keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str) -> Edit | None:
+def plan_save(
+    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: Change = Change.SAVE
+) -> Edit | None:
     """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then."""
     if before.saved is not None and before.saved.spec == spec and before.mark_ms is not None:
         return None
@@ -105,7 +109,7 @@ def plan_save(keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str
     if not spec.enabled:
         # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
         pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
-    return _save(keys, before, spec, pause, now_ms=now_ms, by=by)
+    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by)
 
 
 def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str) -> Edit | None:
@@ -113,32 +117,33 @@ def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, b
 
     NotFoundError, ConflictError: there is no job to pause, or none that can be read.
     """
-    saved = _readable(before)
+    saved = readable(before)
     pause = Pause(since_ms=now_ms, by=by, reason=reason)
     if not saved.spec.enabled:
         there = saved.pause or Pause(since_ms=saved.saved_ms, by=saved.saved_by)
         if reason in (None, there.reason):
             return None
         pause = replace(pause, since_ms=there.since_ms)
-    return _save(keys, before, replace(saved.spec, enabled=False), pause, now_ms=now_ms, by=by)
+    return _save(keys, before, replace(saved.spec, enabled=False), pause, Change.PAUSE, now_ms=now_ms, by=by)
 
 
 def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
     """The edit that lets the job fire again, from now on; None where it is not paused. Errors as for a pause."""
-    saved = _readable(before)
+    saved = readable(before)
     if saved.spec.enabled:
         return None
-    return _save(keys, before, replace(saved.spec, enabled=True), None, now_ms=now_ms, by=by)
+    return _save(keys, before, replace(saved.spec, enabled=True), None, Change.RESUME, now_ms=now_ms, by=by)
 
 
 def plan_delete(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
     """The edit that deletes the job and keeps its mark; None where there is no job."""
     if before.job is None:
         return None
-    return _edit(keys, before, None, _new_mark(before, now_ms), "deleted", now_ms=now_ms, by=by)
+    return _edit(keys, before, None, _new_mark(before, now_ms), "deleted", Change.DELETE, now_ms=now_ms, by=by)
 
 
-def _readable(before: Stored) -> SavedJob:
+def readable(before: Stored) -> SavedJob:
+    """The job as it is; NotFoundError, ConflictError: there is none, or none that can be read."""
     if before.job is None:
         raise NotFoundError(f"there is no job {before.name}")
     if before.saved is None:
@@ -146,13 +151,18 @@ def _readable(before: Stored) -> SavedJob:
     return before.saved
 
 
-def _save(keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, *, now_ms: int, by: str) -> Edit:
+def _save(
+    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str
+) -> Edit:
     mark_ms = _new_mark(before, now_ms)
     saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
-    return _edit(keys, before, saved.to_json(), mark_ms, "edited" if spec.enabled else "paused", now_ms=now_ms, by=by)
+    reason = "edited" if spec.enabled else "paused"
+    return _edit(keys, before, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by)
 
 
-def _edit(keys: Keys, before: Stored, value: bytes | None, mark_ms: int, reason: str, *, now_ms: int, by: str) -> Edit:
+def _edit(
+    keys: Keys, before: Stored, value: bytes | None, mark_ms: int, reason: str, change: Change, *, now_ms: int, by: str
+) -> Edit:
     job, mark = keys.job(before.name), keys.mark(before.name)
     record = _skipped(before, mark_ms, reason, now_ms=now_ms, by=by)
     compares: list[Compare] = [
@@ -163,6 +173,7 @@ def _edit(keys: Keys, before: Stored, value: bytes | None, mark_ms: int, reason:
         Delete(job) if value is None else Put(job, value),
         Put(mark, encode_mark(mark_ms)),
         Put(keys.seen(Watched.JOBS), before.name.encode()),
+        *_former(keys, before, change, now_ms=now_ms, by=by),
     ]
     otherwise: list[Operation] = [Get(job), Get(mark)]
     record_key = None if record is None else keys.run(record.run_id)
@@ -174,6 +185,18 @@ def _edit(keys: Keys, before: Stored, value: bytes | None, mark_ms: int, reason:
         before=before, value=value, mark_ms=mark_ms, record=record, record_key=record_key, compares=compares,
         then=then, otherwise=otherwise,
     )  # fmt: skip
+
+
+def _former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) -> list[Operation]:
+    """The spec that is replaced stays readable; one that was none of ours does not."""
+    saved = before.saved
+    if saved is None:
+        return []
+    version = JobVersion(
+        job=before.name, revision=before.revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms,
+        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change,
+    )  # fmt: skip
+    return [Put(keys.version(before.name, before.revision), version.to_json())]
 
 
 def _mark_ms(mark: KeyValue | None) -> int | None:

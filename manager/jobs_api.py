@@ -11,12 +11,14 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import NotFoundError, UnavailableError
+from common.job import JobSpec
 from common.job_reader import check_name, parse_job
 from manager.catalog import JobQuery, KnownJob, ListState
 from manager.errors import Failure, failure_of, respond
 from manager.inputs import Fields, if_match, read_members, read_reason, read_spec
+from manager.merge_patch import merge_patch
 from manager.parts import PARTS, Parts, answer, caller
-from manager.service import StaleRevisionError
+from manager.service import Saved, StaleRevisionError
 
 MAX_LIMIT: Final = 500
 DEFAULT_LIMIT: Final = 50
@@ -29,6 +31,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/jobs/check", check_job)
     app.router.add_get(_JOB, show_job)
     app.router.add_put(_JOB, put_job)
+    app.router.add_patch(_JOB, patch_job)
     app.router.add_delete(_JOB, delete_job)
     app.router.add_post(f"{_JOB}/pause", pause_job)
     app.router.add_post(f"{_JOB}/resume", resume_job)
@@ -67,11 +70,32 @@ async def put_job(request: web.Request) -> web.Response:
     try:
         saved = await parts.service.save(spec, by=caller(request), if_match=revision)
     except StaleRevisionError as error:
-        return await _stale(request, error)
+        return await stale(request, error)
+    return await _saved(parts, name, saved)
+
+
+async def patch_job(request: web.Request) -> web.Response:
+    """Change the named fields and leave the others (a JSON merge patch; null is the default). 404: no such job."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    check_name(name)
+    revision = if_match(request)
+    patch = await read_spec(request, parts.read_timeout_s, name=name)
+
+    def merged(there: JobSpec) -> JobSpec:
+        return parse_job(merge_patch(there.to_stored(), patch))
+
+    try:
+        saved = await parts.service.change(name, merged, by=caller(request), if_match=revision)
+    except StaleRevisionError as error:
+        return await stale(request, error)
+    return await _saved(parts, name, saved)
+
+
+async def _saved(parts: Parts, name: str, saved: Saved) -> web.Response:
     before = saved.before.saved
     return answer(
         {
-            "job": await _row_at(parts, name, saved.revision),
+            "job": await row_at(parts, name, saved.revision),
             "before": before.spec.to_document() if before else None,
             "changed": saved.changed,
             "warnings": list(saved.warnings),
@@ -87,7 +111,7 @@ async def delete_job(request: web.Request) -> web.Response:
     try:
         done = await parts.service.delete(name, by=caller(request), if_match=if_match(request))
     except StaleRevisionError as error:
-        return await _stale(request, error)
+        return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
     before = done.before.saved
     return answer({"before": before.spec.to_document() if before else None, "deleted": done.changed})
@@ -98,7 +122,7 @@ async def pause_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = await read_reason(request, parts.read_timeout_s)
     done = await parts.service.pause(name, by=caller(request), reason=reason)
-    return answer({"job": await _row_at(parts, name, done.revision), "changed": done.changed})
+    return answer({"job": await row_at(parts, name, done.revision), "changed": done.changed})
 
 
 async def resume_job(request: web.Request) -> web.Response:
@@ -106,7 +130,7 @@ async def resume_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     await read_reason(request, parts.read_timeout_s)
     done = await parts.service.resume(name, by=caller(request))
-    return answer({"job": await _row_at(parts, name, done.revision), "changed": done.changed})
+    return answer({"job": await row_at(parts, name, done.revision), "changed": done.changed})
 
 
 async def kill_job(request: web.Request) -> web.Response:
@@ -159,12 +183,13 @@ async def _known(parts: Parts, name: str) -> KnownJob | None:
     return job
 
 
-async def _row_at(parts: Parts, name: str, revision: int) -> dict[str, Any] | None:
+async def row_at(parts: Parts, name: str, revision: int) -> dict[str, Any] | None:
+    """The job's row once the watch has seen this revision of it."""
     job = await parts.watching.job(name, revision=revision)
     return None if job is None else await parts.rows.row(job)
 
 
-async def _stale(request: web.Request, error: StaleRevisionError) -> web.Response:
+async def stale(request: web.Request, error: StaleRevisionError) -> web.Response:
     """412 with what the job is now, so that the difference can be shown."""
     there = error.there
     current = None

@@ -13,6 +13,7 @@ from aiohttp import web
 from common.clock import Clock
 from common.config import ManagerConfig
 from common.etcd import EtcdClient
+from common.keys import Keys
 from common.runlog import RunLog
 from manager.events import EventHub
 from manager.fires import Fires
@@ -25,6 +26,7 @@ from manager.kills import KillService
 from manager.presence import Presence
 from manager.rows import Rows
 from manager.service import JobService
+from manager.versions import Versions
 from manager.watching import Watching
 
 
@@ -33,6 +35,7 @@ class Parts:
     """The manager's parts, made once the application starts."""
 
     etcd: EtcdClient
+    keys: Keys
     runlog: RunLog
     service: JobService
     kills: KillService
@@ -44,6 +47,7 @@ class Parts:
     history: History
     health: Health
     housekeeping: Housekeeping
+    versions: Versions
     presence: Presence
     templates: jinja2.Environment
     static: Path

@@ -24,10 +24,11 @@ from common.etcd import EtcdClient, Get
 from common.instants import iso
 from common.job import NEVER, JobSpec
 from common.job_reader import check_name
+from common.job_version import Change
 from common.keys import Keys
 from common.timings import Timings
 from manager.advice import save_warnings, schedule_problems
-from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
+from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from manager.housekeeping import Delivery
 
 _log = logging.getLogger(__name__)
@@ -87,16 +88,19 @@ class JobService:
         clock: Clock,
         timings: Timings,
         deliver: Callable[[Delivery], None],
+        on_edited: Callable[[], None] = lambda: None,
         patience_s: float = 4.0,
     ) -> None:
+        """``on_edited``: an edit was carried out, and has left the former spec behind."""
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
         self._timings = timings
         self._deliver = deliver
+        self._on_edited = on_edited
         self._patience_s = patience_s
 
-    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None) -> Saved:
+    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
 
         InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
@@ -107,9 +111,31 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change)
+
+        return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
+
+    async def change(
+        self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, if_match: int | None = None
+    ) -> Saved:
+        """Save what becomes of the job as it is, whoever else changes it meanwhile.
+
+        NotFoundError: there is none. Else as `save`.
+        """
+        check_name(name)
+        specs: list[JobSpec] = []
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            spec = merged(readable(stored).spec)
+            self._refuse_unfit(spec)
+            specs.append(spec)
             return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by)
 
-        outcome = await self._carry_out(spec.name, plan, "saved")
+        outcome = await self._carry_out(name, plan, "saved")
+        return self._saved(specs[-1], outcome, by)
+
+    def _saved(self, spec: JobSpec, outcome: _Outcome, by: str) -> Saved:
         if outcome.edit is not None:
             self._say("job.saved", spec.name, outcome, by)
         mark_ms = outcome.edit.mark_ms if outcome.edit else outcome.before.mark_ms
@@ -230,6 +256,7 @@ class JobService:
         return 0, there
 
     def _settled(self, edit: Edit, revision: int) -> tuple[int, None]:
+        self._on_edited()
         if edit.record is not None and edit.record_key is not None and revision:
             self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
         return revision, None

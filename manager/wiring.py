@@ -27,6 +27,7 @@ from manager.parts import Parts
 from manager.presence import Presence
 from manager.rows import NO_RESULTS, Rows
 from manager.service import JobService
+from manager.versions import Versions
 from manager.views import running_views
 from manager.watching import Watching
 
@@ -44,6 +45,7 @@ def make_parts(
     # Random: nothing is kept under this name, and two managers must never have the same.
     name = f"manager.{socket.gethostname()}.{secrets.token_hex(4)}"
     housekeeping = Housekeeping(etcd, runlog)
+    versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
     health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri))
     history = History(
@@ -52,9 +54,16 @@ def make_parts(
     watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
     return Parts(
         etcd=etcd,
+        keys=keys,
         runlog=runlog,
         service=JobService(
-            etcd, keys, clock=clock, timings=config.timings, deliver=housekeeping.deliver, patience_s=patience_s
+            etcd,
+            keys,
+            clock=clock,
+            timings=config.timings,
+            deliver=housekeeping.deliver,
+            on_edited=versions.edited,
+            patience_s=patience_s,
         ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
@@ -65,6 +74,7 @@ def make_parts(
         history=history,
         health=health,
         housekeeping=housekeeping,
+        versions=versions,
         presence=Presence(etcd, keys, name=name, clock=clock, ttl_s=config.lease_ttl_s),
         templates=templates_in(webroot),
         static=(webroot / "static").resolve(),

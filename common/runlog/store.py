@@ -16,6 +16,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from common.job_version import JobVersion
 from common.keys import RunId
 from common.run import RunRecord, Verdict
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
@@ -30,6 +31,7 @@ from common.runlog.documents import (
 from common.runlog.last import JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
+from common.runlog.versions import Versions
 
 _PING_SECONDS = 1.0
 _READ_SECONDS = 5.0
@@ -68,6 +70,7 @@ class RunLog:
         self._log: AsyncCollection[Document] = store.get_collection("log")
         self._jobs: AsyncCollection[Document] = store.get_collection("last")
         self._last = LastResults(self._jobs)
+        self._versions = Versions(store.get_collection("versions"))
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
 
@@ -201,6 +204,18 @@ class RunLog:
         """The names of the jobs whose newest record is failed, timeout, lost or missed; at most ``limit``, in order."""
         async with asking(self._client, deadline_seconds):
             return await self._last.failing(limit)
+
+    async def put_versions(self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """These former specs are stored, and of each job no more than the newest 50; may be repeated."""
+        async with asking(self._client, deadline_seconds):
+            await self._versions.put(versions)
+
+    async def versions(
+        self, job: str, *, before_ms: int | None = None, limit: int = 50, deadline_seconds: float = _READ_SECONDS
+    ) -> list[JobVersion]:
+        """The job's former specs, newest first; ``before_ms``: those that were replaced before it."""
+        async with asking(self._client, deadline_seconds):
+            return await self._versions.newest(job, before_ms=before_ms, limit=limit)
 
     async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
         try:

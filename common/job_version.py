@@ -1,0 +1,81 @@
+"""A former spec of a job: what it was, from when until when, and what took its place.
+
+It lies under ``versions/<job>/<revision>`` in etcd, put by the very transaction that replaced it, until the log store
+has it. Pure: standard library and its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+
+class Change(StrEnum):
+    """What made one version of a job into the next."""
+
+    SAVE = "save"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTORE = "restore"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobVersion:
+    """One former spec. Times in ms since the epoch."""
+
+    job: str
+    revision: int
+    """The mod revision that the job's key had under it."""
+    spec: Mapping[str, Any]
+    """As stored: what differs from the defaults."""
+    saved_ms: int
+    saved_by: str | None
+    ended_ms: int
+    ended_by: str | None
+    ended_with: Change
+
+    def to_document(self) -> dict[str, Any]:
+        """Its JSON, but for the job's name and revision, which stand in the key."""
+        return {
+            "spec": dict(self.spec), "savedMs": self.saved_ms, "savedBy": self.saved_by, "endedMs": self.ended_ms,
+            "endedBy": self.ended_by, "endedWith": str(self.ended_with),
+        }  # fmt: skip
+
+    def to_json(self) -> bytes:
+        """The value of its key."""
+        return json.dumps(self.to_document(), separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes, *, job: str, revision: int) -> Self:
+        """Read the value of a key; ValueError where it is none of ours."""
+        try:
+            document = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"not a version of a job: {error}") from error
+        return cls.from_document(document, job=job, revision=revision)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, job: str, revision: int) -> Self:
+        """Read a document; ValueError where it is none of ours."""
+        try:
+            saved_by, ended_by, spec = document["savedBy"], document["endedBy"], document["spec"]
+            if not isinstance(spec, dict):
+                raise TypeError("its spec is no object")
+            return cls(
+                job=job, revision=revision, spec=spec, saved_ms=int(document["savedMs"]),
+                saved_by=None if saved_by is None else str(saved_by), ended_ms=int(document["endedMs"]),
+                ended_by=None if ended_by is None else str(ended_by), ended_with=Change(document["endedWith"]),
+            )  # fmt: skip
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            raise ValueError(f"not a version of a job: {error}") from error
+
+
+def changed_fields(older: Mapping[str, Any], newer: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the fields that differ between two stored specs, in order."""
+    names = dict.fromkeys((*newer, *older))
+    absent = object()
+    return tuple(name for name in names if older.get(name, absent) != newer.get(name, absent))

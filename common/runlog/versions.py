@@ -1,0 +1,73 @@
+"""The former specs of jobs: a document each in the collection ``versions``, the newest ``KEPT`` of every job.
+
+The ``_id`` sorts as "job, when it was replaced", so a job's pages are ranges of the one index that every collection
+has. The spec is kept as JSON text: a job's field may have a name, or a number, that BSON does not take.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from pymongo import DeleteOne, ReplaceOne
+from pymongo.asynchronous.collection import AsyncCollection
+
+from common.job_version import JobVersion
+from common.runlog.client import Document, bulk
+
+KEPT: Final = 50
+
+
+class Versions:
+    """The collection; to be used within `asking`, which bounds each call."""
+
+    def __init__(self, collection: AsyncCollection[Document]) -> None:
+        self._collection = collection
+
+    async def put(self, versions: Sequence[JobVersion]) -> None:
+        """Every version is stored; repeating it changes nothing. Of each job the oldest beyond ``KEPT`` go."""
+        if not versions:
+            return
+        await bulk(self._collection, [ReplaceOne({"_id": _id(one)}, _document(one), upsert=True) for one in versions])
+        for job in {one.job for one in versions}:
+            await self._trim(job)
+
+    async def newest(self, job: str, *, before_ms: int | None, limit: int) -> list[JobVersion]:
+        """The job's versions, newest first; those that were replaced before an instant."""
+        upper = f"{_of(job)}~" if before_ms is None else f"{_of(job)}{before_ms:016d}"
+        cursor = self._collection.find(
+            {"_id": {"$gt": _of(job), "$lt": upper}}, sort=[("_id", -1)], limit=limit, batch_size=limit
+        )
+        return [_read(document) for document in await cursor.to_list()]
+
+    async def _trim(self, job: str) -> None:
+        cursor = self._collection.find(
+            {"_id": {"$gt": _of(job), "$lt": f"{_of(job)}~"}}, {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT
+        )
+        old = [document["_id"] for document in await cursor.to_list()]
+        if old:
+            await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
+
+
+def _of(job: str) -> str:
+    # Prefixed: nx-27017 takes text that looks like a number or a date for one.
+    return f"version/{job}/"
+
+
+def _id(version: JobVersion) -> str:
+    return f"{_of(version.job)}{version.ended_ms:016d}/{version.revision:019d}"
+
+
+def _document(version: JobVersion) -> Document:
+    document = version.to_document()
+    spec = json.dumps(document.pop("spec"), ensure_ascii=False)
+    return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
+
+
+def _read(document: Document) -> JobVersion:
+    """ValueError where somebody else has written it."""
+    spec = json.loads(document.get("specJson", ""))
+    return JobVersion.from_document(
+        {**document, "spec": spec}, job=str(document["jobName"]), revision=int(document["revision"])
+    )

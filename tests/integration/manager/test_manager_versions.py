@@ -1,0 +1,164 @@
+"""Former specs: kept by the edit that replaces them, delivered to the log store, listed, compared, restored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.waiting import wait_until
+
+SPEC = {"command": "echo 1", "cronExpr": "0 0 0 1 1 * *"}
+_VERSIONS = "/api/v1/jobs/j/versions"
+
+
+async def put(manager: Managed, **changes: Any) -> dict[str, Any]:
+    answer: dict[str, Any] = await manager.call("PUT", "/api/v1/jobs/j", {**SPEC, **changes})
+    return answer
+
+
+async def pending(manager: Managed) -> int:
+    return await manager.etcd.count(manager.keys.versions)
+
+
+def told(items: list[dict[str, Any]]) -> list[tuple[str | None, list[str], bool]]:
+    return [(item["action"], item["changed"], item["current"]) for item in items]
+
+
+async def test_each_edit_leaves_a_version_that_says_who_when_and_what(manager: Managed) -> None:
+    await put(manager)
+    await put(manager, command="echo 2", timeoutSeconds=5)
+    await manager.call("POST", "/api/v1/jobs/j/pause", {"reason": "not now"})
+    await manager.call("POST", "/api/v1/jobs/j/resume", {})
+    document = await manager.get(_VERSIONS)
+    assert told(document["items"]) == [
+        ("resume", ["enabled"], True), ("pause", ["enabled"], False), ("save", ["command", "timeoutSeconds"], False),
+        (None, [], False),
+    ]  # fmt: skip
+    revisions = [item["revision"] for item in document["items"]]
+    assert revisions == sorted(revisions, reverse=True)
+    assert all(item["savedBy"].startswith("api ") and item["savedMs"] > 0 for item in document["items"])
+    assert document["deleted"] is None
+
+
+async def test_a_save_that_changes_nothing_makes_no_version(manager: Managed) -> None:
+    await put(manager)
+    await put(manager)
+    assert len((await manager.get(_VERSIONS))["items"]) == 1
+
+
+async def test_versions_go_into_the_log_store_and_out_of_etcd(working_manager: Managed) -> None:
+    for number in range(60):
+        await put(working_manager, command=f"echo {number}")
+    await wait_until(lambda: _none_pending(working_manager), description="all versions are delivered", timeout=20)
+    items = (await working_manager.get(_VERSIONS))["items"]
+    assert len(items) == 51  # the current one and 50 former ones
+    oldest = await working_manager.get(f"{_VERSIONS}/{items[-1]['revision']}")
+    assert oldest["spec"]["command"] == "echo 9"
+    stored = await working_manager.runlog.versions("j", limit=100)
+    assert len(stored) == 50
+
+
+async def _none_pending(manager: Managed) -> bool:
+    return await pending(manager) == 0
+
+
+async def test_a_version_that_a_dead_manager_left_is_delivered_by_another(place: Place) -> None:
+    async with managing(place) as first:  # without its loops: it delivers nothing
+        await put(first)
+        await put(first, command="echo 2")
+        assert await pending(first) == 1
+    async with managing(place, loops=True) as second:
+        await wait_until(lambda: _none_pending(second), description="the version is delivered")
+        assert len((await second.get(_VERSIONS))["items"]) == 2
+
+
+async def test_two_versions_are_compared_field_by_field(manager: Managed) -> None:
+    first = (await put(manager))["job"]["revision"]
+    second = (await put(manager, command="echo 2", labels={"team": "a"}))["job"]["revision"]
+    await put(manager, command="echo 3")
+    compared = await manager.get(f"{_VERSIONS}/{first}/compare", to=str(second))
+    assert compared == {
+        "from": first, "to": second,
+        "changes": [
+            {"field": "command", "before": "echo 1", "after": "echo 2"},
+            {"field": "labels", "before": {}, "after": {"team": "a"}},
+        ],
+    }  # fmt: skip
+    now = await manager.get(f"{_VERSIONS}/{first}/compare")
+    assert [change["after"] for change in now["changes"]] == ["echo 3"]
+
+
+async def test_a_restored_version_is_the_job_again(manager: Managed) -> None:
+    first = (await put(manager, env={"A": "1"}))["job"]
+    await put(manager, command="echo 2")
+    restored = await manager.call("POST", f"{_VERSIONS}/{first['revision']}/restore", {})
+    assert restored["job"]["spec"] == first["spec"]
+    items = (await manager.get(_VERSIONS))["items"]
+    assert told(items)[0] == ("restore", ["command", "env"], True) or told(items)[0] == (
+        "restore", ["env", "command"], True,
+    )  # fmt: skip
+
+
+async def test_a_restore_with_a_stale_revision_changes_nothing(manager: Managed) -> None:
+    first = (await put(manager))["job"]
+    await put(manager, command="echo 2")
+    answer = await manager.http.post(
+        f"{_VERSIONS}/{first['revision']}/restore", json={}, headers={"If-Match": first["etag"]}
+    )
+    assert (await problem_of(answer, 412))["current"]["spec"]["command"] == "echo 2"
+    assert (await manager.get("/api/v1/jobs/j"))["spec"]["command"] == "echo 2"
+
+
+async def test_a_deleted_job_can_be_restored(manager: Managed) -> None:
+    revision = (await put(manager))["job"]["revision"]
+    await manager.call("DELETE", "/api/v1/jobs/j")
+    listed = await manager.get(_VERSIONS)
+    assert [item["current"] for item in listed["items"]] == [False]
+    assert listed["deleted"]["by"].startswith("api ")
+    answer = await manager.http.post(f"{_VERSIONS}/{revision}/restore", json={})
+    assert answer.status == 201
+    assert (await manager.get("/api/v1/jobs/j"))["spec"]["command"] == "echo 1"
+
+
+async def test_an_unknown_version_and_one_of_an_unknown_job_are_not_found(manager: Managed) -> None:
+    await put(manager)
+    for path in (f"{_VERSIONS}/7", "/api/v1/jobs/other/versions", "/api/v1/jobs/other/versions/7"):
+        await problem_of(await manager.http.get(path), 404)
+    problem = await problem_of(await manager.http.get(f"{_VERSIONS}/seven"), 400)
+    assert problem["errors"][0]["field"] == "revision"
+
+
+# PATCH
+
+
+async def test_a_patch_changes_what_it_names(manager: Managed) -> None:
+    await put(manager, labels={"team": "a", "tier": "1"}, misfire={"graceSeconds": 90})
+    patch = {"timeoutSeconds": 7, "labels": {"tier": None, "zone": "eu"}, "misfire": {"policy": "skip"}}
+    spec = (await manager.call("PATCH", "/api/v1/jobs/j", patch))["job"]["spec"]
+    assert spec["command"] == "echo 1"
+    assert spec["timeoutSeconds"] == 7
+    assert spec["labels"] == {"team": "a", "zone": "eu"}
+    assert (spec["misfire"]["policy"], spec["misfire"]["graceSeconds"]) == ("skip", 90)
+
+
+async def test_null_in_a_patch_is_the_default_again(manager: Managed) -> None:
+    await put(manager, timeoutSeconds=7)
+    assert (await manager.call("PATCH", "/api/v1/jobs/j", {"timeoutSeconds": None}))["job"]["spec"][
+        "timeoutSeconds"
+    ] == 0
+
+
+async def test_a_patch_that_makes_no_valid_job_changes_nothing(manager: Managed) -> None:
+    before = (await put(manager))["job"]["revision"]
+    problem = await problem_of(await manager.http.patch("/api/v1/jobs/j", json={"cronExpr": None, "slots": 0}), 400)
+    assert {error["field"] for error in problem["errors"]} >= {"slots"}
+    assert (await manager.get("/api/v1/jobs/j"))["revision"] == before
+
+
+async def test_a_patch_of_an_unknown_job_or_at_a_stale_revision_is_refused(manager: Managed) -> None:
+    await problem_of(await manager.http.patch("/api/v1/jobs/j", json={"timeoutSeconds": 1}), 404)
+    etag = (await put(manager))["job"]["etag"]
+    await put(manager, command="echo 2")
+    answer = await manager.http.patch("/api/v1/jobs/j", json={"timeoutSeconds": 1}, headers={"If-Match": etag})
+    await problem_of(answer, 412)
+    assert (await manager.get("/api/v1/jobs/j"))["spec"]["timeoutSeconds"] == 0
