@@ -8,7 +8,7 @@ from aiohttp import web
 
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.nearest import nearest
-from manager import bulk_api, events_api, jobs_api, runs_api, system, versions_api
+from manager import bulk_api, events_api, jobs_api, openapi_api, runs_api, system, versions_api
 from manager.advice import preview
 from manager.inputs import read_members
 from manager.parts import PARTS, answer
@@ -26,7 +26,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     app.router.add_get("/api/v1/workers", list_workers)
-    for calls in (bulk_api, jobs_api, runs_api, versions_api, events_api, system):
+    for calls in (bulk_api, jobs_api, runs_api, versions_api, events_api, system, openapi_api):
         calls.add_routes(app)
 
 

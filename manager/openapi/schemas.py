@@ -1,0 +1,113 @@
+"""What goes into calls and comes out of them, as JSON Schema (2020-12)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from common.run import Trigger, Verdict
+from manager.openapi.job_schema import job_schema
+
+Schema = dict[str, Any]
+
+TEXT: Final[Schema] = {"type": "string"}
+MS: Final[Schema] = {"type": "integer", "description": "Milliseconds since the epoch."}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+TRUTH: Final[Schema] = {"type": "boolean"}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def maybe(schema: Schema) -> Schema:
+    """The same, or null."""
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def array(items: Schema, most: int | None = None) -> Schema:
+    return {"type": "array", "items": items} | ({} if most is None else {"maxItems": most})
+
+
+def record(required: dict[str, Schema], more: dict[str, Schema] | None = None) -> Schema:
+    """An answer's object: these members are always there, those may be; others may join them in later versions."""
+    return {"type": "object", "required": list(required), "properties": required | (more or {})}
+
+
+def body(required: dict[str, Schema], more: dict[str, Schema] | None = None) -> Schema:
+    """A request's object: nothing else may stand in it."""
+    return {**record(required, more), "additionalProperties": False}
+
+
+def page(items: Schema, **more: Schema) -> Schema:
+    return record({"items": array(items), "nextCursor": maybe(TEXT)} | more)
+
+
+_VERDICT: Final[Schema] = {"type": "string", "enum": [str(one) for one in Verdict]}
+_TIMES: Final = {
+    name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
+}
+REASON: Final[Schema] = {"type": "string", "maxLength": 500}
+REASON_BODY: Final = body({}, {"reason": maybe(REASON)})
+_LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+
+COMPONENTS: Final[dict[str, Schema]] = {
+    "Problem": {
+        **record(
+            {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "code": TEXT},
+            {"errors": array(ref("FieldError")), "reference": TEXT},
+        ),
+        "description": "RFC 9457. `code` is stable; `errors` names each field that was wrong, and how to mend it.",
+    },
+    "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
+    "Job": job_schema(),
+    "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),
+    "OpenRun": record({"id": TEXT, "planTime": MS, "startTime": maybe(MS), "worker": TEXT, "state": TEXT}),
+    "JobRow": record(
+        {
+            "name": TEXT, "spec": maybe(ref("Job")), "revision": {"type": "integer"}, "etag": TEXT,
+            "state": {"type": "string", "enum": ["enabled", "paused", "broken"]}, "problem": maybe(TEXT),
+            "savedMs": maybe(MS), "savedBy": maybe(TEXT),
+            "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
+            "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
+            "lastRun": {"type": ["object", "null"]},
+            "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT})),
+            "running": array(ref("OpenRun")),
+        },
+    ),
+    "Saved": record(
+        {"job": maybe(ref("JobRow")), "changed": TRUTH},
+        {"before": maybe(ref("Job")), "warnings": array(TEXT), "restored": {"type": "integer"}},
+    ),
+    "Run": record(
+        {"id": TEXT, "state": {"type": "string", "enum": ["created", "claimed", "running", "ended", "finished"]},
+         "jobName": TEXT, "attempt": {"type": "integer"}},
+        {
+            **_TIMES, "status": _VERDICT, "trigger": {"type": "string", "enum": [str(one) for one in Trigger]},
+            "by": maybe(TEXT), "reason": maybe(TEXT), "err": TEXT, "output": TEXT, "outputBytes": COUNT,
+            "outputTruncated": TRUTH, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
+            "worker": maybe(TEXT), "host": maybe(TEXT), "rangeEndTime": MS, "count": COUNT, "countIsMinimum": TRUTH,
+            "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
+            "cpuSeconds": {"type": "number"}, "late": TRUTH, "labels": _LABELS,
+        },
+    ),
+    "JobFire": record(
+        {"planTime": MS, "verdict": TEXT, "runId": maybe(TEXT), "reason": maybe(TEXT)},
+        {"rangeEndTime": maybe(MS), "count": maybe(COUNT), "startTime": maybe(MS), "endTime": maybe(MS),
+         "worker": maybe(TEXT)},
+    ),
+    "Version": record(
+        {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
+         "action": maybe({"type": "string", "enum": ["save", "pause", "resume", "restore"]}), "changed": array(TEXT)},
+        {"spec": {"type": "object"}},
+    ),
+    "Worker": record(
+        {"state": TEXT},
+        {
+            "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
+            "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
+            "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
+        },
+    ),
+}  # fmt: skip
