@@ -15,6 +15,7 @@ from common.job import JobSpec
 from common.job_reader import check_name, parse_job
 from manager.catalog import JobQuery, KnownJob, ListState
 from manager.errors import Failure, failure_of, respond
+from manager.fires_between import Span, read_cursor
 from manager.inputs import Fields, if_match, read_members, read_reason, read_spec
 from manager.merge_patch import merge_patch
 from manager.parts import PARTS, Parts, answer, caller
@@ -156,15 +157,28 @@ async def check_job(request: web.Request) -> web.Response:
 
 
 async def list_fires(request: web.Request) -> web.Response:
-    """Recent and upcoming fires; a job that has been deleted still has its recent ones."""
+    """With ``from`` or ``to``: every planned fire between, and what became of it. Else recent and upcoming ones.
+
+    A job that has been deleted still has its recorded ones.
+    """
     parts, name = request.app[PARTS], request.match_info["name"]
     check_name(name)
-    fields = Fields(request.query, known=("before", "after"))
+    fields = Fields(request.query, known=("before", "after", "from", "to", "cursor", "limit"))
     before_ms, after_ms = fields.time_ms("before"), fields.time_ms("after")
+    from_ms, to_ms = fields.time_ms("from"), fields.time_ms("to")
+    cursor, limit = fields.text("cursor"), fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    between = from_ms is not None or to_ms is not None
+    if between and (before_ms is not None or after_ms is not None):
+        fields.fault("from", "stands beside before or after", "give from and to, or before and after")
     fields.check()
     await parts.watching.ready()
     job = parts.watching.catalog.get(name)
-    return answer(await parts.fires.of(job, name, before_ms=before_ms, after_ms=after_ms))
+    if not between:
+        return answer(await parts.fires.of(job, name, before_ms=before_ms, after_ms=after_ms))
+    now_ms = parts.clock.wall_ms()
+    to_ms = read_cursor(cursor, to_ms if to_ms is not None else now_ms)
+    span = Span(from_ms=from_ms if from_ms is not None else 0, to_ms=to_ms)
+    return answer(await parts.fires_between.of(job, name, span, limit=limit))
 
 
 def kill_message(name: str, killed: list[str]) -> str:

@@ -17,6 +17,7 @@ from common.keys import Keys
 from common.runlog import RunLog
 from manager.events import EventHub
 from manager.fires import Fires
+from manager.fires_between import FiresBetween
 from manager.health import Health
 from manager.history import History
 from manager.housekeeping import Housekeeping
@@ -43,6 +44,7 @@ class Parts:
     watching: Watching
     rows: Rows
     fires: Fires
+    fires_between: FiresBetween
     events: EventHub
     history: History
     health: Health

@@ -17,6 +17,7 @@ from common.keys import Keys, RunId
 from common.runlog import JobResults, RunLog
 from manager.events import EventHub, Pace
 from manager.fires import Fires
+from manager.fires_between import FiresBetween
 from manager.health import Health
 from manager.history import History
 from manager.housekeeping import Housekeeping
@@ -70,6 +71,7 @@ def make_parts(
         watching=watching,
         rows=Rows(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, clock=clock),
+        fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
         events=events,
         history=history,
         health=health,
@@ -97,7 +99,7 @@ def _live(
 
     async def results(settled: Iterable[RunId]) -> Mapping[str, JobResults]:
         runs = list(settled)
-        found = await history.results(list({run.job for run in runs}), including=runs)
+        found = await history.results(list({run.job_name for run in runs}), including=runs)
         if found is None:
             raise UnavailableError(NO_RESULTS)
         return found

@@ -84,7 +84,8 @@ _PROPERTIES: Final[dict[str, Schema]] = {
     ),
     "retry": _object(
         limit=_whole(0, 100), delaySeconds=_number(0, 86_400), backoff=_number(1, 10),
-        maxDelaySeconds=_number(0, _YEAR_S), jitter=_number(0, 1), onExitCodes={"type": "array", "items": _whole(0, 255), "maxItems": 256},
+        maxDelaySeconds=_number(0, _YEAR_S), jitter=_number(0, 1),
+        onExitCodes={"type": "array", "items": _whole(0, 255), "maxItems": 256},
         otherWorker={"type": "boolean"},
     ),
     "timeoutSeconds": _number(0, _YEAR_S),

@@ -84,7 +84,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=f"{_JOBS}/check", tag="jobs",
-        summary="What a save of this job would say; nothing is stored.", takes=ref("Job"), answers={200: record({"errors": array(ref("FieldError")), "warnings": array(TEXT)})},
+        summary="What a save of this job would say; nothing is stored.", takes=ref("Job"),
+        answers={200: record({"errors": array(ref("FieldError")), "warnings": array(TEXT)})},
     ),
     Operation(
         method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",

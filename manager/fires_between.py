@@ -1,0 +1,209 @@
+"""Every planned fire of a job in a span of time with what became of it: *why did it not run?*, fire by fire.
+
+Past fires have a record, in the log store or (until it is there) in etcd; a range has one for all of it. Where there is
+none the fire waits, or nothing is known of it any more. A fire to come says who would take it, or why nobody could.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from common.clock import Clock
+from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
+from common.etcd import EtcdClient
+from common.job import JobSpec
+from common.keys import MAX_MARK_MS, Keys, RunId, decode_mark
+from common.member import Member
+from common.runlog import RunFilter
+from common.saved_job import SavedJob
+from manager.catalog import KnownJob
+from manager.eligibility import Eligibility
+from manager.history import History
+from manager.inventory import Inventory
+from manager.open_runs import OpenRun
+from manager.watching import Watching
+
+_RECORDS: Final = 2000
+"""Read for one page: attempts and requests are among them."""
+_RECORDS_A_PAGE: Final = 500
+_RANGES: Final = 5
+"""Of so many records before the span one may reach into it."""
+_SOON_MS: Final = 1_500
+_NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
+_OF_A_RECORD: Final = (
+    "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
+    "endTime", "worker", "attempt", "exitCode",
+)  # fmt: skip
+
+
+_Key: TypeAlias = tuple[int, str]
+"""Plan time, and the sequence: that of the job, or of one worker of a broadcast job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From one instant to another, both included; ms since the epoch."""
+
+    from_ms: int
+    to_ms: int
+
+
+class FiresBetween:
+    """Pages of fires, newest first."""
+
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory, *, clock: Clock
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._watching = watching
+        self._history = history
+        self._inventory = inventory
+        self._clock = clock
+
+    async def of(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
+        """At most ``limit`` fires of the span, newest first; ``nextCursor`` goes on with the older ones.
+
+        UnavailableError: the log store, which has the past, does not answer.
+        """
+        saved = job.saved if job is not None else None
+        planned = _planned(saved.spec, span, limit) if saved is not None else []
+        cut = len(planned) > limit
+        low_ms = planned[limit - 1] if cut else span.from_ms
+        planned = planned[:limit]
+        fires = {_key(fire): fire for fire in await self._recorded(name, Span(from_ms=low_ms, to_ms=span.to_ms))}
+        for run in self._watching.open_runs.of(name):
+            if low_ms <= run.plan_ms <= span.to_ms and run.run_id.plan_ms is not None:
+                fires[(run.plan_ms, run.run_id.job)] = self._open(run)
+        if saved is not None:
+            told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
+            fires |= await self._undecided(name, saved, _outside(planned, told))
+        newest_first = [fires[key] for key in sorted(fires, reverse=True)]
+        cut = cut or len(newest_first) > limit
+        items = newest_first[:limit]
+        return {"items": items, "nextCursor": str(items[-1]["planTime"] - 1) if cut and items else None}
+
+    async def _recorded(self, name: str, span: Span) -> list[dict[str, Any]]:
+        """One fire for the records of all its attempts; also the range that began before the span and reaches in."""
+        documents: list[Mapping[str, Any]] = []
+        cursor = None
+        while len(documents) < _RECORDS:
+            page = await self._history.runs(
+                RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), cursor=cursor, limit=_RECORDS_A_PAGE
+            )
+            documents += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        before = await self._history.runs(RunFilter(job=name, to_ms=span.from_ms), cursor=None, limit=_RANGES)
+        documents += [one for one in before.items if one.get("rangeEndTime", 0) >= span.from_ms]
+        attempts: dict[str, list[Mapping[str, Any]]] = {}
+        for document in documents:
+            run = _run_id(document)
+            if run is not None and run.plan_ms is not None:
+                attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
+        return [_verdict(of_one) for of_one in attempts.values()]
+
+    def _open(self, run: OpenRun) -> dict[str, Any]:
+        started = run.has_started(self._clock.wall_ms())
+        return _fire(
+            planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
+            claimTime=run.claim_ms, startTime=run.start_ms if started else None, worker=run.worker,
+            attempt=run.run_id.attempt,
+        )  # fmt: skip
+
+    async def _undecided(self, name: str, saved: SavedJob, planned: Sequence[int]) -> dict[_Key, dict[str, Any]]:
+        """The planned fires that have no record and no run: to come, waiting, or not known any more."""
+        if not planned:
+            return {}
+        now_ms, mark_ms = self._clock.wall_ms(), await self._mark(name)
+        takers = Eligibility(saved.spec, self._members())
+        return {
+            (plan_ms, name): _without_record(saved.spec, plan_ms, takers, now_ms=now_ms, mark_ms=mark_ms)
+            for plan_ms in planned
+            if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
+        }
+
+    async def _mark(self, name: str) -> int | None:
+        try:
+            kv = await self._etcd.get(self._keys.mark(name))
+            return None if kv is None else decode_mark(kv.value)
+        except (EtcdError, UnavailableError, ValueError):
+            return None
+
+    def _members(self) -> Iterable[Member]:
+        seen = self._inventory.seen(self._watching.workers.values(), {})
+        return [one.member for one in seen if one.member is not None]
+
+
+def read_cursor(text: str | None, to_ms: int) -> int:
+    """Where the page ends; InvalidInputError where the text is none of ours."""
+    if text is None:
+        return to_ms
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+    return min(int(text), to_ms)
+
+
+def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
+    """One more than the limit where there are more; newest first."""
+    fires: list[int] = []
+    at = spec.schedule.last_before_ms(span.to_ms + 1)
+    while at is not None and at >= span.from_ms and len(fires) <= limit:
+        fires.append(at)
+        at = spec.schedule.last_before_ms(at)
+    return fires
+
+
+def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[int]:
+    """The planned fires that lie in none of these ranges, both ends included."""
+    ranges = sorted(told)
+    outside: list[int] = []
+    for plan_ms in planned:
+        index = bisect_right(ranges, (plan_ms, MAX_MARK_MS))
+        if not any(low <= plan_ms <= high for low, high in ranges[max(0, index - _RANGES) : index]):
+            outside.append(plan_ms)
+    return outside
+
+
+def _without_record(
+    spec: JobSpec, plan_ms: int, takers: Eligibility, *, now_ms: int, mark_ms: int | None
+) -> dict[str, Any]:
+    due = plan_ms <= now_ms - _SOON_MS
+    if not spec.enabled:
+        return _fire(planTime=plan_ms, verdict="none", reason="paused")
+    if not spec.schedule.is_open(plan_ms):
+        return _fire(planTime=plan_ms, verdict="waiting" if due else "planned", reason="calendar: it will be skipped")
+    if due and mark_ms is not None and plan_ms <= mark_ms:
+        return _fire(planTime=plan_ms, verdict="unknown", reason=_NO_RECORD)
+    would = takers.takers(str(plan_ms))
+    reason = would.reason if would.reason is not None or not due else "no worker has taken it yet"
+    return _fire(planTime=plan_ms, verdict="waiting" if due else "planned", reason=reason, takers=list(would.workers))
+
+
+def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of a fire's records: that of its last attempt that started, or else of its last one."""
+    ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
+    started = [one for one in ordered if one.get("startTime")]
+    last = (started or ordered)[-1]
+    told = {name: last[name] for name in _OF_A_RECORD if name in last}
+    return _fire(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))
+
+
+def _fire(**told: Any) -> dict[str, Any]:
+    return {name: told.get(name) for name in (*_OF_A_RECORD, "verdict", "runId", "attempts", "takers")}
+
+
+def _key(fire: Mapping[str, Any]) -> _Key:
+    return fire["planTime"], RunId.parse(fire["runId"]).job
+
+
+def _run_id(document: Mapping[str, Any]) -> RunId | None:
+    try:
+        return RunId.parse(str(document.get("_id")))
+    except ValueError:
+        return None  # the parent's own document

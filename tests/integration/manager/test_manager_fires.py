@@ -1,0 +1,142 @@
+"""Every planned fire between two instants, with what became of it, or what will."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from common.keys import RunId, encode_mark
+from common.member import Member
+from common.run import Verdict
+from tests.support.managing import Managed
+from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.waiting import wait_until
+
+MINUTE_MS = 60_000
+
+
+async def save(manager: Managed, *, ago_minutes: int = 30, **changes: Any) -> int:
+    """A job of every minute that was saved some minutes ago; the newest whole minute."""
+    spec = {"command": "a", "cronExpr": "0 * * * * * *", **changes}
+    await manager.call("PUT", "/api/v1/jobs/j", spec)
+    minute = now_ms() // MINUTE_MS * MINUTE_MS
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    document = json.loads(kv.value) | {"anchorMs": minute - ago_minutes * MINUTE_MS - 1}
+    await manager.etcd.put(manager.keys.job("j"), json.dumps(document).encode())
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute - 2 * MINUTE_MS))
+    await wait_until(
+        lambda: _anchor(manager) == document["anchorMs"], description="the manager knows the job as it is now"
+    )
+    return minute
+
+
+def _anchor(manager: Managed) -> int | None:
+    job = manager.parts.watching.catalog.get("j")
+    return job.saved.anchor_ms if job is not None and job.saved is not None else None
+
+
+async def join(manager: Managed, name: str, **values: Any) -> None:
+    lease = (await manager.etcd.lease_grant(60)).id
+    session = f"{lease:x}"
+    member = Member(
+        worker=name, session=session, instance="i", host="h", address="a", **{"slots": 4, "since_ms": 1, **values}
+    )
+    key = manager.keys.worker(name, session)
+    await manager.etcd.put(key, member.to_json(), lease=lease)
+    await wait_until(lambda: key in manager.parts.watching.workers, description=f"the manager sees {name}")
+
+
+async def fires(manager: Managed, from_ms: int, to_ms: int, **query: str) -> dict[str, Any]:
+    answer: dict[str, Any] = await manager.get(
+        "/api/v1/jobs/j/fires", **{"from": str(from_ms), "to": str(to_ms)}, **query
+    )
+    return answer
+
+
+def verdicts(document: dict[str, Any], minute: int) -> dict[int, str]:
+    """Minutes before the newest one, and the verdict."""
+    return {(minute - fire["planTime"]) // MINUTE_MS: fire["verdict"] for fire in document["items"]}
+
+
+async def test_each_planned_fire_has_its_verdict_and_its_reason(manager: Managed) -> None:
+    minute = await save(manager)
+    at = [RunId.planned("j", minute - number * MINUTE_MS) for number in range(12)]
+    await manager.write([
+        record_of(at[3]), record_of(at[4], Verdict.FAILED, exit_code=3),
+        record_of(at[5], Verdict.SKIPPED, reason="overlap: j@1#1 was going"),
+        record_of(at[10], Verdict.MISSED, reason="late", range_end_ms=minute - 7 * MINUTE_MS, count=4),
+    ])  # fmt: skip
+    await claim(manager, "j", minute - 2 * MINUTE_MS)
+    document = await fires(manager, minute - 9 * MINUTE_MS, minute)
+    found = verdicts(document, minute)
+    assert [found.get(number) for number in range(8)] == [
+        "waiting" if now_ms() - minute > 2000 else found.get(0), "waiting", "running", "success", "failed", "skipped",
+        "unknown", None,
+    ]  # fmt: skip
+    missed = document["items"][-1]
+    assert (missed["verdict"], missed["count"], missed["reason"]) == ("missed", 4, "late")
+    assert next(one for one in document["items"] if one["verdict"] == "skipped")["reason"].startswith("overlap: ")
+    assert next(one for one in document["items"] if one["verdict"] == "waiting")["reason"] == "no worker is live"
+    assert document["nextCursor"] is None
+
+
+async def test_the_verdict_of_a_fire_is_that_of_its_last_attempt_that_started(manager: Managed) -> None:
+    minute = await save(manager)
+    plan_ms = minute - 3 * MINUTE_MS
+    await manager.write([
+        record_of(RunId.planned("j", plan_ms, 1), Verdict.FAILED), record_of(RunId.planned("j", plan_ms, 2)),
+        record_of(RunId.planned("j", plan_ms, 3), Verdict.SKIPPED, reason="overlap"),
+    ])  # fmt: skip
+    (fire,) = (await fires(manager, plan_ms, plan_ms))["items"]
+    assert (fire["verdict"], fire["attempt"], fire["attempts"]) == ("success", 2, 3)
+
+
+async def test_a_fire_to_come_says_who_would_take_it(manager: Managed) -> None:
+    minute = await save(manager)
+    await join(manager, "w1")
+    await join(manager, "w2")
+    items = (await fires(manager, minute + MINUTE_MS, minute + 60 * MINUTE_MS, limit="100"))["items"]
+    assert len(items) == 60
+    assert {fire["verdict"] for fire in items} == {"planned"}
+    assert {fire["takers"][0] for fire in items} == {"w1", "w2"}
+
+
+async def test_a_fire_to_come_says_why_nobody_could_take_it(manager: Managed) -> None:
+    minute = await save(manager, workers={"zone": "eu"}, slots=2)
+
+    async def reason() -> str:
+        (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
+        assert fire["takers"] == []
+        return str(fire["reason"])
+
+    assert await reason() == "no worker is live"
+    await join(manager, "w1")
+    assert await reason() == "no live worker has the labels zone=eu"
+    await join(manager, "w2", labels={"zone": "eu"}, slots=1)
+    assert await reason() == "it takes 2 slots, and no worker that fits has more than 1"
+    await join(manager, "w3", labels={"zone": "eu"}, not_accepting="drained by ops")
+    assert await reason() == "no worker that fits takes fires: w3: drained by ops"
+
+
+async def test_fires_of_a_paused_job_and_of_a_closed_day(manager: Managed) -> None:
+    minute = await save(manager, calendar={"exclude": ["1970-01-01/2199-12-30"]})
+    (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
+    assert (fire["verdict"], fire["reason"]) == ("planned", "calendar: it will be skipped")
+    await manager.call("POST", "/api/v1/jobs/j/pause", {})
+    (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
+    assert (fire["verdict"], fire["reason"]) == ("none", "paused")
+
+
+async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
+    minute = await save(manager)
+    await manager.write([record_of(RunId.planned("j", minute - number * MINUTE_MS)) for number in range(3, 25)])
+    found: list[int] = []
+    query: dict[str, str] = {"limit": "7"}
+    while True:
+        page = await fires(manager, minute - 24 * MINUTE_MS, minute - 3 * MINUTE_MS, **query)
+        found += [fire["planTime"] for fire in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert found == [minute - number * MINUTE_MS for number in range(3, 25)]
