@@ -1,0 +1,13 @@
+#!/bin/sh
+# Starts N workers (default 2) of the pool "objects", each with JOB_PREFETCH slots; Ctrl-C ends them.
+# Usage: JOB_PREFETCH=10 examples/job_api/workers.sh [N]     ETCD: host:port of etcd, MONGODB: URI of the log store
+set -eu
+n=${1:-2}
+trap 'kill 0' INT TERM
+while [ "$n" -gt 0 ]; do
+    "${ETCRON:-.venv/bin/etcron}" worker --worker-name "objects-$n" --labels pool=objects --slots "${JOB_PREFETCH:-10}" \
+        --data-dir "${DATA:-./data}/objects-$n" --etcd-endpoints "${ETCD:-127.0.0.1:23790}" \
+        --mongodb-uri "${MONGODB:-mongodb://127.0.0.1:27170}" &
+    n=$((n - 1))
+done
+wait
