@@ -26,11 +26,30 @@ def test_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("nonsense",), ("up", "--port", "x"), ("up", "--workers", "0"), ("up", "--dat", "x"), ("config",)],
+    [
+        (),
+        ("nonsense",),
+        ("job",),
+        ("job", "nonsense"),
+        ("cron",),
+        ("crontab",),
+        ("up", "--port", "x"),
+        ("up", "--workers", "0"),
+        ("up", "--dat", "x"),
+        ("config",),
+    ],
     ids=" ".join,
 )
 def test_usage_has_status_2(arguments: tuple[str, ...]) -> None:
     assert _status(*arguments) == 2
+
+
+def test_worker_alone_is_the_program_and_with_a_word_a_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("worker", "--help") == 0
+    assert "Runs the jobs." in capsys.readouterr().out
+    assert _status("worker", "list", "--help") == 0
+    assert "every worker" in capsys.readouterr().out
+    assert _status("manager", "--help") == 0
 
 
 def test_shows_the_configuration_of_both_programs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -1,0 +1,94 @@
+"""What the commands' own command lines have in common: their parser, and the options that many of them take."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from cli.errors import CommandError, ExitStatus
+
+Run = Callable[[argparse.Namespace], int]
+"""What a command does with its parsed arguments; its exit status."""
+
+EXIT_STATUSES: Final = (
+    "exit status: 0 ok, 1 the command's own no, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unavailable"
+)
+
+
+class Parser(argparse.ArgumentParser):
+    """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("allow_abbrev", False)
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        super().__init__(**options)
+
+
+Verbs = Any
+"""What argparse's add_subparsers gives; its type has no public name."""
+
+
+def add_group(prog: str, description: str) -> tuple[Parser, Verbs]:
+    """The parser of a group of commands such as `etcron job`, and where its commands are added."""
+    parser = Parser(prog=prog, description=description, epilog=EXIT_STATUSES)
+    return parser, parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+
+
+def add_command(verbs: Verbs, name: str, run: Run, *, does: str, examples: Sequence[str]) -> Parser:
+    """One command of a group, with its examples below its help."""
+    shown = "\n".join(f"  {example}" for example in examples)
+    title = "example" if len(examples) == 1 else "examples"
+    parser: Parser = verbs.add_parser(name, help=does, description=does, epilog=f"{title}:\n{shown}")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_server(parser: argparse.ArgumentParser) -> None:
+    """Where the manager is. The default and the variable are looked at when the client is made."""
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        help="the manager, or several with commas (ETCRON_SERVER, else http://127.0.0.1:8070)",
+    )
+    parser.add_argument(
+        "--ca", metavar="FILE", help="who signs the manager's certificate (ETCRON_CA, else the system's)"
+    )
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """How to print data."""
+    parser.add_argument("-o", choices=("table", "json"), default="table", dest="output", help="how to print it (table)")
+
+
+def add_reason(parser: argparse.ArgumentParser) -> None:
+    """Why: it is kept, and shown."""
+    parser.add_argument("--reason", metavar="TEXT", help="why; it is kept, and shown to others")
+
+
+def count(low: int, high: int) -> Callable[[str], int]:
+    """The type of an argument that is a whole number within limits."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and low <= int(text) <= high):
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from {low:,} to {high:,}")
+        return int(text)
+
+    return read
+
+
+def pairs_of(option: str, texts: Sequence[str] | None) -> dict[str, str]:
+    """The values of an option such as `--env K=V` that may be repeated."""
+    pairs: dict[str, str] = {}
+    for text in texts or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise CommandError(f"{option}: {text!r} has no name; write {option} NAME=VALUE", ExitStatus.USAGE)
+        if name in pairs:
+            raise CommandError(f"{option}: {name} is given twice; give it once", ExitStatus.USAGE)
+        pairs[name] = value
+    return pairs
+
+
+revision: Final = count(1, 10**18)
+"""The type of an argument that is a job's revision."""

@@ -1,0 +1,298 @@
+"""A manager's HTTP API, as the command line asks it: one connection, and errors with the exit status that they are.
+
+Nothing that changes something is ever sent twice: where no answer came, the error says that it is not known. Where
+several servers are given, the next one is asked only while no connection has been made.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+from argparse import Namespace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import SplitResult, quote, urlencode, urlsplit
+
+from cli.errors import CommandError, ExitStatus
+
+DEFAULT_SERVER: Final = "http://127.0.0.1:8070"
+SERVER_VARIABLE: Final = "ETCRON_SERVER"
+CA_VARIABLE: Final = "ETCRON_CA"
+PAGE: Final = 500
+_CONNECT_S: Final = 5.0
+_ANSWER_S: Final = 60.0
+_IDLE_S: Final = 2.0
+"""A connection that lay idle for longer may be closed by the other side at any moment: a new one is taken."""
+_MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+_STATUSES: Final = {404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT, 412: ExitStatus.CONFLICT}
+
+Document = dict[str, Any]
+Query = Mapping[str, str | int | Sequence[str] | None]
+
+
+class ProblemError(CommandError):
+    """The manager refused. Its problem document says what and how to mend it."""
+
+    def __init__(self, message: str, status: ExitStatus, document: Document) -> None:
+        super().__init__(message, status)
+        self.document = document
+
+    @property
+    def errors(self) -> list[Document]:
+        """Of bad input: each with field, message and remedy."""
+        return [error for error in self.document.get("errors") or () if isinstance(error, dict)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A success."""
+
+    status: int
+    document: Any
+
+
+class Client:
+    """One conversation with a manager. Raises CommandError for whatever is no success."""
+
+    def __init__(self, servers: Sequence[str], *, ca: str | None = None) -> None:
+        self._servers = [_server(text) for text in servers]
+        self._ca = ca
+        self._connection: http.client.HTTPConnection | None = None
+        self._base = self._servers[0]
+        self._used_at = 0.0
+
+    @classmethod
+    def of(cls, arguments: Namespace) -> Self:
+        """The client that `--server` and `--ca`, or their variables, name."""
+        texts = arguments.server or os.environ.get(SERVER_VARIABLE) or DEFAULT_SERVER
+        servers = [text.strip() for text in texts.split(",") if text.strip()]
+        return cls(servers or [DEFAULT_SERVER], ca=arguments.ca or os.environ.get(CA_VARIABLE) or None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the conversation."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def get(self, path: str, query: Query | None = None) -> Any:
+        """The document that a GET answers with."""
+        return self.call("GET", path, query=query).document
+
+    def text(self, path: str) -> str:
+        """The text that a GET answers with."""
+        status, body = self._exchange("GET", path, None, {})
+        if status >= 400:
+            raise _refusal("GET", path, status, body)
+        return body.decode(errors="replace")
+
+    def find(self, path: str) -> Any:
+        """The document that a GET answers with; None where there is nothing."""
+        try:
+            return self.get(path)
+        except ProblemError as error:
+            if error.status is ExitStatus.NOT_FOUND:
+                return None
+            raise
+
+    def post(self, path: str, body: Document | None = None, headers: Mapping[str, str] | None = None) -> Any:
+        """The document that a POST answers with."""
+        return self.call("POST", path, body or {}, headers=headers).document
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Document | None = None,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """The answer, which is a success."""
+        target = path + _query(query or {})
+        data = None if body is None else json.dumps(body).encode()
+        status, raw = self._exchange(method, target, data, headers or {})
+        if status >= 400:
+            raise _refusal(method, path, status, raw)
+        try:
+            return Answer(status=status, document=json.loads(raw) if raw else None)
+        except ValueError as error:
+            raise self._no_manager(f"its answer to {method} {path} is not JSON") from error
+
+    def items(self, path: str, query: Query, *, limit: int | None = None, warnings: list[str]) -> Iterator[Document]:
+        """The items of a list, page by page, at most `limit`; what the pages warn of goes to the warnings."""
+        cursor, left = None, limit
+        while left is None or left > 0:
+            page = self.get(path, {**query, "cursor": cursor, "limit": PAGE if left is None else min(PAGE, left)})
+            warnings += [text for text in page.get("warnings") or () if text not in warnings]
+            yield from page["items"]
+            left = None if left is None else left - len(page["items"])
+            cursor = page.get("nextCursor")
+            if cursor is None:
+                return
+
+    # One exchange
+
+    def _exchange(self, method: str, target: str, data: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+        """Status and body. CommandError (unavailable) says whether the request may have been carried out."""
+        given = {"Accept": "application/json, text/plain", **headers}
+        if data is not None:
+            given["Content-Type"] = "application/json"
+        connection = self._connected()
+        try:
+            connection.request(method, self._base.path.rstrip("/") + target, body=data, headers=given)
+            response = connection.getresponse()
+            body = response.read(_MAX_ANSWER_BYTES)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise self._unanswered(method, error) from error
+        self._used_at = time.monotonic()
+        if response.will_close:
+            self.close()
+        return response.status, body
+
+    def _connected(self) -> http.client.HTTPConnection:
+        if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
+            self.close()
+        if self._connection is None:
+            self._connection = self._connect()
+        return self._connection
+
+    def _connect(self) -> http.client.HTTPConnection:
+        """A connection to the first server that takes one, beginning with the one that did last."""
+        failures = []
+        for base in (self._base, *(server for server in self._servers if server != self._base)):
+            connection = self._connection_to(base)
+            try:
+                connection.connect()
+            except (OSError, http.client.HTTPException) as error:
+                connection.close()
+                failures.append(f"cannot reach {_shown(base)}: {_words(error)}")
+                continue
+            if isinstance(connection.sock, socket.socket):
+                connection.sock.settimeout(_ANSWER_S)
+            self._base = base
+            return connection
+        remedy = f"start it (`etcron up`, `etcron manager`), or name another with --server or {SERVER_VARIABLE}"
+        raise CommandError(f"{'; '.join(failures)}; {remedy}", ExitStatus.UNAVAILABLE)
+
+    def _connection_to(self, base: SplitResult) -> http.client.HTTPConnection:
+        host = base.hostname or ""
+        if base.scheme == "http":
+            return http.client.HTTPConnection(host, base.port or 80, timeout=_CONNECT_S)
+        try:
+            context = ssl.create_default_context(cafile=self._ca)
+        except OSError as error:
+            message = f"--ca: {self._ca} cannot be used ({_words(error)}); name a PEM file with certificates"
+            raise CommandError(message, ExitStatus.USAGE) from error
+        return http.client.HTTPSConnection(host, base.port or 443, timeout=_CONNECT_S, context=context)
+
+    def _unanswered(self, method: str, error: Exception) -> CommandError:
+        message = f"no answer from {_shown(self._base)}: {_words(error)}"
+        if method != "GET":
+            message += "; it may or may not have been carried out: look before you repeat it"
+        return CommandError(message, ExitStatus.UNAVAILABLE)
+
+    def _no_manager(self, what: str) -> CommandError:
+        message = f"{_shown(self._base)} does not answer as an etcron manager: {what}; check --server"
+        return CommandError(message, ExitStatus.UNAVAILABLE)
+
+
+def job_path(name: str, *more: str | int) -> str:
+    """The path of a job, or of something of it."""
+    return _path("jobs", name, *more)
+
+
+def run_path(run: str, *more: str) -> str:
+    """The path of a run, or of something of it."""
+    return _path("runs", run, *more)
+
+
+def worker_path(name: str, *more: str) -> str:
+    """The path of something of a worker."""
+    return _path("workers", name, *more)
+
+
+def if_match(revision: int) -> dict[str, str]:
+    """The header that lets a change through only while the job is at this revision; 0: while there is none."""
+    return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
+
+
+def told(errors: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Each mistake in one line: field, what was wrong, how to mend it."""
+    return [f"{one.get('field')}: {one.get('message')}; {one.get('remedy')}" for one in errors]
+
+
+def _path(*parts: str | int) -> str:
+    # A part of dots alone would be taken for a step in the path, even percent-encoded.
+    if any(str(part) in ("", ".", "..") for part in parts):
+        raise CommandError("a name is empty, or dots alone; nothing is called so", ExitStatus.NOT_FOUND)
+    return "/api/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+
+
+def _query(query: Query) -> str:
+    pairs = {name: value for name, value in query.items() if value is not None}
+    return "?" + urlencode(pairs, doseq=True) if pairs else ""
+
+
+def _server(text: str) -> SplitResult:
+    parts = urlsplit(text if "://" in text else f"http://{text}")
+    try:
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username is not None:
+        message = f"--server: {text!r} is not the URL of a manager; write it as {DEFAULT_SERVER}"
+        raise CommandError(message, ExitStatus.USAGE)
+    return parts
+
+
+def _shown(base: SplitResult) -> str:
+    return base.geturl().rstrip("/")
+
+
+def _words(error: Exception) -> str:
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted ({error.verify_message}; name who signed it with --ca)"
+        case TimeoutError():
+            return "it took too long"
+        case http.client.HTTPException():
+            return f"it does not speak HTTP ({type(error).__name__})"
+        case OSError() if error.strerror:
+            return error.strerror[:1].lower() + error.strerror[1:]
+        case _:
+            return str(error) or type(error).__name__
+
+
+def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
+    """The error that a problem document stands for; one that is none (a proxy's page) is told by its status."""
+    try:
+        document = json.loads(body)
+    except ValueError:
+        document = None
+    if not isinstance(document, dict):
+        document = {"detail": f"{method} {path} was answered with status {status}"}
+    code, exit_status = document.get("code"), _exit_status(status)
+    if code in ("no-such-path", "method-not-allowed"):
+        message = f"this manager has no {method} {path}: it is of another version than this command"
+        return ProblemError(message, ExitStatus.REFUSED, document)
+    errors = [error for error in document.get("errors") or () if isinstance(error, dict)]
+    lines = told(errors) or [str(document.get("detail") or document.get("title") or f"status {status}")]
+    message = lines[0] if len(lines) == 1 else "\n".join(["refused:", *(f"  {line}" for line in lines)])
+    return ProblemError(message, exit_status, document)
+
+
+def _exit_status(status: int) -> ExitStatus:
+    return _STATUSES.get(status, ExitStatus.UNAVAILABLE if status >= 500 else ExitStatus.REFUSED)

@@ -1,0 +1,140 @@
+"""`etcron cron`: what an expression means, and when it fires. Offline: no server is asked."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from cli.arguments import Parser, add_command, add_group, add_output, count
+from cli.errors import CommandError, ExitStatus
+from cli.printing import print_json, print_pairs, warn
+from cli.times import parse_iso
+from common.clock import SystemClock
+from common.errors import ScheduleError
+from common.instants import from_ms, iso, to_ms
+from common.schedule import CronSchedule, Fire, parse_cron, tzdata_version
+
+_EXPLAINED: Final = 5
+_MAX_FIRES: Final = 10_000
+_A_YEAR: Final = 400
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group("etcron cron", "What a cron expression means, and when it fires. No server is needed.")
+    explain = add_command(
+        verbs, "explain", _explain, does="field by field in words, the next fires, and what to look out for",
+        examples=(
+            "etcron cron explain '0 30 2 * * MON-FRI *' --tz Europe/Berlin",
+            "etcron cron explain 'H H(1-5) * * *' --job backup",
+        ),
+    )  # fmt: skip
+    following = add_command(
+        verbs, "next", _next, does="the next fires, one a line, with their offset from UTC",
+        examples=(
+            "etcron cron next '*/15 9-17 * * 1-5' -n 20 --tz Europe/Berlin",
+            "etcron cron next '@daily' --from 2026-03-28T12:00:00Z --tz Europe/Berlin",
+        ),
+    )  # fmt: skip
+    for command in (explain, following):
+        command.add_argument("expr", metavar="EXPR", help="seven fields, a crontab's five, or a macro; in quotes")
+        command.add_argument("--tz", default="UTC", metavar="ZONE", help="IANA time zone (UTC)")
+        command.add_argument("--job", default="", metavar="NAME", help="the job's name, from which H takes its value")
+        command.add_argument("--from", dest="after", metavar="ISO", help="fires later than this (now)")
+        add_output(command)
+    following.add_argument("-n", type=count(1, _MAX_FIRES), default=10, metavar="N", help="how many (10)")
+    return group
+
+
+def _next(arguments: argparse.Namespace) -> int:
+    schedule, after = _schedule(arguments), _after(arguments)
+    fires = schedule.upcoming(after, arguments.n)
+    if arguments.output == "json":
+        print_json([_fire_document(fire) for fire in fires])
+        return ExitStatus.OK if fires else ExitStatus.NO
+    for fire in fires:
+        print(_line(fire))
+    return _ended(fires, after)
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    from cli.cron_words import field_words
+    from common.describe import describe
+
+    schedule, after = _schedule(arguments), _after(arguments)
+    fires, words = schedule.upcoming(after, _EXPLAINED), describe(arguments.expr)
+    fields, warnings = field_words(arguments.expr, arguments.job), _warnings(schedule, after)
+    if arguments.output == "json":
+        print_json({
+            "cronExpr": arguments.expr, "timezone": arguments.tz, "words": words,
+            "fields": [{"name": name, "text": text, "words": told} for name, text, told in fields],
+            "fixedTime": schedule.is_fixed_time, "fires": [_fire_document(fire) for fire in fires],
+            "warnings": warnings, "tzdata": tzdata_version(),
+        })  # fmt: skip
+        return ExitStatus.OK if fires else ExitStatus.NO
+    print(words if words != arguments.expr else f"{arguments.expr}  (no short words for this one: see the fields)")
+    print()
+    width = max(len(text) for _, text, _ in fields)
+    print_pairs((name, f"{text:<{width}}  {told}") for name, text, told in fields)
+    print()
+    print(f"next fires ({arguments.tz}):")
+    for fire in fires:
+        print(f"  {_line(fire)}")
+    warn(warnings)
+    return _ended(fires, after)
+
+
+def _schedule(arguments: argparse.Namespace) -> CronSchedule:
+    try:
+        return parse_cron(arguments.expr, timezone=arguments.tz, job=arguments.job)
+    except ScheduleError as error:
+        where = "--tz" if error.field == "timezone" else error.field
+        message = f"{where}: {error.text!r} {error.message}; {error.remedy}"
+        raise CommandError(message, ExitStatus.REFUSED) from error
+
+
+def _after(arguments: argparse.Namespace) -> datetime:
+    if arguments.after is None:
+        return from_ms(SystemClock().wall_ms())
+    return parse_iso("--from", arguments.after).astimezone(UTC)
+
+
+def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:
+    """What to look out for: day fields, `H` without a name, changes of the clocks."""
+    warnings = []
+    if schedule.both_days_restricted:
+        warnings.append("both day fields are restricted, so a day fires when either matches (not when both do)")
+    if schedule.timezone != "UTC":
+        rule = (
+            "fixed times: one that the clocks jump over runs right after, one that comes twice runs the first time"
+            if schedule.is_fixed_time
+            else "real time: nothing runs in an hour that the clocks jump over, both passes of one that comes twice run"
+        )
+        warnings.append(f"when the clocks change, {rule}")
+        warnings += _transitions(schedule, after)
+    return warnings
+
+
+def _transitions(schedule: CronSchedule, after: datetime) -> list[str]:
+    """What changes of the clocks do to the fires of about a year; of a busy schedule, to those of the next hours."""
+    until = after + timedelta(days=_A_YEAR)
+    fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at <= until)
+    return list(dict.fromkeys(fire.note for fire in fires if fire.note is not None))[:4]
+
+
+def _fire_document(fire: Fire) -> dict[str, Any]:
+    at_ms = to_ms(fire.at)
+    return {"ms": at_ms, "utc": iso(at_ms), "local": fire.local.isoformat(), "note": fire.note}
+
+
+def _line(fire: Fire) -> str:
+    line = f"{fire.local:%a} {fire.local.isoformat(sep=' ')}"
+    return f"{line}  ({fire.note})" if fire.note else line
+
+
+def _ended(fires: list[Fire], after: datetime) -> int:
+    """No fire: the command's own no, with the reason."""
+    if fires:
+        return ExitStatus.OK
+    raise CommandError(f"it never fires after {after:%Y-%m-%d %H:%M:%S} UTC; name a year to come, or * for every year")

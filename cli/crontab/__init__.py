@@ -1,0 +1,12 @@
+"""A crontab becomes jobs, and every line of it is accounted for.
+
+    lines      (lines.py)       pure: each line is blank, a comment, a variable or an entry, as cron itself reads it
+    commands   (command_text.py) pure: `%` and `\\%`; what would be stdin becomes a pipe
+    schedule   (schedule.py)    pure: five fields become seven, unless they mean something else here
+    jobs       (jobs.py)        pure: the entry and the variables above it become a job, or a reason why not
+    names      (names.py)       pure: the job's name, from its command: the same at each import
+    command    (commands.py)    `etcron crontab import`; saved the way that `etcron job apply` does
+
+A crontab says what runs on one machine. Where a line cannot be told truly, it is refused with the reason, and the
+others are imported.
+"""

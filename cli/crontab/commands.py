@@ -1,0 +1,231 @@
+"""`etcron crontab import`: jobs out of a crontab, and an account of its every line."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_server
+from cli.client import Client, told
+from cli.crontab.jobs import Became, Told, translate
+from cli.crontab.lines import MAX_BYTES, MAX_LINES, read_lines
+from cli.errors import CommandError, ExitStatus
+from cli.manifests.carrying import carry_out, check, make_plan
+from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
+from cli.printing import one_line, print_json, say
+from common.errors import ScheduleError
+from common.schedule import parse_cron
+
+_STDIN: Final = "-"
+_ZONEINFO: Final = "/zoneinfo/"
+_ETC: Final = Path("/etc")
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group("etcron crontab", "From crontabs to jobs.")
+    importing = add_command(
+        verbs, "import", _import,
+        does="save the entries of a crontab as jobs, paused until they are resumed, and account for every line",
+        examples=(
+            "crontab -l | etcron crontab import - --dry-run",
+            "etcron crontab import /etc/crontab --system --owner web-1 --name-prefix web-1.",
+        ),
+    )  # fmt: skip
+    importing.add_argument("file", metavar="FILE", help="the crontab (- for stdin)")
+    importing.add_argument("--system", action="store_true", help="it has a user column, as /etc/crontab has")
+    importing.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
+    importing.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
+    importing.add_argument("--tz", metavar="ZONE", help="the crontab's time zone (this machine's, as cron takes it)")
+    importing.add_argument("--enable", action="store_true", help="the jobs fire at once (else new ones are paused)")
+    importing.add_argument("--strict", action="store_true", help="import nothing where any line is refused")
+    importing.add_argument("--dry-run", action="store_true", help="only the account; nothing is saved")
+    add_server(importing)
+    add_output(importing)
+    return group
+
+
+def _import(arguments: argparse.Namespace) -> int:
+    account = _account(arguments)
+    with Client.of(arguments) as client:
+        account = _checked(client, account)
+        refused = any(one.became is Became.REFUSED for one in account)
+        steps = _plan(client, account, arguments)
+        results: dict[str, str] = {}
+        if not (arguments.dry_run or (refused and arguments.strict)):
+            results = _saved(client, steps)
+    _print(account, steps, results, arguments, refused=refused)
+    failed = "failed" in results.values()
+    return ExitStatus.NO if refused or failed else ExitStatus.OK
+
+
+def _account(arguments: argparse.Namespace) -> list[Told]:
+    """What becomes of every line, as far as that can be told without a manager."""
+    timezone, origin = (arguments.tz, "--tz") if arguments.tz else machine_timezone()
+    try:
+        parse_cron("@yearly", timezone=timezone)
+    except ScheduleError as error:
+        message = f"--tz: {timezone!r} ({origin}) {error.message}; {error.remedy}"
+        raise CommandError(message, ExitStatus.USAGE) from error
+    say(f"times are those of {timezone} ({origin})")
+    labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
+    lines = read_lines(_text(arguments.file), system=arguments.system)
+    return translate(lines, timezone=timezone, prefix=arguments.name_prefix, enabled=arguments.enable, labels=labels)
+
+
+def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
+    """(the zone by which this machine's cron counts, where that was found). CommandError: it cannot be told.
+
+    The variable TZ is not looked at: it is this user's, and cron runs without it.
+    """
+    localtime, timezone = etc / "localtime", etc / "timezone"
+    if not localtime.exists():
+        return "UTC", f"there is no {localtime}; --tz names another"
+    target = os.path.realpath(localtime)
+    if _ZONEINFO in target:
+        zone = target.partition(_ZONEINFO)[2].removeprefix("posix/").removeprefix("right/")
+        return zone, f"{localtime}; --tz names another"
+    try:
+        return timezone.read_text().strip(), f"{timezone}; --tz names another"
+    except (OSError, ValueError) as error:
+        message = f"--tz: {localtime} does not say which time zone this machine's cron counts by; name it with --tz"
+        raise CommandError(message, ExitStatus.USAGE) from error
+
+
+def _text(path: str) -> str:
+    shown = "stdin" if path == _STDIN else path
+    try:
+        with sys.stdin.buffer if path == _STDIN else open(path, "rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise CommandError(f"{shown}: cannot be read ({error.strerror})", ExitStatus.REFUSED) from error
+    if len(raw) > MAX_BYTES or raw.count(b"\n") > MAX_LINES:
+        message = f"{shown}: has more than {MAX_BYTES:,} bytes or {MAX_LINES:,} lines; split it"
+        raise CommandError(message, ExitStatus.REFUSED)
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        message = f"{shown}: is not UTF-8 (byte {error.start}); save it as UTF-8"
+        raise CommandError(message, ExitStatus.REFUSED) from error
+    if "\0" in text:
+        raise CommandError(f"{shown}: has a NUL character; it is no crontab", ExitStatus.REFUSED)
+    return text
+
+
+def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
+    """The account, with those lines refused that the manager would not save."""
+    result = []
+    for one in account:
+        if one.document is not None:
+            errors, warnings = check(client, _wanted(one))
+            if errors:
+                one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))
+            else:
+                one = Told(line=one.line, became=one.became, notes=(*one.notes, *warnings), document=one.document)
+        result.append(one)
+    return result
+
+
+def _wanted(one: Told) -> Wanted:
+    return Wanted(name=one.name, document=one.document or {}, place=f"line {one.line.number}")
+
+
+def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace) -> list[Step]:
+    """The steps of the jobs. New ones are paused, others stay as they are, unless they are to be enabled."""
+    steps = make_plan(client, [_wanted(one) for one in account if one.document is not None], owner=arguments.owner)
+    return [_paused(step) if step.action is Action.CREATE and not arguments.enable else step for step in steps]
+
+
+def _paused(step: Step) -> Step:
+    from dataclasses import replace
+
+    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+
+
+def _saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
+    results: dict[str, str] = {}
+    try:
+        failed = carry_out(client, steps, done=lambda step, result: results.update({step.name: result}))
+    except CommandError as error:
+        message = f"{error}\n{len(results)} of {len(steps)} jobs were saved; import again for the rest"
+        raise CommandError(message, error.status) from error
+    for one in failed:
+        results[one.step.name] = "failed"
+        say(f"etcron: {one.step.place}: {one.step.name}: {one.error}")
+    return results
+
+
+# The account
+
+
+def _print(
+    account: Sequence[Told],
+    steps: Sequence[Step],
+    results: Mapping[str, str],
+    arguments: argparse.Namespace,
+    *,
+    refused: bool,
+) -> None:
+    by_name = {step.name: step for step in steps}
+    outcomes = {name: results.get(name) or _intended(step, arguments) for name, step in by_name.items()}
+    if arguments.output == "json":
+        lines = [_line_document(one, outcomes.get(one.name)) for one in account]
+        print_json({"dryRun": arguments.dry_run, "lines": lines})
+        return
+    width = len(str(len(account)))
+    for one in account:
+        for index, text in enumerate(_line_texts(one, by_name.get(one.name), outcomes.get(one.name))):
+            print(one_line(f"{one.line.number if index == 0 else '':>{width}}  {text}").rstrip())
+    print()
+    print(_summary(account, outcomes))
+    if refused and arguments.strict:
+        print("nothing was imported, as lines were refused (--strict)")
+    elif arguments.dry_run:
+        print("dry run: nothing was saved")
+    elif any(result == "created" for result in results.values()) and not arguments.enable:
+        print("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
+
+
+def _intended(step: Step, arguments: argparse.Namespace) -> str:
+    return {Action.CREATE: "to create", Action.CHANGE: "to change"}.get(step.action, "unchanged")
+
+
+def _line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
+    match one.became:
+        case Became.JOB if one.document is not None:
+            paused = ", paused" if step is not None and step.state_after == "paused" else ""
+            job = one.document
+            head = f"job {one.name} ({outcome}{paused}): {job['cronExpr']}  {job['command']}"
+            return [head, *(f"  {note}" for note in one.notes)]
+        case Became.REFUSED:
+            return [f"REFUSED: {one.line.text.strip()[:200]}", *(f"  {note}" for note in one.notes)]
+        case Became.VARIABLE:
+            return [f"variable {one.notes[0]}"]
+        case _:
+            return [str(one.became)]
+
+
+def _line_document(one: Told, outcome: str | None) -> dict[str, Any]:
+    return {
+        "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
+        "job": one.document, "result": outcome,
+    }  # fmt: skip
+
+
+def _summary(account: Sequence[Told], outcomes: Mapping[str, str]) -> str:
+    kinds = Counter(one.became for one in account)
+    results = Counter(outcomes.values())
+    jobs = ", ".join(f"{number} {result}" for result, number in sorted(results.items()))
+    counted = (Became.COMMENT, Became.VARIABLE, Became.JOB)
+    told_kinds = [
+        f"{kinds[kind]} {kind}{'s' if kind in counted and kinds[kind] != 1 else ''}"
+        + (f" ({jobs})" if kind is Became.JOB and jobs else "")
+        for kind in Became
+        if kinds[kind]
+    ]
+    return f"{len(account)} lines: {', '.join(told_kinds) or 'nothing'}"

@@ -1,0 +1,204 @@
+"""An entry of a crontab, with the variables above it, becomes a job; or a reason why it cannot. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from cli.crontab.command_text import parse_command
+from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
+from cli.crontab.names import Names
+from cli.crontab.schedule import RefusedError, expression
+from common.errors import ScheduleError
+from common.schedule import parse_cron
+
+_UNCERTAIN: Final = re.compile(r"\\\\+%")
+_USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)
+_ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_POSIX_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+_MAIL: Final = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+_IDENTITY: Final = frozenset({"LOGNAME", "USER"})
+
+
+class Became(StrEnum):
+    """What became of a line."""
+
+    BLANK = "blank"
+    COMMENT = "comment"
+    VARIABLE = "variable"
+    JOB = "job"
+    REFUSED = "refused"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """What became of one line, and why."""
+
+    line: Line
+    became: Became
+    notes: tuple[str, ...] = ()
+    """For people; of a refused line the first one is the reason."""
+    document: dict[str, Any] | None = None
+    """The job."""
+
+    @property
+    def name(self) -> str:
+        """The job's name."""
+        return str((self.document or {}).get("name", ""))
+
+
+@dataclass(slots=True)
+class _Settings:
+    """What the variables have said so far."""
+
+    timezone: str
+    env: dict[str, str] = field(default_factory=dict)
+    shell: str | None = None
+    workdir: str | None = None
+    delay_minutes: int = 0
+    bad_zone: str | None = None
+
+
+def translate(
+    lines: Iterable[Line], *, timezone: str, prefix: str = "", enabled: bool = False, labels: Mapping[str, str]
+) -> list[Told]:
+    """What becomes of every line. `enabled` False: nothing is said of it, and who saves the jobs pauses new ones."""
+    settings, names = _Settings(timezone), Names(prefix)
+    return [_told(line, settings, names, enabled=enabled, labels=labels) for line in lines]
+
+
+def _told(line: Line, settings: _Settings, names: Names, *, enabled: bool, labels: Mapping[str, str]) -> Told:
+    match line:
+        case Blank():
+            return Told(line=line, became=Became.BLANK)
+        case Comment():
+            return Told(line=line, became=Became.COMMENT)
+        case Variable():
+            return Told(line=line, became=Became.VARIABLE, notes=(_set(settings, line),))
+        case Entry():
+            try:
+                document, notes = _job(line, settings, names)
+            except RefusedError as error:
+                return Told(line=line, became=Became.REFUSED, notes=(str(error),))
+            if enabled:
+                document["enabled"] = True
+            if labels:
+                document["labels"] = dict(labels)
+            return Told(line=line, became=Became.JOB, notes=tuple(notes), document=document)
+        case Unreadable():
+            return Told(line=line, became=Became.REFUSED, notes=(line.why,))
+        case _:
+            raise AssertionError(line)
+
+
+def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any], list[str]]:
+    # The name is given first: a refused entry counts, too, so that mending it renames no other.
+    name = names.of(entry.command, entry.user)
+    if settings.bad_zone is not None:
+        raise RefusedError(settings.bad_zone)
+    expr = expression(entry.when)
+    _check_schedule(expr, settings.timezone, name)
+    notes: list[str] = []
+    _check_user(entry, notes)
+    document: dict[str, Any] = {
+        "name": name, "command": _command(entry, settings, notes), "cronExpr": expr, "timezone": settings.timezone,
+        # As cron does; etcron's own default is to skip a fire while a run is going.
+        "overlap": "allow",
+    }  # fmt: skip
+    optional = {
+        "env": dict(settings.env), "shell": settings.shell, "workdir": settings.workdir, "user": entry.user,
+        "jitterSeconds": settings.delay_minutes * 60,
+    }  # fmt: skip
+    document |= {key: value for key, value in optional.items() if value}
+    if entry.unended:
+        notes.append("the line has no end, so cron passes over it: here it is a job")
+    return document, notes
+
+
+def _check_user(entry: Entry, notes: list[str]) -> None:
+    if entry.user is not None and not _USER.fullmatch(entry.user):
+        raise RefusedError(f"{entry.user[:40]!r} is no user; without a user column leave out --system")
+    if entry.user is None and entry.command.split()[0] == "root":
+        notes.append("is `root` the user column of /etc/crontab? Then import it with --system")
+
+
+def _command(entry: Entry, settings: _Settings, notes: list[str]) -> str:
+    command = parse_command(entry.command)
+    if not command.line.strip():
+        raise RefusedError("there is no command before the %; write \\% for a % of the command's own")
+    if _UNCERTAIN.search(entry.command):
+        raise RefusedError(
+            "two backslashes before a %: crons take that in different ways; put the command into a script"
+        )
+    if command.stdin is not None:
+        shell = (settings.shell or "/bin/sh").rpartition("/")[2]
+        if shell not in _POSIX_SHELLS:
+            raise RefusedError(
+                f"what follows the % is the command's input, which {shell} cannot be given; use a script"
+            )
+        notes.append("what follows the % is its input: it comes through a pipe")
+    elif command.line != entry.command:
+        notes.append("\\% became %")
+    if "\\\\" in entry.command:
+        notes.append("\\\\ is kept as it is; some crons make \\ of it")
+    return command.shell_line
+
+
+def _check_schedule(expr: str, timezone: str, name: str) -> None:
+    try:
+        parse_cron(expr, timezone=timezone, job=name)
+    except ScheduleError as error:
+        raise RefusedError(f"{error.field} {error.text!r}: {error.message}; {error.remedy}") from error
+
+
+def _set(settings: _Settings, variable: Variable) -> str:
+    """Take the variable in; what it does from this line on."""
+    name, value = variable.name, variable.value
+    if name in _MAIL:
+        return f"{name}: left out; the output is in the log of each run"
+    if name in _IDENTITY:
+        return f"{name}: cron does not let it be set, and it has no effect here either"
+    match name:
+        case "SHELL":
+            settings.shell = value or None
+            return f"SHELL: commands below run by {value or 'the usual shell'}"
+        case "HOME":
+            settings.workdir = value or None
+            settings.env["HOME"] = value
+            return f"HOME: commands below run in {value}"
+        case "CRON_TZ":
+            return _set_zone(settings, value)
+        case "RANDOM_DELAY":
+            return _set_delay(settings, value)
+        case "TZ":
+            settings.env["TZ"] = value
+            return f"TZ: an environment variable, as in cron; the times below are {settings.timezone} (CRON_TZ, --tz)"
+        case _:
+            return _set_env(settings, name, value)
+
+
+def _set_env(settings: _Settings, name: str, value: str) -> str:
+    if not _ENV_NAME.fullmatch(name) or name.startswith("ETCRON_"):
+        return f"{name[:40]}: left out, as no environment variable of a job may be called so"
+    settings.env[name] = value
+    return f"{name}: in the environment of the commands below"
+
+
+def _set_zone(settings: _Settings, value: str) -> str:
+    try:
+        parse_cron("@yearly", timezone=value)
+    except ScheduleError as error:
+        settings.bad_zone = f"CRON_TZ above it is {value!r}: {error.message}; {error.remedy}"
+        return f"CRON_TZ: {value!r}: {error.message}; {error.remedy}"
+    settings.timezone, settings.bad_zone = value, None
+    return f"CRON_TZ: the times below are those of {value}"
+
+
+def _set_delay(settings: _Settings, value: str) -> str:
+    if not (value.isascii() and value.isdecimal() and len(value) < 5):
+        return f"RANDOM_DELAY: {value!r} is not a number of minutes; it is left out"
+    settings.delay_minutes = int(value)
+    return f"RANDOM_DELAY: starts below are spread over {value} minutes (jitterSeconds)"

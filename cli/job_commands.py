@@ -1,0 +1,277 @@
+"""`etcron job`: the command line of the group, and the commands that need no more than a call."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+
+from cli.arguments import Parser, Verbs, add_command, add_group, add_output, add_reason, add_server, count, revision
+from cli.client import Client, Document, if_match, job_path, run_path
+from cli.errors import CommandError, ExitStatus
+from cli.job_views import change_lines, differences, print_fires, print_job, print_jobs, print_spec, print_versions
+from cli.printing import one_line, print_json, print_output, say, warn
+from cli.run_views import print_runs, verdict, why
+from cli.times import local
+from cli.usual import go_through
+
+_STATES = ("enabled", "paused", "broken", "running", "failing")
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    from cli import job_running, job_saving
+    from cli.manifests import commands as manifests
+
+    group, verbs = add_group("etcron job", "Jobs: save, look at, run, end, apply from files, go back to versions.")
+    job_saving.add_to(verbs)
+    _add_looking(verbs)
+    _add_switching(verbs)
+    job_running.add_to(verbs)
+    manifests.add_to(verbs)
+    _add_versions(verbs)
+    return group
+
+
+def _add_looking(verbs: Verbs) -> None:
+    listing = add_command(
+        verbs, "list", _list, does="every job, by name, with its next fire and its last result",
+        examples=("etcron job list --state failing", "etcron job list --label team=billing -o json"),
+    )  # fmt: skip
+    listing.add_argument("-q", metavar="TEXT", help="those that have this text in their name or command")
+    listing.add_argument("--label", action="append", metavar="K[=V]", help="those that bear this label (repeatable)")
+    listing.add_argument("--state", choices=_STATES, help="those in this state")
+    listing.add_argument("--limit", type=count(1, 1_000_000), metavar="N", help="the first N (all)")
+    show = add_command(
+        verbs, "show", _show, does="one job: its state, its last run, every field",
+        examples=("etcron job show backup", "etcron job show backup -o json | jq .spec > backup.json"),
+    )  # fmt: skip
+    log = add_command(
+        verbs, "log", _log, does="the runs of a job, newest first, and the fires that did not run, with the reason",
+        examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
+    )  # fmt: skip
+    log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
+    log.add_argument("--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost (repeatable)")
+    log.add_argument("--output", action="store_true", dest="with_output", help="what each of them has printed, too")
+    following = add_command(
+        verbs, "next", _next, does="the next fires of a job, with their offset from UTC",
+        examples=("etcron job next backup -n 20",),
+    )  # fmt: skip
+    following.add_argument("-n", type=count(1, 1000), default=10, metavar="N", help="how many (10)")
+    for command in (show, log, following):
+        command.add_argument("name", metavar="NAME")
+    for command in (listing, show, log, following):
+        add_server(command)
+        add_output(command)
+
+
+def _add_switching(verbs: Verbs) -> None:
+    delete = add_command(
+        verbs, "delete", _delete, does="delete jobs; what runs goes on, and the log stays",
+        examples=("etcron job delete old-report", "etcron job delete backup --if-match 1234"),
+    )  # fmt: skip
+    delete.add_argument("--if-match", type=revision, metavar="REV", help="only at this revision")
+    pause = add_command(
+        verbs, "pause", _pause, does="jobs fire no more until they are resumed; what runs goes on",
+        examples=("etcron job pause backup report --reason 'the disk is being replaced'",),
+    )  # fmt: skip
+    resume = add_command(
+        verbs, "resume", _resume, does="paused jobs fire again, from now on", examples=("etcron job resume backup",)
+    )
+    kill = add_command(
+        verbs, "kill", _kill, does="end every run of these jobs that is going; the next fires come as planned",
+        examples=("etcron job kill backup --reason 'it hangs'",),
+    )  # fmt: skip
+    for command in (pause, resume, kill):
+        add_reason(command)
+    for command in (delete, pause, resume, kill):
+        command.add_argument("names", metavar="NAME", nargs="+")
+        add_server(command)
+
+
+def _add_versions(verbs: Verbs) -> None:
+    versions = add_command(
+        verbs, "versions", _versions, does="what a job was before: who changed what, when; or one version of it",
+        examples=("etcron job versions backup", "etcron job versions backup 1234"),
+    )  # fmt: skip
+    versions.add_argument("name", metavar="NAME")
+    versions.add_argument("revision", nargs="?", metavar="REV", help="show this one, and how the job differs from it")
+    versions.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
+    restore = add_command(
+        verbs, "restore", _restore, does="make a job what it was at a revision (which is a new version of it)",
+        examples=("etcron job restore backup 1234",),
+    )  # fmt: skip
+    restore.add_argument("name", metavar="NAME")
+    restore.add_argument("revision", metavar="REV", help="as `etcron job versions NAME` lists it")
+    restore.add_argument("--if-match", type=revision, metavar="REV", help="only while it is at this one")
+    for command in (versions, restore):
+        add_server(command)
+        add_output(command)
+
+
+# Looking
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    warnings: list[str] = []
+    query = {"q": arguments.q, "label": arguments.label, "state": arguments.state}
+    with Client.of(arguments) as client:
+        rows = list(client.items("/api/v1/jobs", query, limit=arguments.limit, warnings=warnings))
+    if arguments.output == "json":
+        print_json(rows)
+    else:
+        print_jobs(rows)
+    warn(warnings)
+    return ExitStatus.OK
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        row = client.get(job_path(arguments.name))
+    if arguments.output == "json":
+        print_json(row)
+    else:
+        print_job(row)
+    warn(row.get("warnings") or ())
+    return ExitStatus.OK
+
+
+def _log(arguments: argparse.Namespace) -> int:
+    query = {"job": arguments.name, "status": arguments.status}
+    with Client.of(arguments) as client:
+        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=[]))
+        if not runs:
+            # A deleted job has its log still, so its absence matters only where there is none.
+            client.get(job_path(arguments.name))
+        if arguments.with_output:
+            for run in runs:
+                run["output"] = client.text(run_path(run["id"], "output")) if run.get("startTime") else ""
+    if arguments.output == "json":
+        print_json(runs)
+    elif arguments.with_output:
+        _print_outputs(runs)
+    else:
+        print_runs(runs)
+    return ExitStatus.OK
+
+
+def _print_outputs(runs: Sequence[Document]) -> None:
+    for run in runs:
+        told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
+        print(f"--- {run['id']}  {one_line(told)}")
+        print_output(run["output"])
+
+
+def _next(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        row = client.get(job_path(arguments.name))
+        fires: list[Document] = []
+        page = client.get(job_path(arguments.name, "fires"))["upcoming"]
+        while page and len(fires) < arguments.n:
+            fires += page
+            page = client.get(job_path(arguments.name, "fires"), {"after": fires[-1]["ms"]})["upcoming"]
+    fires = fires[: arguments.n]
+    if arguments.output == "json":
+        print_json(fires)
+    else:
+        print_fires(fires)
+    if not fires:
+        say(f"{arguments.name} has no next fire: it is {row['state']}")
+    return ExitStatus.OK
+
+
+# Switching
+
+
+def _delete(arguments: argparse.Namespace) -> int:
+    headers = if_match(arguments.if_match) if arguments.if_match else {}
+
+    def delete(client: Client, name: str) -> str:
+        done = client.call("DELETE", job_path(name), headers=headers).document
+        if not done["deleted"]:
+            raise CommandError(f"there is no job {name}", ExitStatus.NOT_FOUND)
+        return f"{name}: deleted"
+
+    return _each(arguments, delete)
+
+
+def _pause(arguments: argparse.Namespace) -> int:
+    return _each(arguments, _switched("pause", "paused", "was paused already", arguments.reason))
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    return _each(arguments, _switched("resume", "resumed", "was not paused", arguments.reason))
+
+
+def _switched(verb: str, done: str, was: str, reason: str | None) -> Callable[[Client, str], str]:
+    def switch(client: Client, name: str) -> str:
+        answer = client.post(job_path(name, verb), _reason(reason))
+        return f"{name}: {done if answer['changed'] else was}"
+
+    return switch
+
+
+def _kill(arguments: argparse.Namespace) -> int:
+    def kill(client: Client, name: str) -> str:
+        answer = client.post(job_path(name, "kill"), _reason(arguments.reason))
+        return "\n".join([str(answer["message"]), *(f"  {run}" for run in answer["killed"])])
+
+    return _each(arguments, kill)
+
+
+def _each(arguments: argparse.Namespace, act: Callable[[Client, str], str]) -> int:
+    with Client.of(arguments) as client:
+        return go_through(arguments.names, lambda name: act(client, name))
+
+
+def _reason(reason: str | None) -> Document:
+    return {} if reason is None else {"reason": reason}
+
+
+# Versions
+
+
+def _versions(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        if arguments.revision is not None:
+            return _one_version(client, arguments)
+        versions = client.get(job_path(arguments.name, "versions"))["items"][: arguments.limit]
+    if arguments.output == "json":
+        print_json(versions)
+    else:
+        print_versions(versions)
+    return ExitStatus.OK
+
+
+def _one_version(client: Client, arguments: argparse.Namespace) -> int:
+    version = client.get(job_path(arguments.name, "versions", arguments.revision))
+    if arguments.output == "json":
+        print_json(version)
+        return ExitStatus.OK
+    there = client.find(job_path(arguments.name))
+    print_spec(version.get("spec") or {})
+    if there is None:
+        say(f"there is no job {arguments.name} now")
+        return ExitStatus.OK
+    changes = differences(version.get("spec") or {}, there.get("spec") or {})
+    print()
+    print("the job is the same now" if not changes else f"since then (revision {there['revision']} now):")
+    for line in change_lines(changes, indent="  "):
+        print(one_line(line))
+    return ExitStatus.OK
+
+
+def _restore(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        revision = arguments.if_match
+        if revision is None:
+            there = client.find(job_path(arguments.name))
+            revision = there["revision"] if there else 0
+        path = job_path(arguments.name, "versions", arguments.revision, "restore")
+        done = client.post(path, headers=if_match(revision))
+    if arguments.output == "json":
+        print_json(done)
+    else:
+        now = (done.get("job") or {}).get("revision")
+        print(f"{arguments.name}: restored from revision {arguments.revision}" + (f" as {now}" if now else ""))
+    warn(done.get("warnings") or ())
+    return ExitStatus.OK

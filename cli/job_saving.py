@@ -1,0 +1,170 @@
+"""`etcron job save`: one job from flags, from a file, or from what it is now."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+from typing import Any, Final
+
+from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision
+from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
+from cli.errors import CommandError, ExitStatus
+from cli.job_views import change_lines, differences
+from cli.printing import one_line, print_json, say, warn
+
+_FIELDS: Final = {
+    "command": ("--command", "COMMAND", "what to run, as a line for the shell"),
+    "cronExpr": ("--cron", "EXPR", "when: seven fields, a crontab's five, or a macro; in quotes"),
+    "every": ("--every", "TIME", "when: at a fixed rate, e.g. 90s, 15m, 1h30m"),
+    "after": ("--after", "TIME", "when: this long after the last run has ended"),
+    "at": ("--at", "ISO", "when: once, at this instant"),
+    "timezone": ("--tz", "ZONE", "IANA time zone of the expression (UTC)"),
+    "overlap": ("--overlap", "POLICY", "a fire that is due while a run is going: skip, allow, ..."),
+}
+_TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
+
+
+def add_to(verbs: Verbs) -> None:
+    """The command's own command line."""
+    save = add_command(
+        verbs, "save", _save, does="create a job, or make it what is said here; --edit changes only what is said",
+        examples=(
+            "etcron job save backup --command '/usr/local/bin/backup' --cron '0 30 2 * * * *' --tz Europe/Berlin",
+            "etcron job save backup --edit --timeout 600 --label team=ops --set misfire.policy=skip",
+            "etcron job save -f backup.json",
+        ),
+    )  # fmt: skip
+    save.add_argument("name", metavar="NAME", nargs="?", help="may be left out where the file has it")
+    for field, (flag, metavar, does) in _FIELDS.items():
+        save.add_argument(flag, dest=f"field_{field}", metavar=metavar, help=does)
+    save.add_argument("--timeout", type=float, metavar="SECONDS", help="end a run that takes longer (0: never)")
+    save.add_argument("--env", action="append", metavar="K=V", help="a variable of its environment (repeatable)")
+    save.add_argument("--label", action="append", metavar="K=V", help="a label (repeatable)")
+    save.add_argument(
+        "--set", action="append", metavar="FIELD=VALUE", help="any other field, JSON or a text, e.g. misfire.limit=3"
+    )
+    state = save.add_mutually_exclusive_group()
+    state.add_argument("--paused", dest="enabled", action="store_false", default=None, help="it does not fire yet")
+    state.add_argument(
+        "--enabled", dest="enabled", action="store_true", default=None, help="it fires, if it was paused"
+    )
+    save.add_argument("-f", "--file", metavar="FILE", help="a job in JSON or YAML (- for stdin); flags come on top")
+    how = save.add_mutually_exclusive_group()
+    how.add_argument("--edit", action="store_true", help="change the job that there is, and only what is said")
+    how.add_argument("--create", action="store_true", help="refuse (status 4) where there is a job of this name")
+    how.add_argument("--if-match", type=revision, metavar="REV", help="only while the job is at this revision")
+    add_server(save)
+    add_output(save)
+
+
+def _save(arguments: argparse.Namespace) -> int:
+    said = _said(arguments)
+    name = said.get("name")
+    if not isinstance(name, str):
+        raise CommandError("name: is missing; write `etcron job save NAME ...`", ExitStatus.USAGE)
+    with Client.of(arguments) as client:
+        document, headers = _intended(client, name, said, arguments)
+        try:
+            answer = client.call("PUT", job_path(name), _without_nulls(document), headers=headers)
+        except ProblemError as error:
+            if arguments.create and error.document.get("code") == "stale-revision":
+                raise CommandError(
+                    f"there is a job {name} already; change it without --create", error.status
+                ) from error
+            raise
+    _tell(name, answer, arguments.output)
+    return ExitStatus.OK
+
+
+def _intended(
+    client: Client, name: str, said: Document, arguments: argparse.Namespace
+) -> tuple[Document, dict[str, str]]:
+    """What to save, and the headers that say on which condition.
+
+    Who does not say whether the job is enabled leaves it as it is: an edit never resumes a paused job by the way.
+    """
+    if arguments.create:
+        return said, if_match(0)
+    there = client.get(job_path(name)) if arguments.edit else client.find(job_path(name))
+    spec: Document = (there or {}).get("spec") or {}
+    headers = if_match(arguments.if_match) if arguments.if_match else {}
+    if arguments.edit:
+        return merged(spec, said), if_match(there["revision"])
+    if "enabled" in said or spec.get("enabled") is not False:
+        return said, headers
+    return {**said, "enabled": False}, headers or if_match(there["revision"])
+
+
+def merged(spec: Document, said: Document) -> Document:
+    """The spec with what is said on top: objects member by member, a new trigger instead of the old one."""
+    result = dict(spec)
+    if any(field in said for field in _TRIGGERS):
+        result = {field: value for field, value in result.items() if field not in _TRIGGERS}
+    for field, value in said.items():
+        old = result.get(field)
+        result[field] = merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return result
+
+
+def _without_nulls(document: Document) -> Document:
+    """A field that is null is one that is not said: it takes its default."""
+    return {
+        field: _without_nulls(value) if isinstance(value, dict) else value
+        for field, value in document.items()
+        if value is not None
+    }
+
+
+def _said(arguments: argparse.Namespace) -> Document:
+    """What file and flags say of the job."""
+    said: Document = _from_file(arguments.file) if arguments.file else {}
+    if arguments.name is not None:
+        said["name"] = arguments.name
+    given = {field: getattr(arguments, f"field_{field}") for field in _FIELDS}
+    given |= {"timeoutSeconds": arguments.timeout, "enabled": arguments.enabled}
+    given |= {"env": pairs_of("--env", arguments.env), "labels": pairs_of("--label", arguments.label)}
+    said = merged(said, {field: value for field, value in given.items() if value not in (None, {})})
+    for text in arguments.set or ():
+        said = merged(said, _setting(text))
+    return said
+
+
+def _from_file(path: str) -> Document:
+    from cli.manifests.files import read_manifests
+
+    found = read_manifests([path])
+    if len(found) != 1:
+        message = f"{path}: has {len(found)} jobs; save takes one, `etcron job apply -f {path}` takes several"
+        raise CommandError(message, ExitStatus.USAGE)
+    return dict(found[0].document)
+
+
+def _setting(text: str) -> Document:
+    """`misfire.limit=3` as {"misfire": {"limit": 3}}; a value that is not JSON is a text."""
+    path, equals, raw = text.partition("=")
+    names = path.split(".", 1)
+    if not equals or not all(names):
+        raise CommandError(f"--set: {text!r} names no field; write --set FIELD=VALUE", ExitStatus.USAGE)
+    value: Any = raw
+    with contextlib.suppress(ValueError, RecursionError):
+        value = json.loads(raw)
+    for name in reversed(names):
+        value = {name: value}
+    return dict(value)
+
+
+def _tell(name: str, answer: Answer, output: str) -> None:
+    document = answer.document
+    warn(document.get("warnings") or ())
+    if output == "json":
+        print_json(document)
+        return
+    job = document.get("job") or {}
+    done = "created" if answer.status == 201 else "changed" if document["changed"] else "unchanged"
+    print(f"{name}: {done}" + (f" (revision {job['revision']})" if job else ""))
+    if done == "changed":
+        for line in change_lines(differences(document.get("before") or {}, job.get("spec") or {}), indent="  "):
+            print(one_line(line))
+    fire = job.get("nextFire")
+    say(f"next fire: {fire['local'].replace('T', ' ')}" if fire else f"no next fire: it is {job.get('state', 'gone')}")

@@ -1,0 +1,113 @@
+"""Jobs, their fires and their versions, as tables and in words. Reads the API's documents, and leans on few fields."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from cli.client import Document
+from cli.printing import print_pairs, print_table, quoted, value_text
+from cli.times import local, took
+
+
+def print_jobs(rows: Iterable[Document]) -> None:
+    """One line for each job."""
+    heads = ("NAME", "STATE", "SCHEDULE", "NEXT FIRE", "LAST RESULT")
+    lines = [(row["name"], _state(row), row.get("words") or "-", _next_fire(row), _last(row)) for row in rows]
+    print_table(heads, lines, none="no jobs")
+
+
+def print_job(row: Document) -> None:
+    """Everything about one job."""
+    spec, paused = row.get("spec") or {}, row.get("paused")
+    pairs = [("name", row["name"]), ("state", _state(row))]
+    if paused:
+        pairs.append(("paused", f"since {local(paused.get('sinceMs'))} by {_by(paused)}{_because(paused)}"))
+    if row.get("problem"):
+        pairs.append(("problem", row["problem"]))
+    pairs += [("schedule", row.get("words") or "-"), ("next fire", _next_fire(row))]
+    pairs += [("last result", _last(row)), ("last run", _run(row.get("lastRun")))]
+    pairs += [("going now", f"{run['id']}  {run['state']} on {run['worker']}") for run in row.get("running") or ()]
+    pairs.append(("saved", f"{local(row.get('savedMs'))} by {row.get('savedBy')}, revision {row.get('revision')}"))
+    print_pairs(pairs)
+    if spec:
+        print()
+        print_spec(spec)
+
+
+def print_spec(spec: Mapping[str, Any]) -> None:
+    """Every field of a spec with its value."""
+    print_pairs((field, value_text(value)) for field, value in spec.items() if field != "name")
+
+
+def print_fires(fires: Iterable[Document]) -> None:
+    """Upcoming fires, one a line."""
+    for fire in fires:
+        note = f"  ({fire['note']})" if fire.get("note") else ""
+        print(f"{fire['local'].replace('T', ' ')}{note}")
+
+
+def print_versions(versions: Iterable[Document]) -> None:
+    """One line for each version."""
+    rows = [
+        (
+            str(version["revision"]), local(version.get("savedMs")), version.get("savedBy") or "-",
+            version.get("action") or "-", ", ".join(version.get("changed") or ()) or "-",
+        )
+        for version in versions
+    ]  # fmt: skip
+    print_table(("REVISION", "SAVED", "BY", "ACTION", "CHANGED"), rows, none="no versions")
+
+
+def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    """(field, before, after) for each that differs; objects such as `env` member by member, None for absent."""
+    found = []
+    for field in dict.fromkeys((*before, *after)):
+        old, new = before.get(field), after.get(field)
+        if isinstance(old, dict) and isinstance(new, dict):
+            found += [(f"{field}.{member}", *values) for member, *values in differences(old, new)]
+        elif old != new or isinstance(old, bool) != isinstance(new, bool):
+            found.append((field, old, new))
+    return found
+
+
+def change_lines(changes: Iterable[tuple[str, Any, Any]], *, indent: str) -> Iterable[str]:
+    """One line for each changed field."""
+    for field, before, after in changes:
+        yield f"{indent}{field}: {quoted(before)} -> {quoted(after)}"
+
+
+def _state(row: Document) -> str:
+    running = len(row.get("running") or ())
+    return f"{row['state']}, running" + (f" ({running})" if running > 1 else "") if running else str(row["state"])
+
+
+def _next_fire(row: Document) -> str:
+    fire = row.get("nextFire")
+    if not fire:
+        return "-"
+    note = f"  ({fire['note']})" if fire.get("note") else ""
+    return f"{str(fire['local']).replace('T', ' ')}{note}"
+
+
+def _last(row: Document) -> str:
+    last = row.get("lastResult")
+    if not last:
+        return "-"
+    return f"{last.get('status')}  {local(last.get('endTime') or last.get('planTime'))}"
+
+
+def _run(run: Document | None) -> str:
+    if not run:
+        return "-"
+    began = local(run.get("startTime"))
+    length = took(run.get("startTime"), run.get("endTime"))
+    return f"{run.get('status')}  {began}  took {length}  on {run.get('worker')}  {run.get('runId') or ''}"
+
+
+def _by(paused: Document) -> str:
+    return paused.get("by") or "-"
+
+
+def _because(paused: Document) -> str:
+    return f": {paused['reason']}" if paused.get("reason") else ""

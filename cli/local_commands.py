@@ -1,0 +1,111 @@
+"""`etcron up`, `etcron config show`, `etcron version`, and the help that lists every command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Final
+
+from cli.arguments import EXIT_STATUSES, Parser, count
+from cli.errors import CommandError, ExitStatus
+from common.config import Program, shown
+from common.config_flags import add_config_arguments, manager_config_from, worker_config_from
+from common.errors import ConfigError
+from common.version import VERSION
+
+_ELSEWHERE: Final = (
+    ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
+    ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain"),
+    ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
+    ("run", "show, list, kill runs and read their output (etcron run --help)"),
+    ("cron", "explain a cron expression, and list its fires; offline (etcron cron --help)"),
+    ("crontab", "import a crontab (etcron crontab --help)"),
+)
+"""What is loaded by itself; here it is only listed."""
+_EXAMPLES: Final = """\
+examples:
+  etcron up --example                                   everything on this machine, with a few jobs
+  etcron job save hello --command 'echo hi' --cron '0 * * * * * *'
+  etcron job run hello --wait
+  etcron cron next '*/15 9-17 * * 1-5' --tz Europe/Berlin
+
+"""
+
+
+def parser() -> Parser:
+    """The command line but for the groups and programs that are loaded by themselves."""
+    top = Parser(prog="etcron", description="A distributed cron.", epilog=_EXAMPLES + EXIT_STATUSES)
+    verbs = top.add_subparsers(required=True, metavar="VERB")
+    _add_up(verbs.add_parser("up", help="start everything on this machine"))
+    for name, does in _ELSEWHERE:
+        verbs.add_parser(name, help=does, add_help=False)
+    config = verbs.add_parser("config", help="look at the configuration").add_subparsers(required=True, metavar="VERB")
+    show = config.add_parser("show", help="every key with its value and where it comes from (manager, worker or both)")
+    show.set_defaults(run=_show_both)
+    programs = show.add_subparsers(metavar="PROGRAM")
+    _add_show(programs.add_parser("manager", help="as a manager would see it"), "manager")
+    _add_show(programs.add_parser("worker", help="as a worker would see it"), "worker")
+    verbs.add_parser("version", help="print the version").set_defaults(run=_version)
+    return top
+
+
+def _add_up(parser: argparse.ArgumentParser) -> None:
+    home = Path(os.path.expanduser("~/.local/share/etcron"))
+    add = parser.add_argument
+    add("--data-dir", type=Path, default=home, metavar="DIR", help="where everything is kept (~/.local/share/etcron)")
+    add("--port", type=int, metavar="PORT", help="port of the manager (8070)")
+    add("--workers", type=count(1, 64), default=1, metavar="N", help="how many workers (1)")
+    add("--example", action="store_true", help="save a few jobs where there are none")
+    add("--production", action="store_true", help="refuse servers that are only fit for trying etcron")
+    add("--manager-config", type=Path, metavar="FILE", help="configuration of the manager")
+    add("--worker-config", type=Path, metavar="FILE", help="configuration of the workers")
+    add("--etcd-endpoints", metavar="HOST:PORT,...", help="an etcd that runs already (else one is started)")
+    add("--mongodb-uri", metavar="URI", help="a log store that runs already (else one is started)")
+    parser.set_defaults(run=_up)
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    from cli.plan import Options
+    from cli.up import up
+    from common.lifecycle import run
+    from common.logs import configure_logging
+
+    configure_logging("warning")
+    return run(up(Options.of(arguments)), passed_on=(CommandError, ConfigError))
+
+
+def _add_show(parser: argparse.ArgumentParser, program: Program) -> None:
+    add_config_arguments(parser, program)
+    parser.add_argument("-o", choices=("table", "json"), default="table", dest="output", help="how to print it")
+    parser.set_defaults(run=_show, program=program)
+
+
+def _show_both(_: argparse.Namespace) -> int:
+    for program in ("manager", "worker"):
+        print(f"{program}:")
+        shown_one = parser().parse_args(["config", "show", program])
+        shown_one.run(shown_one)
+    return ExitStatus.OK
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    config = manager_config_from(arguments) if arguments.program == "manager" else worker_config_from(arguments)
+    rows = list(shown(config))
+    if arguments.output == "json":
+        print(
+            json.dumps({name: {"value": json.loads(value), "origin": origin} for name, value, origin in rows}, indent=2)
+        )
+        return ExitStatus.OK
+    width, wide = (max(len(row[column]) for row in rows) for column in (0, 1))
+    for name, value, origin in rows:
+        print(f"{name:<{width}}  {value:<{wide}}  {origin}")
+    for note in config.notes:
+        print(f"note: {note}")
+    return ExitStatus.OK
+
+
+def _version(_: argparse.Namespace) -> int:
+    print(f"etcron {VERSION}")
+    return ExitStatus.OK

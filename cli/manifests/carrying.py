@@ -1,0 +1,110 @@
+"""Carrying a plan out: first everything is read and checked, then it is saved, and pruned last.
+
+If we die in between, what has been saved is saved; applying again does the rest, for unchanged jobs are not touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cli.client import Client, Document, ProblemError, if_match, job_path
+from cli.errors import CommandError, ExitStatus
+from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, other_owner, plan_one, plan_prune
+from common.clock import SystemClock
+
+_ALL_AT_ONCE: Final = 200
+"""For more jobs than this, every job is listed instead of each looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """A step that was refused."""
+
+    step: Step
+    error: CommandError
+
+
+class JobsThere:
+    """What there is: looked up once, before the plan is made."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def of(self, names: Sequence[str]) -> dict[str, Document]:
+        """The rows of those of these jobs that there are."""
+        if len(names) <= _ALL_AT_ONCE:
+            rows = (self._client.find(job_path(name)) for name in names)
+            return {row["name"]: row for row in rows if row is not None}
+        wanted = set(names)
+        return {row["name"]: row for row in self._listed({}) if row["name"] in wanted}
+
+    def of_owner(self, owner: str) -> list[Document]:
+        """Every job that bears the owner's label, whatever the manager's filter lets through."""
+        rows = self._listed({"label": f"{OWNER_LABEL}={owner}"})
+        return [row for row in rows if ((row.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL) == owner]
+
+    def _listed(self, query: dict[str, str]) -> list[Document]:
+        warnings: list[str] = []
+        rows = list(self._client.items("/api/v1/jobs", query, warnings=warnings))
+        stale = [text for text in warnings if "etcd" in text]
+        if stale:
+            message = f"it is not certain which jobs there are: {stale[0]}; try again later"
+            raise CommandError(message, ExitStatus.UNAVAILABLE)
+        return rows
+
+
+def check(client: Client, wanted: Wanted) -> tuple[list[Document], list[str]]:
+    """(errors, warnings) that a save of this job would give; nothing is stored."""
+    answer = client.post("/api/v1/jobs/check", wanted.document)
+    return list(answer["errors"]), list(answer["warnings"])
+
+
+def make_plan(client: Client, wanted: Sequence[Wanted], *, owner: str | None = None, prune: bool = False) -> list[Step]:
+    """The steps in the order of the wanted jobs, then those that prune. CommandError: some are another owner's."""
+    there, now_ms = JobsThere(client), SystemClock().wall_ms()
+    rows = there.of([one.name for one in wanted])
+    foreign = [
+        f"{one.place}: {one.name}: belongs to {other} ({OWNER_LABEL}); apply it with --owner {other}, or delete it"
+        for one in wanted
+        if (other := other_owner(rows.get(one.name), owner)) is not None
+    ]
+    if foreign:
+        raise CommandError("\n".join(["nothing was changed:", *foreign]), ExitStatus.CONFLICT)
+    steps = [plan_one(one, rows.get(one.name), now_ms=now_ms) for one in wanted]
+    if prune and owner is not None:
+        steps += plan_prune(there.of_owner(owner), (one.name for one in wanted), now_ms=now_ms)
+    return steps
+
+
+def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, str], None]) -> list[Failed]:
+    """Save, then prune; `done` hears of each with what became of it. A refused save stops the pruning, not the saves.
+
+    Every change is on the condition that the job still is what the plan was made for. CommandError: the manager is
+    away; what was not done is done by applying again.
+    """
+    failed: list[Failed] = []
+    for step in sorted(steps, key=lambda step: step.action is Action.PRUNE):
+        if step.action is Action.PRUNE and failed:
+            continue
+        try:
+            done(step, _carried(client, step))
+        except ProblemError as error:
+            if error.status is ExitStatus.UNAVAILABLE:
+                raise
+            failed.append(Failed(step=step, error=error))
+    return failed
+
+
+def _carried(client: Client, step: Step) -> str:
+    headers = if_match(step.revision)
+    match step.action:
+        case Action.KEEP:
+            return "unchanged"
+        case Action.PRUNE:
+            client.call("DELETE", job_path(step.name), headers=headers)
+            return "pruned"
+        case Action.CREATE | Action.CHANGE:
+            answer = client.call("PUT", job_path(step.name), step.document, headers=headers).document
+            return "unchanged" if not answer["changed"] else "created" if step.revision == 0 else "changed"

@@ -1,0 +1,178 @@
+"""Jobs out of files: each with the place where it stands. One mistake anywhere, and none is handed out.
+
+A file holds one job, a list of them, or an object with a list `jobs`; a YAML file may hold several such documents.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from cli.errors import CommandError, ExitStatus
+
+STDIN: Final = "-"
+SUFFIXES: Final = (".yaml", ".yml", ".json")
+MAX_FILE_BYTES: Final = 4 * 1024 * 1024
+MAX_FILES: Final = 2_000
+MAX_JOBS: Final = 20_000
+_SHOWN: Final = 50
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """One job in a file."""
+
+    document: dict[str, Any]
+    file: str
+    line: int | None = None
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Of its fields, where they are known."""
+    ordinal: int = 1
+    """Which of the file's jobs it is."""
+
+    @property
+    def name(self) -> str:
+        """Its name; empty where it has none that is a text."""
+        name = self.document.get("name")
+        return name if isinstance(name, str) else ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands, for people."""
+        return f"{self.file}:{self.line}" if self.line else f"{self.file}, job {self.ordinal}"
+
+    def place_of(self, field_name: str) -> str:
+        """Where a field of it stands, e.g. that of ``misfire.limit``."""
+        line = self.lines.get(field_name.split(".")[0].split("[")[0])
+        return f"{self.file}:{line}" if line else self.place
+
+
+class _FileError(Exception):
+    """A file, or a part of it, cannot be read: `place: what; remedy`."""
+
+
+def read_manifests(paths: Sequence[str]) -> list[Manifest]:
+    """Every job in these files and folders. CommandError with every mistake that was found."""
+    mistakes: list[str] = []
+    found: list[Manifest] = []
+    for path in dict.fromkeys(_files(paths, mistakes)):
+        try:
+            found += _of_file(path)
+        except _FileError as error:
+            mistakes.append(str(error))
+    mistakes += _nameless(found) + _twice(found)
+    if len(found) > MAX_JOBS:
+        mistakes.append(f"there are {len(found):,} jobs; apply at most {MAX_JOBS:,} at once")
+    if mistakes:
+        more = [f"... and {len(mistakes) - _SHOWN} more"] if len(mistakes) > _SHOWN else []
+        raise CommandError("\n".join(["nothing was changed:", *mistakes[:_SHOWN], *more]), ExitStatus.REFUSED)
+    return found
+
+
+def _files(paths: Sequence[str], mistakes: list[str]) -> Iterator[str]:
+    """The files, those of a folder (and below it) in the order of their names; hidden ones are passed over."""
+    for path in paths:
+        if path == STDIN or not Path(path).is_dir():
+            yield path
+            continue
+        inside = sorted(
+            str(one) for one in Path(path).rglob("*")
+            if one.suffix.lower() in SUFFIXES and one.is_file()
+            and not any(part.startswith(".") for part in one.relative_to(path).parts)
+        )  # fmt: skip
+        if not inside:
+            mistakes.append(f"{path}: has no file that ends with {', '.join(SUFFIXES)}; name the files themselves")
+        if len(inside) > MAX_FILES:
+            mistakes.append(f"{path}: has {len(inside):,} files; at most {MAX_FILES:,} at once")
+        yield from inside[:MAX_FILES]
+
+
+def _of_file(path: str) -> list[Manifest]:
+    text = _text(path)
+    shown = "stdin" if path == STDIN else path
+    documents = list(_documents(path, shown, text))
+    if not documents:
+        raise _FileError(f"{shown}: holds no job; write one with name, command and cronExpr")
+    return [
+        Manifest(
+            document=dict(job), file=shown, ordinal=ordinal, line=getattr(job, "line", None),
+            lines=getattr(job, "lines", {}),
+        )
+        for ordinal, job in enumerate((job for document in documents for job in _jobs(shown, document)), start=1)
+    ]  # fmt: skip
+
+
+def _text(path: str) -> str:
+    try:
+        with sys.stdin.buffer if path == STDIN else open(path, "rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)
+    except OSError as error:
+        raise _FileError(f"{path}: cannot be read ({error.strerror})") from error
+    if len(raw) > MAX_FILE_BYTES:
+        raise _FileError(f"{path}: is larger than {MAX_FILE_BYTES:,} bytes; split it")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise _FileError(f"{path}: is not UTF-8 (byte {error.start}); save it as UTF-8") from error
+
+
+def _documents(path: str, shown: str, text: str) -> Iterator[Any]:
+    is_json = path.lower().endswith(".json")
+    if is_json or text.lstrip()[:1] in ("{", "["):
+        try:
+            yield json.loads(text, object_pairs_hook=_unique)
+            return
+        except (ValueError, RecursionError) as error:
+            if is_json:
+                where = f"{shown}:{error.lineno}" if isinstance(error, json.JSONDecodeError) else shown
+                raise _FileError(f"{where}: it is not JSON ({getattr(error, 'msg', error)})") from error
+    from cli.manifests.yaml_text import YamlError, read_documents
+
+    try:
+        yield from read_documents(text)
+    except YamlError as error:
+        raise _FileError(f"{shown}:{error.line}: {error}" if error.line else f"{shown}: {error}") from error
+
+
+def _jobs(shown: str, document: Any) -> Iterable[dict[str, Any]]:
+    """The jobs of one document."""
+    if isinstance(document, dict) and set(document) == {"jobs"}:
+        document = document["jobs"]
+    jobs = document if isinstance(document, list) else [document]
+    for ordinal, job in enumerate(jobs, start=1):
+        if not isinstance(job, dict):
+            kind = type(job).__name__
+            raise _FileError(
+                f"{shown}: entry {ordinal} is no job ({kind}); write an object with name, command, cronExpr"
+            )
+    return jobs
+
+
+def _nameless(found: Iterable[Manifest]) -> list[str]:
+    return [
+        f"{one.place}: name: is {'missing' if one.document.get('name') is None else 'no text'}; give the job a name"
+        for one in found
+        if not one.name
+    ]
+
+
+def _twice(found: Iterable[Manifest]) -> list[str]:
+    first: dict[str, Manifest] = {}
+    mistakes = []
+    for one in found:
+        before = first.setdefault(one.name, one)
+        if one.name and before is not one:
+            mistakes.append(f"{one.place}: job {one.name} is defined at {before.place}, too; take one away")
+    return mistakes
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+    return document

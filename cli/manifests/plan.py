@@ -1,0 +1,137 @@
+"""What applying jobs would do, decided before anything is changed. Pure: functions of (wanted, what there is, now)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from cli.job_views import differences
+from cli.manifests.fires import next_fires, read_spec
+
+OWNER_LABEL: Final = "etcron/owner"
+_TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
+_FIRES: Final = 3
+
+Row = Mapping[str, Any]
+"""A job as the API shows it."""
+
+
+class Action(StrEnum):
+    """What has to be done with one job."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    KEEP = "keep"
+    PRUNE = "prune"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """A job as it is to be."""
+
+    name: str
+    document: dict[str, Any]
+    place: str
+    """Where it was read, for people."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One job: what has to be done, and what that changes."""
+
+    action: Action
+    name: str
+    place: str = ""
+    document: dict[str, Any]
+    """To be saved; of a prune what is deleted."""
+    revision: int = 0
+    """At which the job was looked at; 0: there was none."""
+    changes: tuple[tuple[str, Any, Any], ...] = ()
+    fires_before: tuple[str, ...] = ()
+    fires_after: tuple[str, ...] = ()
+    state_before: str = ""
+    state_after: str = ""
+
+
+def plan_one(wanted: Wanted, there: Row | None, *, now_ms: int) -> Step:
+    """The step that makes the job what is wanted.
+
+    Who does not say whether a job is enabled leaves it as it is: a pause that somebody made by hand outlasts an apply.
+    """
+    if there is None:
+        spec = read_spec(wanted.document)
+        return Step(
+            action=Action.CREATE, name=wanted.name, place=wanted.place, document=wanted.document,
+            changes=tuple((field, None, value) for field, value in wanted.document.items() if field != "name"),
+            fires_after=next_fires(spec, now_ms=now_ms, n=_FIRES), state_after=_state(wanted.document),
+        )  # fmt: skip
+    before: Mapping[str, Any] = there.get("spec") or {}
+    document = dict(wanted.document)
+    if document.get("enabled") is None and before.get("enabled") is False:
+        document["enabled"] = False
+    old, new = read_spec(before), read_spec(document)
+    changes = _changes(document, before, None if new is None else new.to_document())
+    # What this command cannot read is left to the manager to compare.
+    same = not changes and new is not None and bool(before)
+    return Step(
+        action=Action.KEEP if same else Action.CHANGE, name=wanted.name, place=wanted.place, document=document,
+        revision=there["revision"], changes=changes,
+        fires_before=next_fires(old, now_ms=now_ms, n=_FIRES), fires_after=next_fires(new, now_ms=now_ms, n=_FIRES),
+        state_before=_state(before), state_after=_state(document),
+    )  # fmt: skip
+
+
+def plan_prune(rows: Iterable[Row], kept: Iterable[str], *, now_ms: int) -> list[Step]:
+    """The steps that delete those of the owner's jobs that are not wanted any more."""
+    names = set(kept)
+    return [
+        Step(
+            action=Action.PRUNE, name=row["name"], document=dict(row.get("spec") or {}), revision=row["revision"],
+            fires_before=next_fires(read_spec(row.get("spec") or {}), now_ms=now_ms, n=_FIRES),
+            state_before=str(row.get("state")),
+        )
+        for row in rows
+        if row["name"] not in names
+    ]  # fmt: skip
+
+
+def with_owner(document: Mapping[str, Any], owner: str | None) -> dict[str, Any]:
+    """The document with the owner's label; ValueError where it names another one."""
+    if owner is None:
+        return dict(document)
+    labels = document.get("labels")
+    if labels is not None and not isinstance(labels, dict):
+        return dict(document)  # the check says what is wrong with it
+    said = (labels or {}).get(OWNER_LABEL, owner)
+    if said != owner:
+        raise ValueError(f"labels: has {OWNER_LABEL}={said}, and --owner says {owner}; take one away")
+    return {**document, "labels": {**(labels or {}), OWNER_LABEL: owner}}
+
+
+def other_owner(there: Row | None, owner: str | None) -> str | None:
+    """Who owns the job, where that is somebody else."""
+    if there is None or owner is None:
+        return None
+    now = ((there.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL)
+    return now if now not in (None, owner) else None
+
+
+def _changes(
+    document: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any] | None
+) -> tuple[tuple[str, Any, Any], ...]:
+    """Field by field. A field that only a newer or only an older side knows is no change, unless it is asked for."""
+    asked = {*document, *_TRIGGERS}
+    new = document if after is None else after
+    fields = asked if after is None else asked | (set(after) & set(before))
+    return tuple(
+        differences(
+            {field: before[field] for field in before if field in fields},
+            {field: new[field] for field in new if field in fields},
+        )
+    )
+
+
+def _state(document: Mapping[str, Any]) -> str:
+    return "paused" if document.get("enabled") is False else "enabled"

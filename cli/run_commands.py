@@ -1,0 +1,107 @@
+"""`etcron run`: runs and fires that did not run, their output, and their end."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
+from cli.client import Client, run_path
+from cli.errors import CommandError, ExitStatus
+from cli.printing import print_json, print_output, say
+from cli.run_views import print_run, print_runs
+from cli.times import instant
+from cli.usual import go_through
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group(
+        "etcron run", "Runs: one execution of a job each. Their ids look like backup@1774749600000#1."
+    )
+    show = add_command(
+        verbs, "show", _show, does="one run: all its times, where it ran, what became of it",
+        examples=("etcron run show 'backup@1774749600000#1'",),
+    )  # fmt: skip
+    log = add_command(
+        verbs, "log", _log, does="what a run has printed", examples=("etcron run log 'backup@1774749600000#1' | less",)
+    )
+    kill = add_command(
+        verbs, "kill", _kill, does="end runs with all that they started; status 1 where one has not ended within 3 s",
+        examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
+    )  # fmt: skip
+    listing = add_command(
+        verbs, "list", _list, does="runs of all jobs, and fires that did not run, newest plan time first",
+        examples=(
+            "etcron run list --status failed,timeout,lost --from 24h",
+            "etcron run list --job backup --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z -o json",
+        ),
+    )  # fmt: skip
+    for command in (show, log):
+        command.add_argument("run_id", metavar="RUN")
+    kill.add_argument("runs", metavar="RUN", nargs="+")
+    add_reason(kill)
+    listing.add_argument("--job", metavar="NAME", help="those of this job")
+    listing.add_argument(
+        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost (repeatable)"
+    )
+    listing.add_argument("--worker", metavar="NAME", help="those on this worker")
+    for option, does in (("--from", "planned then or later"), ("--to", "planned before")):
+        listing.add_argument(
+            option, dest=option[2:] + "_", metavar="TIME", help=f"{does}: ISO 8601, or 30m, 24h, 7d ago"
+        )
+    listing.add_argument("--limit", type=count(1, 1_000_000), default=50, metavar="N", help="so many (50)")
+    for command in (show, log, kill, listing):
+        add_server(command)
+    for command in (show, listing):
+        add_output(command)
+    return group
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        run = client.get(run_path(arguments.run_id))
+    if arguments.output == "json":
+        print_json(run)
+        return ExitStatus.OK
+    print_run(run)
+    if run.get("output"):
+        print()
+        print_output(str(run["output"]))
+    return ExitStatus.OK
+
+
+def _log(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        print_output(client.text(run_path(arguments.run_id, "output")))
+    return ExitStatus.OK
+
+
+def _kill(arguments: argparse.Namespace) -> int:
+    body = {} if arguments.reason is None else {"reason": arguments.reason}
+    with Client.of(arguments) as client:
+
+        def kill(run: str) -> str:
+            answer = client.post(run_path(run, "kill"), body)
+            if answer["outcome"] == "pending":
+                raise CommandError(str(answer["message"]), ExitStatus.NO)
+            return str(answer["message"])
+
+        return go_through(arguments.runs, kill)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    now = datetime.now(UTC)
+    query = {
+        "job": arguments.job, "status": arguments.status, "worker": arguments.worker,
+        "from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now),
+    }  # fmt: skip
+    with Client.of(arguments) as client:
+        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=[]))
+    if arguments.output == "json":
+        print_json(runs)
+        return ExitStatus.OK
+    print_runs(runs)
+    if len(runs) == arguments.limit:
+        say(f"the newest {len(runs)}; more with --limit")
+    return ExitStatus.OK

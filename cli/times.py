@@ -1,0 +1,54 @@
+"""Instants and durations, as people read and write them on a command line."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cli.errors import CommandError, ExitStatus
+
+_AGO: Final = re.compile(r"(?P<number>[0-9]{1,6})(?P<unit>[smhd])")
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+def local(ms: int | None) -> str:
+    """An instant in this machine's time zone with its offset, e.g. ``2026-03-29 03:00:00+02:00``; ``-`` for none."""
+    if ms is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(ms // 1000, UTC).astimezone().isoformat(sep=" ")
+    except (OverflowError, OSError, ValueError):
+        return f"{ms} ms"
+
+
+def took(start_ms: int | None, end_ms: int | None) -> str:
+    """How long something took; ``-`` where it is not known."""
+    if start_ms is None or end_ms is None:
+        return "-"
+    seconds = max(0, end_ms - start_ms) / 1000
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def instant(option: str, text: str | None, *, now: datetime) -> str | None:
+    """An instant for a query: ISO 8601 (in this machine's zone where it has no offset), or ``2h`` for so long ago."""
+    if text is None:
+        return None
+    if match := _AGO.fullmatch(text):
+        moment = now - timedelta(seconds=int(match["number"]) * _UNITS[match["unit"]])
+    else:
+        moment = parse_iso(option, text)
+    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def parse_iso(option: str, text: str) -> datetime:
+    """ISO 8601; this machine's time zone where it has no offset."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError, OSError) as error:
+        message = f"{option}: {text!r} is not a time; write it as 2026-03-29T01:00:00Z"
+        raise CommandError(message, ExitStatus.USAGE) from error

@@ -1,0 +1,95 @@
+"""`etcron worker list`, `drain`, `undrain`: the workers as a manager sees them. `etcron worker` alone starts one."""
+
+from __future__ import annotations
+
+import argparse
+
+from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
+from cli.client import Client, Document, worker_path
+from cli.errors import ExitStatus
+from cli.printing import print_json, print_table, warn
+from cli.times import local
+from cli.usual import go_through
+
+
+def parser() -> Parser:
+    """The command line of the group."""
+    group, verbs = add_group("etcron worker", "The workers. Without one of these commands, etcron worker starts one.")
+    listing = add_command(
+        verbs, "list", _list, does="every worker: its state, its slots, what runs on it",
+        examples=("etcron worker list", "etcron worker list -o json | jq '.[].name'"),
+    )  # fmt: skip
+    add_output(listing)
+    drain = add_command(
+        verbs, "drain", _drain, does="workers take no new fires; what runs there goes on to its end",
+        examples=("etcron worker drain worker-1 --reason 'kernel update'",),
+    )  # fmt: skip
+    undrain = add_command(
+        verbs,
+        "undrain",
+        _undrain,
+        does="drained workers take fires again",
+        examples=("etcron worker undrain worker-1",),
+    )
+    add_reason(drain)
+    for command in (drain, undrain):
+        command.add_argument("names", metavar="NAME", nargs="+")
+    for command in (listing, drain, undrain):
+        add_server(command)
+    return group
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    warnings: list[str] = []
+    with Client.of(arguments) as client:
+        page = client.get("/api/v1/workers")
+    warnings += page.get("warnings") or ()
+    if arguments.output == "json":
+        print_json(page["items"])
+    else:
+        heads = ("NAME", "STATE", "RUNNING", "SLOTS", "WAITING", "UNSENT", "HOST", "ADDRESS", "SINCE", "VERSION", "WHY")
+        print_table(
+            heads, [_row(worker) for worker in page["items"]], none="no workers: nothing fires until one starts"
+        )
+    warn(warnings)
+    return ExitStatus.OK
+
+
+def _row(worker: Document) -> tuple[str, ...]:
+    beat = worker.get("beat") or {}
+
+    def told(value: object) -> str:
+        return "-" if value is None or value == "" else str(value)
+
+    return (
+        told(worker.get("name") or worker.get("key")), told(worker.get("state")), told(beat.get("running")),
+        told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")), told(worker.get("host")),
+        told(worker.get("address")), local(worker.get("sinceMs")), told(worker.get("version")),
+        told(worker.get("problem") or _drained(worker)),
+    )  # fmt: skip
+
+
+def _drained(worker: Document) -> str:
+    drained = worker.get("drained")
+    if not drained:
+        return ""
+    return f"drained by {drained.get('by')}" + (f": {drained['reason']}" if drained.get("reason") else "")
+
+
+def _drain(arguments: argparse.Namespace) -> int:
+    body = {} if arguments.reason is None else {"reason": arguments.reason}
+    return _each(arguments, "drain", body, "takes no new fires; what runs there goes on")
+
+
+def _undrain(arguments: argparse.Namespace) -> int:
+    return _each(arguments, "undrain", {}, "takes fires again")
+
+
+def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -> int:
+    with Client.of(arguments) as client:
+
+        def act(name: str) -> str:
+            answer = client.post(worker_path(name, verb), body) or {}
+            return str(answer.get("message") or f"{name} {done}")
+
+        return go_through(arguments.names, act)

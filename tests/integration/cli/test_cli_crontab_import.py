@@ -1,0 +1,108 @@
+"""`etcron crontab import` against a real manager: what is saved, the account, and importing again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.cli.conftest import Etcron
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+Write = Callable[[str, str], str]
+
+CRONTAB = """\
+# nightly work
+SHELL=/bin/bash
+MAILTO=root
+
+30 2 * * * /usr/local/bin/backup.sh --full
+@hourly /usr/local/bin/poll
+@reboot /usr/local/bin/start
+"""
+
+
+async def states(etcron: Etcron) -> dict[str, str]:
+    rows = (await etcron.ok("job", "list", "-o", "json")).json
+    return {row["name"].rpartition("-")[0]: row["state"] for row in rows}
+
+
+async def test_accounts_for_every_line_and_imports_the_others(etcron: Etcron, write: Write) -> None:
+    result = await etcron("crontab", "import", write("tab", CRONTAB), "--tz", "Europe/Berlin")
+    assert result.status == 1
+    assert result.err == "times are those of Europe/Berlin (--tz)\n"
+    lines = result.out.splitlines()
+    assert [line.split()[:2] for line in lines[:-2] if line[:1].isdigit()] == [
+        ["1", "comment"], ["2", "variable"], ["3", "variable"], ["4", "blank"], ["5", "job"], ["6", "job"],
+        ["7", "REFUSED:"],
+    ]  # fmt: skip
+    assert lines[4].endswith("(created, paused): 0 30 2 * * * *  /usr/local/bin/backup.sh --full")
+    assert "@reboot has no equal" in lines[7]
+    assert "7 lines: 1 blank, 1 comment, 2 variables, 2 jobs (2 created), 1 refused" in lines
+    assert await states(etcron) == {"backup.sh": "paused", "poll": "paused"}
+    row = (await etcron.ok("job", "list", "-q", "backup", "-o", "json")).json[0]
+    assert (row["spec"]["timezone"], row["spec"]["shell"], row["spec"]["overlap"]) == (
+        "Europe/Berlin", "/bin/bash", "allow",
+    )  # fmt: skip
+
+
+async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron, write: Write) -> None:
+    path = write("tab", CRONTAB.replace("@reboot", "# @reboot"))
+    await etcron.ok("crontab", "import", path, "--tz", "UTC")
+    rows = (await etcron.ok("job", "list", "-o", "json")).json
+    await etcron.ok("job", "resume", rows[0]["name"])
+    before = {row["name"]: row["revision"] for row in (await etcron.ok("job", "list", "-o", "json")).json}
+    again = await etcron.ok("crontab", "import", path, "--tz", "UTC")
+    assert "2 jobs (2 unchanged)" in again.out
+    after = (await etcron.ok("job", "list", "-o", "json")).json
+    assert {row["name"]: row["revision"] for row in after} == before
+    write("tab", CRONTAB.replace("@reboot", "# @reboot").replace("30 2", "45 3"))
+    changed = await etcron.ok("crontab", "import", path, "--tz", "UTC")
+    assert "2 jobs (1 changed, 1 unchanged)" in changed.out
+    assert sorted((await states(etcron)).values()) == ["enabled", "paused"]
+    enabled = await etcron.ok("crontab", "import", path, "--tz", "UTC", "--enable")
+    assert "2 jobs (1 changed, 1 unchanged)" in enabled.out
+    assert set((await states(etcron)).values()) == {"enabled"}
+
+
+async def test_dry_run_and_strict_save_nothing(etcron: Etcron, write: Write) -> None:
+    path = write("tab", CRONTAB)
+    dry = await etcron("crontab", "import", path, "--dry-run", "-o", "json")
+    assert dry.status == 1
+    assert dry.json["dryRun"] is True
+    assert [line["result"] for line in dry.json["lines"] if line["became"] == "job"] == ["to create", "to create"]
+    strict = await etcron("crontab", "import", path, "--strict")
+    assert strict.status == 1
+    assert "nothing was imported" in strict.out
+    assert await states(etcron) == {}
+    clean = write("clean", CRONTAB.replace("@reboot", "#"))
+    assert (await etcron("crontab", "import", clean, "--strict", "--tz", "UTC")).status == 0
+
+
+async def test_what_the_manager_refuses_is_a_refused_line(etcron: Etcron, write: Write) -> None:
+    text = "A=" + "x" * 5000 + "\n* * * * * first\n"
+    result = await etcron("crontab", "import", "-", stdin=text)
+    assert result.status == 1
+    assert "REFUSED: * * * * * first" in result.out
+    assert "env.A: is 5,000 characters long" in result.out
+    result = await etcron("crontab", "import", "-", "--name-prefix", "über ", stdin="* * * * * first\n")
+    assert result.status == 1
+    assert "name: " in result.out
+
+
+async def test_owner_and_prefix(etcron: Etcron) -> None:
+    tab = "17 * * * * root cd / && run-parts /etc/cron.hourly\n"
+    await etcron.ok("crontab", "import", "-", "--system", "--owner", "web-1", "--name-prefix", "web-1.", stdin=tab)
+    (row,) = (await etcron.ok("job", "list", "--label", "etcron/owner=web-1", "-o", "json")).json
+    assert row["name"].startswith("web-1.run-parts-cron.hourly-")
+    assert row["spec"]["user"] == "root"
+    other = await etcron("crontab", "import", "-", "--system", "--owner", "b", "--name-prefix", "web-1.", stdin=tab)
+    assert other.status == 4
+
+
+async def test_files_that_are_no_crontab(etcron: Etcron, write: Write) -> None:
+    assert (await etcron("crontab", "import", "/nowhere")).status == 5
+    assert "has a NUL character" in (await etcron("crontab", "import", "-", stdin="\0")).err
+    assert (await etcron("crontab", "import", "-", "--tz", "Mars")).status == 2
+    assert "0 lines: nothing" in (await etcron.ok("crontab", "import", "-")).out

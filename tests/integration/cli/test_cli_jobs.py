@@ -1,0 +1,203 @@
+"""`etcron job` against a real manager: what is changed, what is printed, the statuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from tests.integration.cli.conftest import Etcron
+from tests.support.managing import Managed
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+NIGHTLY = ("--command", "echo hello", "--cron", "0 30 2 * * * *")
+
+
+async def spec_of(etcron: Etcron, name: str) -> dict[str, object]:
+    result = await etcron.ok("job", "show", name, "-o", "json")
+    spec: dict[str, object] = result.json["spec"]
+    return spec
+
+
+# save
+
+
+async def test_save_creates_then_changes_then_leaves_alone(etcron: Etcron) -> None:
+    first = await etcron.ok("job", "save", "backup", *NIGHTLY, "--label", "team=ops", "--env", "LEVEL=debug")
+    assert first.out.startswith("backup: created (revision ")
+    assert "next fire: " in first.err
+    assert (await etcron.ok("job", "save", "backup", *NIGHTLY)).out.splitlines()[1:] == [
+        '  env.LEVEL: "debug" -> null',
+        '  labels.team: "ops" -> null',
+    ]
+    assert "backup: unchanged" in (await etcron.ok("job", "save", "backup", *NIGHTLY)).out
+
+
+async def test_save_with_edit_changes_only_what_is_said(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "backup", *NIGHTLY, "--label", "team=ops", "--timeout", "60")
+    result = await etcron.ok(
+        "job", "save", "backup", "--edit", "--label", "zone=eu", "--set", "misfire.limit=3", "--set", "labels.team=null"
+    )
+    assert set(result.out.splitlines()[1:]) == {
+        "  misfire.limit: 10 -> 3", '  labels.team: "ops" -> null', '  labels.zone: null -> "eu"',
+    }  # fmt: skip
+    assert (await spec_of(etcron, "backup"))["timeoutSeconds"] == 60
+    assert (await etcron("job", "save", "nothing", "--edit", "--timeout", "1")).status == 3
+
+
+async def test_save_does_not_resume_a_paused_job_by_the_way(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "backup", *NIGHTLY, "--paused")
+    await etcron.ok("job", "save", "backup", "--command", "echo other", "--cron", "@daily")
+    assert (await spec_of(etcron, "backup"))["enabled"] is False
+    await etcron.ok("job", "save", "backup", "--edit", "--enabled")
+    assert (await spec_of(etcron, "backup"))["enabled"] is True
+
+
+async def test_save_on_conditions(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "backup", *NIGHTLY, "--create")
+    again = await etcron("job", "save", "backup", *NIGHTLY, "--create")
+    assert (again.status, again.err) == (
+        4, "etcron: there is a job backup already; change it without --create\n",
+    )  # fmt: skip
+    stale = await etcron("job", "save", "backup", "--command", "x", "--cron", "@daily", "--if-match", "1")
+    assert stale.status == 4
+    assert (await spec_of(etcron, "backup"))["command"] == "echo hello"
+
+
+async def test_save_from_a_file_with_flags_on_top(etcron: Etcron, write: Callable[[str, str], str]) -> None:
+    path = write("job.yaml", "name: report\ncommand: make report\ncronExpr: '@daily'\n")
+    await etcron.ok("job", "save", "-f", path, "--tz", "Europe/Berlin")
+    spec = await spec_of(etcron, "report")
+    assert (spec["command"], spec["timezone"]) == ("make report", "Europe/Berlin")
+    await etcron.ok("job", "save", "-f", "-", stdin=json.dumps({**spec, "command": "true"}))
+    assert (await spec_of(etcron, "report"))["command"] == "true"
+
+
+async def test_bad_input_names_field_fault_and_remedy(etcron: Etcron) -> None:
+    result = await etcron("job", "save", "x", "--command", "true", "--cron", "61 * * * *", "--set", "overlop=skip")
+    assert result.status == 5
+    assert "cronExpr: minute '61': is outside 0 to 59; write 0-59" in result.err
+    assert "did you mean overlap?" in result.err
+    assert result.out == ""
+
+
+async def test_usage_mistakes_have_status_2(etcron: Etcron) -> None:
+    assert (await etcron("job", "save", *NIGHTLY)).status == 2
+    result = await etcron("job", "save", "x", "--env", "=1")
+    assert (result.status, result.err) == (2, "etcron: --env: '=1' has no name; write --env NAME=VALUE\n")
+    assert (await etcron("job", "save", "x", "--set", "nothing")).status == 2
+    assert (await etcron("job", "save", "x", "--paused", "--enabled")).status == 2
+
+
+async def test_warnings_go_to_stderr(etcron: Etcron) -> None:
+    result = await etcron.ok("job", "save", "x", "--command", "true", "--cron", "0 0 0 13 * 5 *", "-o", "json")
+    assert "warning: both day fields are restricted" in result.err
+    assert result.json["job"]["name"] == "x"
+
+
+# list, show, next, log
+
+
+async def test_list_is_a_table_or_json(etcron: Etcron, manager: Managed) -> None:
+    assert (await etcron.ok("job", "list")).err == "no jobs\n"
+    for name, team in (("a", "ops"), ("b", "web")):
+        await etcron.ok("job", "save", name, *NIGHTLY, "--label", f"team={team}")
+    lines = (await etcron.ok("job", "list")).out.splitlines()
+    assert lines[0].split() == ["NAME", "STATE", "SCHEDULE", "NEXT", "FIRE", "LAST", "RESULT"]
+    assert [line.split()[0] for line in lines[1:]] == ["a", "b"]
+    assert "At 02:30" in lines[1]
+    one = await etcron.ok("job", "list", "--label", "team=web", "-o", "json")
+    assert [row["name"] for row in one.json] == ["b"]
+    assert len((await etcron.ok("job", "list", "--limit", "1", "-o", "json")).json) == 1
+
+
+async def test_list_goes_through_every_page(etcron: Etcron, manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cli.client.PAGE", 2)
+    for number in range(5):
+        await etcron.ok("job", "save", f"j{number}", *NIGHTLY)
+    rows = (await etcron.ok("job", "list", "-o", "json")).json
+    assert [row["name"] for row in rows] == [f"j{number}" for number in range(5)]
+
+
+async def test_show_tells_state_and_every_field(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "backup", *NIGHTLY, "--set", "killGraceSeconds=7")
+    await etcron.ok("job", "pause", "backup", "--reason", "the disk\nis full")
+    out = (await etcron.ok("job", "show", "backup")).out
+    assert "by api 127.0.0.1: the disk␊is full" in out
+    assert "killGraceSeconds" in out
+    missing = await etcron("job", "show", "nothing")
+    assert (missing.status, missing.err) == (3, "etcron: there is no job nothing\n")
+
+
+async def test_next_has_as_many_fires_as_wanted(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "minutely", "--command", "true", "--cron", "* * * * *", "--tz", "Asia/Kathmandu")
+    lines = (await etcron.ok("job", "next", "minutely", "-n", "25")).out.splitlines()
+    assert len(lines) == len(set(lines)) == 25
+    assert lines == sorted(lines)
+    assert all(line.endswith("+05:45") for line in lines)
+    await etcron.ok("job", "pause", "minutely")
+    assert (await etcron.ok("job", "next", "minutely")).err == "minutely has no next fire: it is paused\n"
+
+
+async def test_log_of_nothing(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "idle", *NIGHTLY)
+    assert (await etcron.ok("job", "log", "idle")).err == "no runs\n"
+    assert (await etcron("job", "log", "nothing")).status == 3
+
+
+# pause, resume, kill, delete
+
+
+async def test_pause_and_resume_several(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "a", *NIGHTLY)
+    await etcron.ok("job", "save", "b", *NIGHTLY)
+    assert (await etcron.ok("job", "pause", "a", "b")).out == "a: paused\nb: paused\n"
+    assert (await etcron.ok("job", "pause", "a")).out == "a: was paused already\n"
+    result = await etcron("job", "resume", "nothing", "a")
+    assert (result.status, result.out) == (3, "a: resumed\n")
+    assert result.err == "etcron: nothing: there is no job nothing\n"
+
+
+async def test_kill_of_what_does_not_run_says_so(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "idle", *NIGHTLY)
+    assert (await etcron.ok("job", "kill", "idle")).out == "no run of idle was going\n"
+
+
+async def test_delete(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "old", *NIGHTLY)
+    assert (await etcron("job", "delete", "old", "--if-match", "1")).status == 4
+    assert (await etcron.ok("job", "delete", "old")).out == "old: deleted\n"
+    gone = await etcron("job", "delete", "old")
+    assert (gone.status, gone.err) == (3, "etcron: old: there is no job old\n")
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "a b", "ä", "%2e%2e"])
+async def test_strange_names_are_refused_and_reach_nothing_else(etcron: Etcron, name: str) -> None:
+    assert (await etcron("job", "show", name)).status in (3, 5)
+    assert (await etcron("job", "delete", name)).status in (3, 5)
+
+
+# versions, restore
+
+
+async def test_versions_and_back(etcron: Etcron) -> None:
+    await etcron.ok("job", "save", "backup", *NIGHTLY)
+    first = (await etcron.ok("job", "show", "backup", "-o", "json")).json["revision"]
+    await etcron.ok("job", "save", "backup", "--edit", "--command", "echo other")
+    lines = (await etcron.ok("job", "versions", "backup")).out.splitlines()
+    assert len(lines) == 3
+    assert lines[1].split()[-2:] == ["save", "command"]
+    version = (await etcron.ok("job", "versions", "backup", str(first))).out
+    assert '  command: "echo hello" -> "echo other"' in version
+    restored = await etcron.ok("job", "restore", "backup", str(first))
+    assert restored.out.startswith(f"backup: restored from revision {first} as ")
+    assert (await spec_of(etcron, "backup"))["command"] == "echo hello"
+    assert (await etcron("job", "restore", "backup", str(first), "--if-match", "1")).status == 4
+    await etcron.ok("job", "delete", "backup")
+    assert "there is no job backup now" in (await etcron.ok("job", "versions", "backup", str(first))).err
+    await etcron.ok("job", "restore", "backup", str(first))
+    assert (await spec_of(etcron, "backup"))["command"] == "echo hello"
+    assert (await etcron("job", "versions", "backup", "1")).status == 3
+    assert (await etcron("job", "versions", "nothing")).status == 3

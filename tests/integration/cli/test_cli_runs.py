@@ -1,0 +1,77 @@
+"""`etcron run`, `job log` and `worker` against a real manager."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from common.keys import RunId
+from common.run import Verdict
+from tests.integration.cli.conftest import Etcron
+from tests.support.managing import Managed
+from tests.support.open_runs import claim
+from tests.support.records import PLAN_0_MS, record
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+NASTY = "\x1b[31mred\x1b[0m\nsecond line\n"
+
+
+async def test_list_shows_what_ran_and_what_did_not(etcron: Etcron, manager: Managed) -> None:
+    await manager.write([
+        record(0), record(1, status=Verdict.FAILED, err="exit status 3", exit_code=3),
+        record(2, status=Verdict.SKIPPED, reason="overlap", err="skipped: overlap"), record(3, job="other"),
+    ])  # fmt: skip
+    lines = (await etcron.ok("run", "list")).out.splitlines()
+    assert [line.split()[2:4] for line in lines[1:]] == [
+        ["other", "success"], ["backup", "skipped"], ["backup", "failed"], ["backup", "success"],
+    ]  # fmt: skip
+    assert "exit status 3" in lines[3]
+    failed = await etcron.ok("run", "list", "--job", "backup", "--status", "failed,skipped", "-o", "json")
+    assert [run["status"] for run in failed.json] == ["skipped", "failed"]
+    assert (await etcron.ok("run", "list", "--limit", "2")).err == "the newest 2; more with --limit\n"
+    at = f"{PLAN_0_MS // 1000}"
+    none = await etcron.ok("run", "list", "--to", "2001-01-01T00:00:00Z")
+    assert (none.out, none.err, at) == ("", "no runs\n", at)
+    bad = await etcron("run", "list", "--from", "yesterday")
+    assert (bad.status, bad.err) == (2, "etcron: --from: 'yesterday' is not a time; write it as 2026-03-29T01:00:00Z\n")
+    assert (await etcron("run", "list", "--status", "nonsense")).status == 5
+
+
+async def test_show_and_log_of_a_run(etcron: Etcron, manager: Managed) -> None:
+    run = record(0, output=NASTY)
+    await manager.write([run])
+    shown = (await etcron.ok("run", "show", str(run.run_id))).out
+    assert "planTime" in shown
+    assert "second line" in shown
+    assert (await etcron.ok("run", "show", str(run.run_id), "-o", "json")).json["output"] == NASTY
+    # Into a pipe it goes as it was printed.
+    assert (await etcron.ok("run", "log", str(run.run_id))).out == NASTY
+    assert (await etcron("run", "log", "backup@1#1")).status == 3
+    assert (await etcron("run", "show", "nonsense")).status == 5
+
+
+async def test_log_of_a_job_with_output(etcron: Etcron, manager: Managed) -> None:
+    await manager.write([record(0), record(1, status=Verdict.MISSED, reason="no worker")])
+    lines = (await etcron.ok("job", "log", "backup", "--output")).out.splitlines()
+    assert lines[0].startswith(f"--- {record(1).run_id}")
+    assert lines[0].endswith("missed  no worker")
+    assert lines[-1] == "hello 0"
+    assert len((await etcron.ok("job", "log", "backup")).out.splitlines()) == 3
+    assert len((await etcron.ok("job", "log", "backup", "--limit", "1", "-o", "json")).json) == 1
+
+
+async def test_kill_of_a_run_that_does_not_end_is_a_no(etcron: Etcron, manager: Managed) -> None:
+    run = await claim(manager, "j", time.time_ns() // 1_000_000 - 1000)
+    result = await etcron("run", "kill", str(run))
+    assert result.status == 1
+    assert "has not ended yet" in result.err
+    assert (await etcron("run", "kill", str(RunId.planned("j", 1)))).status == 3
+
+
+async def test_workers(etcron: Etcron) -> None:
+    result = await etcron.ok("worker", "list")
+    assert (result.out, result.err) == ("", "no workers: nothing fires until one starts\n")
+    assert (await etcron.ok("worker", "list", "-o", "json")).json == []
+    assert (await etcron("worker", "list", "extra")).status == 2

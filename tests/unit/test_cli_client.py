@@ -1,0 +1,206 @@
+"""The command line's client: what went wrong on the way, in words and with the right exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import trustme
+
+from cli.client import Client, ProblemError, job_path, run_path
+from cli.errors import CommandError, ExitStatus
+from cli.job_running import wait_for_end
+from cli.printing import one_line
+from tests.support.etcd_server import free_port
+
+
+@contextmanager
+def _answering(*answers: bytes, tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    """A server that answers each connection with the next of these, whatever is asked; its URL."""
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        for answer in answers:
+            plain, _ = listener.accept()
+            with plain, contextlib.suppress(ssl.SSLError):
+                connection = tls.wrap_socket(plain, server_side=True) if tls else plain
+                with connection:
+                    connection.recv(65_536)
+                    connection.sendall(answer)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield f"{'https' if tls else 'http'}://127.0.0.1:{listener.getsockname()[1]}"
+    finally:
+        thread.join()
+        listener.close()
+
+
+def _http(status: int, body: bytes, kind: str = "application/json") -> bytes:
+    head = f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def _error(*answers: bytes, method: str = "GET") -> CommandError:
+    with _answering(*answers) as url, Client([url]) as client, pytest.raises(CommandError) as raised:
+        client.call(method, "/x", None if method == "GET" else {})
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [(400, 5), (403, 5), (404, 3), (409, 4), (412, 4), (413, 5), (415, 5), (500, 6), (502, 6), (503, 6), (504, 6)],
+)
+def test_exit_status_of_an_answer(status: int, expected: int) -> None:
+    error = _error(_http(status, b'{"detail": "because"}'))
+    assert (error.status, str(error)) == (expected, "because")
+
+
+def test_a_path_that_this_manager_has_not() -> None:
+    error = _error(_http(404, b'{"code": "no-such-path", "detail": "not found"}'))
+    assert (error.status, "of another version" in str(error)) == (ExitStatus.REFUSED, True)
+
+
+def test_every_mistake_of_bad_input_is_told_with_its_remedy() -> None:
+    errors = [{"field": name, "message": "is bad", "remedy": "mend it"} for name in ("a", "b")]
+    error = _error(_http(400, json.dumps({"errors": errors}).encode()))
+    assert isinstance(error, ProblemError)
+    assert str(error) == "refused:\n  a: is bad; mend it\n  b: is bad; mend it"
+    error = _error(_http(400, json.dumps({"errors": errors[:1]}).encode()))
+    assert str(error) == "a: is bad; mend it"
+
+
+def test_a_proxys_page_is_no_problem_document() -> None:
+    error = _error(_http(502, b"<html>bad gateway</html>", "text/html"))
+    assert (error.status, str(error)) == (ExitStatus.UNAVAILABLE, "GET /x was answered with status 502")
+    error = _error(_http(200, b"<html>welcome</html>", "text/html"))
+    assert "does not answer as an etcron manager" in str(error)
+
+
+def test_no_answer_to_a_change_is_in_doubt() -> None:
+    error = _error(b"", method="POST")
+    assert error.status is ExitStatus.UNAVAILABLE
+    assert "may or may not have been carried out: look before you repeat it" in str(error)
+    assert "may or may not" not in str(_error(b""))
+    assert "does not speak HTTP" in str(_error(b"SSH-2.0-OpenSSH\r\n"))
+
+
+def test_nobody_there() -> None:
+    with Client([f"http://127.0.0.1:{free_port()}"]) as client, pytest.raises(CommandError) as raised:
+        client.get("/x")
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "connection refused; start it (`etcron up`" in str(raised.value)
+
+
+def test_the_next_server_is_asked_where_no_connection_was_made() -> None:
+    with _answering(_http(200, b"[1]")) as url, Client([f"127.0.0.1:{free_port()}", url]) as client:
+        assert client.get("/x") == [1]
+
+
+@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://u:p@x", "http://x/?a", "http://x:0"])
+def test_urls_that_are_none(url: str) -> None:
+    with pytest.raises(CommandError) as raised:
+        Client([url])
+    assert raised.value.status is ExitStatus.USAGE
+
+
+def test_an_authority_file_that_is_none() -> None:
+    with Client(["https://127.0.0.1:1"], ca="/nowhere.pem") as client, pytest.raises(CommandError) as raised:
+        client.get("/x")
+    assert raised.value.status is ExitStatus.USAGE
+    assert "--ca: /nowhere.pem cannot be used" in str(raised.value)
+
+
+def test_a_manager_with_tls(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(tls)
+    with _answering(_http(200, b"[1]"), tls=tls) as url, Client([url], ca=str(tmp_path / "ca.pem")) as client:
+        assert client.get("/x") == [1]
+    with _answering(b"", tls=tls) as url, Client([url]) as client, pytest.raises(CommandError) as raised:
+        client.get("/x")
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "name who signed it with --ca" in str(raised.value)
+
+
+def test_paths_are_quoted_whole() -> None:
+    assert job_path("a/b?c", "pause") == "/api/v1/jobs/a%2Fb%3Fc/pause"
+    assert run_path("a@1#1") == "/api/v1/runs/a%401%231"
+    for name in ("", ".", ".."):
+        with pytest.raises(CommandError):
+            job_path(name)
+
+
+# Waiting for a run: time and server are the test's
+
+
+class _Runs:
+    """A client whose GETs answer the next of these, and a clock that only the sleeps move."""
+
+    def __init__(self, *answers: object) -> None:
+        self._answers = list(answers)
+        self.now = 0.0
+        self.slept: list[float] = []
+
+    def get(self, path: str) -> object:
+        answer = self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def wait(self) -> dict[str, object]:
+        return wait_for_end(self, "j@r-1#1", sleep=self.sleep, monotonic=lambda: self.now)  # type: ignore[arg-type]
+
+
+def _states(*states: str) -> list[dict[str, str]]:
+    return [{"state": state} for state in states]
+
+
+def test_waits_through_a_runs_whole_life() -> None:
+    runs = _Runs(*_states("created", "claimed", "running", "ended", "finished"))
+    assert runs.wait() == {"state": "finished"}
+    assert runs.slept == [0.1] * 4
+
+
+def test_looks_with_patience_at_a_long_run() -> None:
+    runs = _Runs(*_states(*["running"] * 20, "finished"))
+    runs.wait()
+    assert runs.slept[:3] == [0.1, pytest.approx(0.15), pytest.approx(0.225)]
+    assert max(runs.slept) == 2.0
+
+
+def test_a_manager_that_is_away_for_a_while_does_not_end_the_waiting() -> None:
+    away = CommandError("away", ExitStatus.UNAVAILABLE)
+    assert _Runs(*_states("running"), *[away] * 20, *_states("finished")).wait() == {"state": "finished"}
+
+
+def test_a_manager_that_stays_away_does() -> None:
+    runs = _Runs(*_states("running"), CommandError("away", ExitStatus.UNAVAILABLE))
+    with pytest.raises(CommandError) as raised:
+        runs.wait()
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "the run is j@r-1#1: it goes on, look at it later" in str(raised.value)
+    assert 60 < runs.now < 65
+
+
+def test_a_run_that_is_not_there_is_told_at_once() -> None:
+    with pytest.raises(CommandError) as raised:
+        _Runs(CommandError("no run", ExitStatus.NOT_FOUND)).wait()
+    assert raised.value.status is ExitStatus.NOT_FOUND
+
+
+def test_controls_never_reach_a_table() -> None:
+    assert one_line("a\x1b[31m\nb\x7f\x9b") == "a␛[31m␊b␡\N{REPLACEMENT CHARACTER}"

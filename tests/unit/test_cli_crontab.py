@@ -1,0 +1,286 @@
+"""A crontab's lines: each is accounted for, told truly, or refused with the reason."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cli.crontab.command_text import parse_command
+from cli.crontab.commands import machine_timezone
+from cli.crontab.jobs import Became, Told, translate
+from cli.crontab.lines import read_lines
+from cli.crontab.names import Names
+from cli.crontab.schedule import RefusedError, expression
+from cli.errors import CommandError, ExitStatus
+from common.job_reader import parse_job
+
+
+def _account(text: str, *, system: bool = False, **options: Any) -> list[Told]:
+    return translate(read_lines(text, system=system), **{"timezone": "UTC", "labels": {}, **options})
+
+
+def _one(text: str, **options: Any) -> Told:
+    *_, last = _account(text, **options)
+    return last
+
+
+def _job(text: str, **options: Any) -> dict[str, Any]:
+    told = _one(text, **options)
+    assert told.document is not None, told.notes
+    return told.document
+
+
+def _reason(text: str, **options: Any) -> str:
+    told = _one(text, **options)
+    assert told.became is Became.REFUSED
+    return told.notes[0]
+
+
+def test_every_line_is_accounted_for() -> None:
+    text = "# a comment\n\n  \t\nSHELL=/bin/bash\n  # another\n* * * * * true\n@reboot x\nnonsense\n\r\n"
+    assert [(told.line.number, str(told.became)) for told in _account(text)] == [
+        (1, "comment"), (2, "blank"), (3, "blank"), (4, "variable"), (5, "comment"), (6, "job"), (7, "refused"),
+        (8, "refused"), (9, "blank"),
+    ]  # fmt: skip
+    assert _account("") == []
+    assert len(_account("\n")) == 1
+
+
+# When
+
+
+@pytest.mark.parametrize(
+    ("when", "expr"),
+    [
+        ("*/5 * * * *", "0 */5 * * * * *"),
+        ("0  2\t1 jan SUN", "0 0 2 1 jan SUN *"),
+        ("1-59/2 8-18 * * 1-5", "0 1-59/2 8-18 * * 1-5 *"),
+        ("0 0 1,15 * 5", "0 0 0 1,15 * 5 *"),
+        ("@Daily", "@daily"),
+        ("@weekly", "@weekly"),
+    ],
+)
+def test_five_fields_become_seven(when: str, expr: str) -> None:
+    assert _job(f"{when} true\n")["cronExpr"] == expr
+
+
+def test_reboot_is_refused_with_the_reason() -> None:
+    assert _reason("@reboot /bin/start\n").startswith("@reboot has no equal: a job belongs to no machine")
+
+
+@pytest.mark.parametrize("when", ["0 0 */2 * 1", "0 0 1 * */2", "0 0 */2 * */2"])
+def test_day_fields_that_cron_joins_otherwise_are_refused(when: str) -> None:
+    with pytest.raises(RefusedError, match="that match both where one begins with"):
+        expression(when)
+
+
+def test_forms_that_mean_something_else_are_refused() -> None:
+    assert "5/15 is 5 alone to most crons" in _reason("5/15 * * * * true\n")
+    assert "write H or H(a-b)" in _reason("0~59 3 * * * true\n")
+    assert "minute '61': is outside 0 to 59" in _reason("61 * * * * true\n")
+    assert "is not a macro" in _reason("@every_minute true\n")
+    assert "there is no such date" in _reason("0 0 30 2 * true\n")
+
+
+# Variables
+
+
+def test_variables_hold_from_their_line_on() -> None:
+    text = """\
+* * * * * first
+SHELL=/bin/bash
+PATH = "/opt/bin:/bin"
+HOME=/srv
+'QUOTED'=' kept '
+LEVEL=a=b # no comment
+* * * * * second
+"""
+    first, *_, second = (told.document for told in _account(text) if told.became is Became.JOB)
+    assert first is not None
+    assert second is not None
+    assert {"shell", "env", "workdir"}.isdisjoint(first)
+    assert (second["shell"], second["workdir"]) == ("/bin/bash", "/srv")
+    assert second["env"] == {
+        "PATH": "/opt/bin:/bin", "HOME": "/srv", "QUOTED": " kept ", "LEVEL": "a=b # no comment",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("line", "note"),
+    [
+        ("MAILTO=me@example.com", "MAILTO: left out"),
+        ('MAILTO=""', "MAILTO: left out"),
+        ("LOGNAME=joe", "LOGNAME: cron does not let it be set"),
+        ("TZ=Europe/Berlin", "TZ: an environment variable, as in cron; the times below are UTC"),
+        ("my-var=1", "my-var: left out, as no environment variable"),
+        ("ETCRON_JOB=1", "ETCRON_JOB: left out"),
+        ("RANDOM_DELAY=x", "RANDOM_DELAY: 'x' is not a number of minutes"),
+    ],
+)
+def test_variables_without_an_equal_leave_a_note(line: str, note: str) -> None:
+    assert _one(line + "\n").notes[0].startswith(note)
+
+
+def test_time_zones() -> None:
+    text = "0 1 * * * a\nCRON_TZ=America/New_York\n0 1 * * * b\nTZ=Asia/Tokyo\n0 1 * * * c\nCRON_TZ=Mars\n0 1 * * * d\n"
+    jobs = [told for told in _account(text, timezone="Europe/Berlin") if told.became is not Became.VARIABLE]
+    assert [told.document and told.document["timezone"] for told in jobs] == [
+        "Europe/Berlin", "America/New_York", "America/New_York", None,
+    ]  # fmt: skip
+    assert jobs[2].document is not None
+    assert jobs[2].document["env"] == {"TZ": "Asia/Tokyo"}
+    assert "CRON_TZ above it is 'Mars'" in jobs[3].notes[0]
+
+
+def test_random_delay_is_jitter() -> None:
+    assert _job("RANDOM_DELAY=5\n* * * * * true\n")["jitterSeconds"] == 300
+
+
+def test_a_variable_on_an_entrys_line_is_the_shells() -> None:
+    assert _job("* * * * * LEVEL=1 run\n")["command"] == "LEVEL=1 run"
+
+
+# Commands
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "stdin"),
+    [
+        ("date +\\%F", "date +%F", None),
+        ("cat%one%two", "cat", "one\ntwo"),
+        ("cat%one%two%", "cat", "one\ntwo"),
+        ("cat %", "cat", None),
+        ("cat%%", "cat", ""),
+        ("cat%50\\%", "cat", "50%"),
+        ("echo a\\b", "echo a\\b", None),
+    ],
+)
+def test_percent_signs(text: str, line: str, stdin: str | None) -> None:
+    command = parse_command(text)
+    assert (command.line, command.stdin) == (line, stdin)
+
+
+@pytest.mark.parametrize(
+    ("text", "output", "status"),
+    [
+        ('cat%it\'s%$HOME "x"%-n', 'it\'s\n$HOME "x"\n-n\n', 0),
+        ("cat # a comment%x", "x\n", 0),
+        ("wc -l | tr -d ' '; exit 3%a%b", "2\n", 3),
+        ("cat%%", "\n", 0),
+    ],
+)
+def test_input_comes_through_a_pipe_and_the_status_is_the_commands(text: str, output: str, status: int) -> None:
+    line = parse_command(text).shell_line
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (output, status)
+
+
+def test_commands_that_cannot_be_told_truly() -> None:
+    assert "no command before the %" in _reason("* * * * * %x\n")
+    assert "which fish cannot be given" in _reason("SHELL=/usr/bin/fish\n* * * * * cat%x\n")
+    assert "two backslashes before a %" in _reason("* * * * * echo \\\\%x\n")
+
+
+def test_overlapping_runs_are_allowed_as_in_cron() -> None:
+    assert _job("* * * * * true\n")["overlap"] == "allow"
+
+
+def test_the_last_line_without_an_end_is_noted() -> None:
+    assert "the line has no end, so cron passes over it" in _one("* * * * * true").notes[0]
+    assert _one("* * * * * true\n").notes == ()
+
+
+def test_dos_line_ends_do_not_reach_the_command() -> None:
+    assert _job("* * * * * true\r\n")["command"] == "true"
+
+
+# The format of /etc/crontab
+
+
+def test_user_column() -> None:
+    job = _job("17 * * * * www-data cd / && run-parts /etc/cron.hourly\n", system=True)
+    assert (job["user"], job["command"]) == ("www-data", "cd / && run-parts /etc/cron.hourly")
+    assert _job("@daily root true\n", system=True)["user"] == "root"
+    assert "user" not in _job("* * * * * root true\n")
+    assert "--system" in _one("* * * * * root true\n").notes[0]
+    assert "leave out --system" in _reason("* * * * * /bin/x y\n", system=True)
+    assert "five fields, a user and a command" in _reason("* * * * * true\n", system=True)
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("/usr/local/bin/backup.sh --full >/dev/null 2>&1", "backup.sh"),
+        ("cd /srv/app && LEVEL=1 ./manage.py clearsessions", "app-manage.py-clearsessions"),
+        ("/usr/bin/python3 /srv/x/report.py", "python3-report.py"),
+        ("test -x /usr/sbin/anacron || ( cd / && run-parts --report /etc/cron.daily )", "anacron-run-parts-cron.daily"),
+        ("[ -d /x ]", "x"),
+        ("cd /", "cron"),
+        ("größe", "gr-e"),
+        ("mail joe%secret", "mail-joe"),
+        ("a" * 500, "a" * 40),
+    ],
+)
+def test_names_come_from_the_command(command: str, words: str) -> None:
+    name = Names().of(command, None)
+    assert name[:-7] == words
+    assert name == Names().of(command, None)
+
+
+def test_names_are_unique_and_stable() -> None:
+    names = Names("web-1.")
+    first, second, other = names.of("x", None), names.of("x", None), names.of("x", "joe")
+    assert (second, first.startswith("web-1.x-")) == (f"{first}-2", True)
+    assert other not in (first, second)
+    # Another time, other lines around it: the same job.
+    assert _job("5 5 * * * /bin/x\n")["name"] == _job("A=1\n# c\n@daily /bin/x\n")["name"]
+
+
+def test_a_refused_line_keeps_its_name() -> None:
+    refused = "0 0 */2 * 1 /bin/x\n0 1 * * * /bin/x\n"
+    mended = "0 0 * * 1 /bin/x\n0 1 * * * /bin/x\n"
+    assert _job(refused)["name"] == _job(mended)["name"]
+
+
+# The machine's time zone
+
+
+def test_the_zone_that_this_machines_cron_counts_by(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")  # the user's; cron does not have it
+    assert machine_timezone(tmp_path)[0] == "UTC"
+    localtime = tmp_path / "localtime"
+    zone = tmp_path / "zoneinfo" / "posix" / "Europe" / "Berlin"
+    zone.parent.mkdir(parents=True)
+    zone.touch()
+    localtime.symlink_to(zone)
+    assert machine_timezone(tmp_path)[0] == "Europe/Berlin"
+    localtime.unlink()
+    localtime.write_bytes(b"TZif2")
+    with pytest.raises(CommandError) as raised:
+        machine_timezone(tmp_path)
+    assert raised.value.status is ExitStatus.USAGE
+    (tmp_path / "timezone").write_text("Europe/Vienna\n")
+    assert machine_timezone(tmp_path)[0] == "Europe/Vienna"
+
+
+@given(
+    st.text(alphabet=st.sampled_from(list(" \n\t\r#=*/,-@%\\'\"0123456789abMONrebotTZSHELPAH~")), max_size=120),
+    st.booleans(),
+)
+@settings(max_examples=400, deadline=None)
+def test_any_text_is_accounted_for_line_by_line(text: str, system: bool) -> None:
+    account = _account(text, system=system)
+    lines = text.split("\n")
+    assert [told.line.number for told in account] == list(range(1, len(lines) + (1 if lines[-1] else 0)))
+    jobs = [told.document for told in account if told.document is not None]
+    assert len({job["name"] for job in jobs}) == len(jobs)
+    for job in jobs:
+        parse_job({**job, "name": job["name"][:100]})

@@ -1,0 +1,92 @@
+"""Every command has a help text with an example, and stands in docs/cli.md; what the docs show is accepted."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli import cron_commands, job_commands, local_commands, run_commands, worker_commands
+from cli.crontab import commands as crontab_commands
+
+_DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
+_GROUPS = {
+    "job": job_commands.parser, "run": run_commands.parser, "worker": worker_commands.parser,
+    "cron": cron_commands.parser, "crontab": crontab_commands.parser,
+}  # fmt: skip
+_WANTED = {
+    "job": "save list show delete pause resume run kill log next apply versions restore",
+    "run": "show log kill list",
+    "worker": "list drain undrain",
+    "cron": "explain next",
+    "crontab": "import",
+}
+
+
+def _commands(group: str) -> dict[str, argparse.ArgumentParser]:
+    parser = _GROUPS[group]()
+    (verbs,) = (action for action in parser._actions if isinstance(action, argparse._SubParsersAction))
+    return dict(verbs.choices)
+
+
+def _all() -> Iterator[tuple[str, str]]:
+    for group in _GROUPS:
+        for name in _commands(group):
+            yield group, name
+
+
+ALL = list(_all())
+
+
+@pytest.mark.parametrize("group", _GROUPS)
+def test_the_commands_that_there_are(group: str) -> None:
+    assert set(_commands(group)) == set(_WANTED[group].split())
+
+
+@pytest.mark.parametrize(("group", "name"), ALL)
+def test_a_command_has_an_example_that_is_accepted(group: str, name: str) -> None:
+    parser = _commands(group)[name]
+    text = parser.format_help()
+    examples = re.findall(rf"etcron {group} {name}\b[^|\n]*", text.partition("example")[2])
+    assert examples
+    for example in examples:
+        # The parser alone: nothing is done.
+        _GROUPS[group]().parse_args(shlex.split(example.partition(" > ")[0])[2:])
+
+
+@pytest.mark.parametrize(("group", "name"), ALL)
+def test_a_command_is_documented(group: str, name: str) -> None:
+    assert f"etcron {group} {name}" in _DOCS.read_text()
+
+
+@pytest.mark.parametrize(("group", "name"), ALL)
+def test_every_option_of_a_command_is_documented(group: str, name: str) -> None:
+    documented = _DOCS.read_text()
+    options = [option for action in _commands(group)[name]._actions for option in action.option_strings[-1:]]
+    assert [option for option in options if option not in documented] == []
+
+
+def test_the_examples_of_the_documentation_are_accepted() -> None:
+    examples = re.findall(
+        r"^ {4}(?:.*\| )?(etcron (?:job|run|worker|cron|crontab) .*)$", _DOCS.read_text(), re.MULTILINE
+    )
+    assert len(examples) > 30
+    for example in examples:
+        words = shlex.split(re.split(r" [|>] | {2,}#", example)[0])
+        _GROUPS[words[1]]().parse_args(words[2:])
+
+
+def test_options_are_not_abbreviated() -> None:
+    with pytest.raises(SystemExit):
+        _GROUPS["job"]().parse_args(["list", "--lab", "a=b"])
+
+
+def test_the_top_lists_every_group(capsys: pytest.CaptureFixture[str]) -> None:
+    text = local_commands.parser().format_help()
+    assert all(
+        re.search(rf"^ +{group} ", text, re.MULTILINE) for group in (*_GROUPS, "up", "manager", "config", "version")
+    )
