@@ -9,10 +9,12 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
 from common.duration import Duration
+from common.job_calendar import Calendar, CalendarSchedule
 from common.moment import Moment
 from common.retry import Retry
 from common.schedule import Schedule, parse_cron
@@ -86,6 +88,8 @@ class JobSpec:
     enabled: bool = True
     start_at: Moment | None = None
     end_at: Moment | None = None
+    calendar: Calendar | None = None
+    """The days, in its timezone, on which its fires run; those on other days are skipped."""
     jitter_s: int = 0
     overlap: Overlap = Overlap.SKIP
     misfire: Misfire = field(default_factory=Misfire)
@@ -118,16 +122,19 @@ class JobSpec:
     @property
     def schedule(self) -> Schedule:
         """The planned fires; equal expressions share one parsed object. Of an ``after`` job there are none."""
-        inner = self._trigger
-        if self.start_at is None and self.end_at is None:
-            return inner
-        return Window(
-            inner=inner, start_ms=self.start_at.ms if self.start_at else None,
-            end_ms=self.end_at.ms if self.end_at else None,
-        )  # fmt: skip
+        planned = self.trigger
+        if self.start_at is not None or self.end_at is not None:
+            planned = Window(
+                inner=planned, start_ms=self.start_at.ms if self.start_at else None,
+                end_ms=self.end_at.ms if self.end_at else None,
+            )  # fmt: skip
+        if self.calendar is not None:
+            planned = CalendarSchedule(inner=planned, calendar=self.calendar, timezone=self.timezone)
+        return planned
 
     @property
-    def _trigger(self) -> Schedule:
+    def trigger(self) -> Schedule:
+        """The same without window and calendar."""
         if self.every is not None:
             offset_ms = self.offset.ms if self.offset else 0
             return EverySchedule(period_ms=self.every.ms, offset_ms=offset_ms, timezone=self.timezone)
@@ -139,7 +146,7 @@ class JobSpec:
         return parts[0] if len(parts) == 1 else Union(parts=parts)
 
     def to_document(self) -> dict[str, Any]:
-        """Every field by its JSON name, defaults included; of the triggers only the one that it has."""
+        """Every field by its JSON name, defaults included; what it does not have is null."""
         document: dict[str, Any] = {
             "name": self.name,
             "command": self.command if isinstance(self.command, str) else list(self.command),
@@ -148,6 +155,7 @@ class JobSpec:
             "enabled": self.enabled,
             "startAt": _text(self.start_at),
             "endAt": _text(self.end_at),
+            "calendar": None if self.calendar is None else self.calendar.to_document(),
             "jitterSeconds": self.jitter_s,
             "overlap": str(self.overlap),
             "misfire": _misfire_document(self.misfire),
@@ -171,21 +179,26 @@ class JobSpec:
 
     def to_stored(self) -> dict[str, Any]:
         """The fields that are needed to read the same job back: those that differ from their defaults."""
-        plain = JobSpec(name="", command="").to_document()
-        absent = object()
-        return {name: value for name, value in self.to_document().items() if value != plain.get(name, absent)}
+        plain = _plain_document()
+        return {name: value for name, value in self.to_document().items() if value != plain[name]}
 
     def _trigger_document(self) -> dict[str, Any]:
-        if self.every is not None:
-            return {"every": self.every.text} | ({"offset": self.offset.text} if self.offset else {})
-        if self.after is not None:
-            return {"after": self.after.text}
-        if self.at is not None:
-            return {"at": self.at.text}
-        return {"cronExpr": _short(self.cron_exprs)} if self.cron_exprs else {}
+        return {
+            "cronExpr": _short(self.cron_exprs) if self.cron_exprs else None,
+            "every": _text(self.every),
+            "offset": _text(self.offset),
+            "after": _text(self.after),
+            "at": _text(self.at),
+        }
 
 
-def _text(value: Moment | None) -> str | None:
+@cache
+def _plain_document() -> dict[str, Any]:
+    """Every field with its default; not to be changed."""
+    return JobSpec(name="", command="").to_document()
+
+
+def _text(value: Moment | Duration | None) -> str | None:
     return None if value is None else value.text
 
 

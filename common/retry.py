@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import Final
+
+_HIGHEST_POWER: Final = 300
+"""Beyond, a factor of ten is no float any more; a run may have that many attempts by being lost again and again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,10 @@ class Retry:
 
     def delay_ms(self, run: str, attempt: int) -> int:
         """How long after the end of the attempt with this number (from 1) the next one is due."""
-        delay_s = min(self.max_delay_s, self.delay_s * self.backoff ** min(attempt - 1, 1000)) if self.delay_s else 0.0
+        delay_s = (
+            min(self.max_delay_s, self.delay_s * self.backoff ** min(attempt - 1, _HIGHEST_POWER))
+            if self.delay_s
+            else 0.0
+        )
         share = int.from_bytes(blake2b(f"{run}#{attempt}".encode(), digest_size=8).digest()) / float(1 << 64)
         return round(delay_s * (1 + self.jitter * share) * 1000)

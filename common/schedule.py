@@ -60,6 +60,19 @@ class Schedule(ABC):
     def last_before_ms(self, ms: int) -> int | None:
         """The last fire strictly earlier than this instant, or None; both in milliseconds since the epoch."""
 
+    @property
+    def open_fires(self) -> Schedule:
+        """The fires that the job's calendar lets run; all of them where it has none."""
+        return self
+
+    def is_open(self, ms: int) -> bool:
+        """Whether the calendar lets a fire at this instant run."""
+        return True
+
+    def opens_ms(self, ms: int) -> int | None:
+        """The first instant from this one on that lies in the window and on an open day, or None."""
+        return ms
+
     def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
         """The fires in (lo, hi], oldest first, at most ``limit`` of them; in milliseconds since the epoch."""
         fires: list[int] = []

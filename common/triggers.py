@@ -98,6 +98,10 @@ class Window(Schedule):
         at = self.inner.last_before_ms(ms if self.end_ms is None else min(ms, self.end_ms + 1))
         return at if at is None or self.start_ms is None or at >= self.start_ms else None
 
+    def opens_ms(self, ms: int) -> int | None:
+        at = ms if self.start_ms is None else max(ms, self.start_ms)
+        return at if self.end_ms is None or at <= self.end_ms else None
+
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         after_ms = after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1)
         return self.inner._shown(after_ms, at_ms)

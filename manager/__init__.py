@@ -9,7 +9,8 @@
     rows.py fires.py history.py inventory.py
                                   jobs as shown; their fires; runs; what is read straight from etcd
     events.py                     live events: one hub, a bounded queue for each browser
-    views.py advice.py            the JSON shapes; the warnings of a save and the preview of a schedule (pure)
+    views.py advice.py previews.py
+                                  the JSON shapes; the warnings of a save and the preview of a schedule (pure)
     housekeeping.py presence.py   background: deliver our own final records, show that we live
     health.py                     /livez and /readyz
     errors.py guards.py inputs.py every error as JSON, who may call, how input is read

@@ -15,6 +15,7 @@ from common.planner import undecided
 from common.runlog import RunFilter
 from manager.advice import fire_view
 from manager.catalog import KnownJob
+from manager.eligibility import Eligibility
 from manager.history import History
 from manager.open_runs import OpenRun
 from manager.watching import Watching
@@ -48,14 +49,19 @@ class Fires:
             known = {fire["runId"] for fire in recent}
             going = [run for run in self._watching.open_runs.of(name) if str(run.run_id) not in known]
             recent += [_open(run, now_ms) for run in going]
-            if job is not None and job.saved is not None and job.saved.spec.enabled:
+            if spec is not None and spec.enabled and job is not None and job.saved is not None:
                 recent += await self._waiting(name, job.saved.spec, job.saved.anchor_ms, now_ms)
         recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
         return {"recent": recent[:RECENT], "upcoming": _upcoming(spec, max(after_ms or now_ms, anchor_ms))}
 
     async def _waiting(self, name: str, spec: JobSpec, anchor_ms: int, now_ms: int) -> list[dict[str, Any]]:
-        """The fires that are due and that nobody has decided, as one; etcd away: we cannot know."""
+        """The fires that are due and that nobody has decided, as one; etcd away: we cannot know.
+
+        Of a broadcast job there are none: each worker decides its own, and what it was away for is not owed.
+        """
+        if spec.broadcast:
+            return []
         try:
             mark = await self._etcd.get(self._keys.mark(name))
             mark_ms = max(decode_mark(mark.value), anchor_ms) if mark is not None else now_ms
@@ -65,11 +71,12 @@ class Fires:
         if fires is None:
             return []
         several = fires.count > 1
-        reason = "no worker has taken it yet" if self._watching.workers else "no worker is live"
+        reason = Eligibility(spec, self._watching.members).takers(str(fires.lo_ms)).reason
         return [
             _fire(
                 planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
-                count=fires.count if several else None, verdict="waiting", reason=reason,
+                count=fires.count if several else None, verdict="waiting",
+                reason=reason or "no worker has taken it yet",
             )
         ]  # fmt: skip
 
@@ -95,4 +102,5 @@ def _fire(**told: Any) -> dict[str, Any]:
 def _upcoming(spec: JobSpec | None, after_ms: int) -> list[dict[str, Any]]:
     if spec is None or not spec.enabled:
         return []
-    return [fire_view(fire) for fire in spec.schedule.upcoming(from_ms(after_ms), UPCOMING)]
+    schedule = spec.schedule
+    return [fire_view(fire, schedule) for fire in schedule.upcoming(from_ms(after_ms), UPCOMING)]

@@ -144,7 +144,7 @@ async def test_fires_say_what_ran_what_goes_and_what_comes(manager: Managed) -> 
     assert fires["recent"][2]["runId"] == f"j@{minute - 9 * MINUTE_MS}#1"
     assert len(fires["upcoming"]) == 10
     assert fires["upcoming"][0]["ms"] > now_ms()
-    assert set(fires["upcoming"][0]) == {"ms", "utc", "local", "note"}
+    assert set(fires["upcoming"][0]) == {"ms", "utc", "local", "note", "open"}
     earlier = await manager.get("/api/v1/jobs/j/fires", before=str(minute - 4 * MINUTE_MS))
     assert [fire["verdict"] for fire in earlier["recent"]] == ["missed"]
     later = await manager.get("/api/v1/jobs/j/fires", after=str(minute + 60 * MINUTE_MS))

@@ -18,6 +18,11 @@ DEFAULTS = {
     "overlap": "skip", "timeoutSeconds": 0, "killGraceSeconds": 5, "outputLimitBytes": 262144, "env": {},
     "misfire": {"policy": "latest", "graceSeconds": 60, "windowSeconds": 3600, "limit": 10},
     "lostAfterSeconds": None, "labels": {},
+    "every": None, "offset": None, "after": None, "at": None, "startAt": None, "endAt": None, "calendar": None,
+    "jitterSeconds": 0, "onWorkerLost": "record", "workdir": None, "user": None, "shell": None, "workers": {},
+    "broadcast": False, "slots": 1, "priority": 0,
+    "retry": {"limit": 0, "delaySeconds": 10, "backoff": 2, "maxDelaySeconds": 3600, "jitter": 0, "onExitCodes": [],
+              "otherWorker": False},
 }  # fmt: skip
 HOUR_MS = 3_600_000
 

@@ -1,0 +1,85 @@
+"""The documentation of jobs is what the program does: the table of fields, and every example."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.manifests.files import Manifest, read_manifests
+from cli.manifests.yaml_text import read_documents
+from common.job_fields import FIELDS, NOT_YET
+from common.job_reader import parse_job
+from common.job_table import with_table
+from common.kinds import Members
+from common.moment import parse_moment
+from manager.advice import schedule_problems
+from manager.openapi.job_schema import job_schema
+
+ROOT = Path(__file__).resolve().parents[2]
+JOBS_MD = ROOT / "docs" / "jobs.md"
+EXAMPLES = read_manifests([str(ROOT / "examples" / "jobs")])
+BLOCKS = re.findall(r"```yaml\n(.*?)```", JOBS_MD.read_text(encoding="utf-8"), re.DOTALL)
+NOW_MS = parse_moment("2026-11-21T00:00Z").ms
+
+
+def paths(document: Mapping[str, Any]) -> Iterable[str]:
+    """The fields that a document gives, those of retry and misfire too."""
+    for name, value in document.items():
+        yield name
+        if name in {"misfire", "retry"}:
+            yield from (f"{name}.{inner}" for inner in value)
+
+
+def all_paths() -> set[str]:
+    nested = {
+        f"{field.name}.{member.name}"
+        for field in FIELDS
+        if isinstance(field.kind, Members)
+        for member in field.kind.members
+    }
+    return nested | {field.name for field in FIELDS}
+
+
+def test_table_of_fields_is_the_one_that_jobs_are_read_by() -> None:
+    text = JOBS_MD.read_text(encoding="utf-8")
+    assert with_table(text) == text, "run: python -m common.job_table docs/jobs.md"
+    assert all(f"`{name}`" in text for name in NOT_YET)
+
+
+def test_document_without_a_place_for_the_table_is_refused() -> None:
+    with pytest.raises(ValueError, match="no place for the table"):
+        with_table("# A job\n")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+def test_example_is_a_job_that_fires(example: Manifest) -> None:
+    spec = parse_job(example.document)
+    assert schedule_problems(spec, now_ms=NOW_MS) == []
+
+
+def test_examples_show_every_field() -> None:
+    assert {path for example in EXAMPLES for path in paths(example.document)} == all_paths()
+
+
+def test_every_example_file_explains_itself() -> None:
+    for path in (ROOT / "examples" / "jobs").glob("*.yaml"):
+        assert path.read_text(encoding="utf-8").startswith("# "), path
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.split("\n")[0] for block in BLOCKS])
+def test_example_of_the_documentation_is_a_job_that_fires(block: str) -> None:
+    [document] = read_documents(block)
+    assert schedule_problems(parse_job(document), now_ms=NOW_MS) == []
+
+
+def test_documentation_shows_every_field() -> None:
+    shown = {path for block in BLOCKS for document in read_documents(block) for path in paths(document)}
+    assert shown == all_paths()
+
+
+def test_schema_of_the_interface_has_the_same_fields() -> None:
+    assert set(job_schema()["properties"]) == {field.name for field in FIELDS}
