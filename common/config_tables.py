@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.config_files import File, Password, Tls, UserName
 from common.config_keys import Directory, Endpoints, Key, Names, OneOf, Pairs, Text, Truth, WholeNumber, setting
+from common.config_users import SystemUsers
 from common.timings import Timings
 from common.tls import TlsFiles
 
@@ -182,6 +183,14 @@ class WorkerConfig(SharedConfig):
         "/bin/sh",
     )
     path: str = setting(Key(name="path", kind=Text("a PATH"), help="PATH of the jobs (cron's)"), "/usr/bin:/bin")
+    allowed_users: tuple[str, ...] = setting(
+        Key(
+            name="allowedUsers",
+            kind=SystemUsers(),
+            help="users other than its own that jobs may run as here (the worker has to be root)",
+        ),
+        (),
+    )
     job_log_batch_size: int = setting(
         Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", parents=True), 100
     )

@@ -1,46 +1,26 @@
 """What a command finds around it is the same on every worker: a clean environment, nothing of the worker's own.
 
-From the bottom up: who the worker runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
+From the bottom up: who the command runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
 that begin with ``ETCRON_`` are etcron's: a process is known by them (see ``worker.processes``), so no job can set them.
 """
 
 from __future__ import annotations
 
-import os
-import pwd
 import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Self
 
 from common.instants import iso
 from common.keys import RunId
+from worker.accounts import Account
 
 RESERVED = "ETCRON_"
 RUN_MARK = "ETCRON_RUN_ID"
 INSTANCE_MARK = "ETCRON_INSTANCE"
 
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
-    """The user that the commands run as."""
-
-    user: str
-    home: str
-
-    @classmethod
-    def own(cls) -> Self:
-        """The account of this process; a user id that the machine does not know goes by its number and lives in /."""
-        uid = os.geteuid()
-        try:
-            entry = pwd.getpwuid(uid)
-        except KeyError:
-            return cls(user=str(uid), home="/")
-        return cls(user=entry.pw_name, home=entry.pw_dir if os.path.isdir(entry.pw_dir) else "/")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +36,7 @@ class Marks:
     def variables(self) -> dict[str, str]:
         """The ``ETCRON_*`` variables of the run."""
         return {
-            "ETCRON_JOB": self.run_id.job,
+            "ETCRON_JOB": self.run_id.job_name,
             RUN_MARK: str(self.run_id),
             "ETCRON_PLAN_TIME": iso(self.plan_ms),
             "ETCRON_PLAN_MS": str(self.plan_ms),

@@ -2,7 +2,9 @@
 
 A run is over when nothing of it is left, and only then is its outcome given:
 
-    start ──spawn fails──────────────────────────────────────────────> on_end (failed, no start)
+    start ──the worker is short of processes, memory, files──> waiting ──2 s, end()──> on_end (failed, killed; no start)
+      │                                                          └──tried again──> (start)
+      ├─────spawn fails──────────────────────────────────────────────> on_end (failed, no start)
       │
     running ──exits──> reaped ──its group is empty (the usual case)──> on_end (success, failed)
       │                   └────something is left──> Sweeper ─────────> on_end (success, failed)
@@ -15,30 +17,45 @@ a run, not the end of its output: a daemon that keeps the pipe holds up nothing.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from common.clock import Clock
 from common.keys import RunId
 from common.run import Verdict
-from worker.environment import Account, Marks, clean_environment, give_commands_default_signals
-from worker.exit import own_peak_rss_kib, reap
-from worker.launch import Ending, Launch, Outcome
+from worker.environment import give_commands_default_signals
+from worker.exit import reap
+from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.process_group import kernel_has_group_pidfds
 from worker.running import Running
+from worker.spawner import Spawner
 from worker.sweeper import Remains, Sweeper
+from worker.unstartable import ShortageError, UnstartableError
+from worker.usage import MemoryWatch, look_at
 
 __all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
 
 log = logging.getLogger(__name__)
 
 DEFAULT_PATH = "/usr/bin:/bin"
-_UMASK = 0o022
 _WATCH_AGAIN_AFTER_S = 0.05
+_START_AGAIN_AFTER_S = 0.05
+_START_AGAIN_AT_LEAST_EVERY_S = 0.4
+_START_WITHIN_S = 2.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiting:
+    """A start for which the worker has not got what it takes."""
+
+    launch: Launch
+    until: float
+    """On the boot clock."""
+    tries: int = 0
+    timer: asyncio.TimerHandle | None = None
 
 
 class Executor:
@@ -53,21 +70,20 @@ class Executor:
         on_end: Callable[[Outcome], None],
         on_started: Callable[[RunId, int, int], None] | None = None,
         path: str = DEFAULT_PATH,
+        allowed_users: Collection[str] = (),
     ) -> None:
-        self._worker = worker
-        self._instance = instance
-        self._path = path
         self._clock = clock
         self._on_started = on_started
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self._account = Account.own()
         self._runs: dict[RunId, Running] = {}
+        self._waiting: dict[RunId, _Waiting] = {}
         self._unstarted = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         self._closed = False
+        self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
+        self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)
         give_commands_default_signals()
         kernel_has_group_pidfds()  # asked now: when it is needed, there may be no descriptor to ask with
@@ -80,30 +96,26 @@ class Executor:
     def start(self, launch: Launch) -> None:
         """Start a run; returns when its command has been executed, or could not be (that comes through ``on_end``).
 
+        Where the worker is short of processes, memory or open files, it is tried again, until ``start_until``.
         Raises ValueError for a run that is running already, RuntimeError after ``close``: both are the caller's bug.
         """
-        if launch.run_id in self._runs:
+        if launch.run_id in self._runs or launch.run_id in self._waiting:
             raise ValueError(f"{launch.run_id} is running already")
         if self._closed:
             raise RuntimeError("the executor is closed")
-        try:
-            run = self._spawn(launch)
-        except (OSError, ValueError, subprocess.SubprocessError) as error:
-            self._could_not_start(launch, error)
-            return
-        self._runs[launch.run_id] = run
-        self._idle.clear()
-        self._watch(run)
-        if launch.timeout_s > 0:
-            run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
-        if self._on_started is not None:
-            self._on_started(launch.run_id, run.pid, run.start_ms)
+        until = launch.start_until
+        self._try(_Waiting(launch=launch, until=self._clock.boottime() + _START_WITHIN_S if until is None else until))
 
     def end(self, run_id: RunId, ending: Ending) -> bool:
         """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
 
-        False where there is no such run, or its first process has exited of its own accord: its verdict stands.
+        False where there is no such run, or its first process has exited of its own accord: its verdict stands. A run
+        whose start is still being tried ends without one.
         """
+        waiting = self._waiting.pop(run_id, None)
+        if waiting is not None:
+            self._ended_unstarted(waiting, ending)
+            return True
         run = self._runs.get(run_id)
         if run is None:
             return False
@@ -111,66 +123,90 @@ class Executor:
             return True
         if run.group.leader_exited():
             return False
+        look_at(run)
         run.ending = ending
         self._sweep(run)
         return True
 
     async def drained(self) -> None:
         """Return when nothing runs and every outcome has been given."""
-        while self._runs or self._unstarted:
+        while self._runs or self._waiting or self._unstarted:
             await self._idle.wait()
 
     async def close(self) -> None:
         """End what still runs (``killed: worker shutdown``), wait for it, and give everything back."""
         already, self._closed = self._closed, True
-        for run_id in tuple(self._runs):
+        for run_id in (*self._waiting, *self._runs):
             self.end(run_id, Ending(reason="worker shutdown"))
         await self.drained()
         if not already:
+            self._memory.close()
             self._sweeper.close()
-            os.close(self._null)
+            self._spawner.close()
 
-    def _spawn(self, launch: Launch) -> Running:
-        if not launch.arguments:
-            raise ValueError("the command is empty")
-        environment = self._environment_of(launch)
-        directory = launch.workdir or environment["HOME"]
-        own_peak = own_peak_rss_kib()
-        pipe, write_end = os.pipe2(os.O_CLOEXEC)
-        with contextlib.ExitStack() as undo:
-            undo.callback(os.close, pipe)
-            try:
-                os.set_blocking(pipe, False)
-                start_ms = self._clock.wall_ms()
-                pid = self._popen(launch.arguments, write_end, directory, environment)
-            finally:
-                os.close(write_end)
-            undo.pop_all()
-        return Running(launch, pid=pid, pipe=pipe, start_ms=start_ms, own_peak_rss_kib=own_peak)
+    def _try(self, waiting: _Waiting) -> None:
+        waiting.tries += 1
+        try:
+            run = self._spawner.spawn(waiting.launch)
+        except ShortageError as error:
+            self._try_later(waiting, error)
+        except UnstartableError as error:
+            self._could_not_start(waiting.launch, str(error))
+        else:
+            self._begin(run)
 
-    def _popen(self, arguments: Sequence[str], write_end: int, directory: str, environment: Mapping[str, str]) -> int:
-        # No preexec_fn, user or group: any of them would turn vfork into fork, whose cost grows with the worker.
-        process = subprocess.Popen(
-            arguments, stdin=self._null, stdout=write_end, stderr=subprocess.STDOUT, cwd=directory, env=environment,
-            start_new_session=True, umask=_UMASK, close_fds=True,
-        )  # fmt: skip
-        process.returncode = 0  # it is reaped here, never by Popen, which would warn otherwise
-        return process.pid
+    def _begin(self, run: Running) -> None:
+        launch = run.launch
+        self._runs[launch.run_id] = run
+        self._idle.clear()
+        self._watch(run)
+        self._memory.begin()
+        if launch.timeout_s > 0:
+            run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
+        if self._on_started is not None:
+            self._on_started(launch.run_id, run.pid, run.start_ms)
 
-    def _environment_of(self, launch: Launch) -> dict[str, str]:
-        marks = Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
-                      worker=self._worker, instance=self._instance)  # fmt: skip
-        return clean_environment(
-            account=self._account, path=self._path, shell=launch.shell, job_env=launch.env, marks=marks
-        )
+    def _try_later(self, waiting: _Waiting, error: ShortageError) -> None:
+        """Try again soon, or, where that would be too late, give up."""
+        run_id = waiting.launch.run_id
+        delay = min(_START_AGAIN_AFTER_S * 2 ** (waiting.tries - 1), _START_AGAIN_AT_LEAST_EVERY_S)
+        if self._clock.boottime() + delay >= waiting.until:
+            self._give_up(waiting, error)
+            return
+        if waiting.tries == 1:
+            log.warning("%s is tried again: %s", run_id, error,
+                        extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
+        self._waiting[run_id] = waiting
+        self._idle.clear()
+        waiting.timer = self._loop.call_later(delay, self._try_again, waiting, error)
 
-    def _could_not_start(self, launch: Launch, error: Exception) -> None:
-        reason = f"could not be started: {_in_words(error)}"
-        log.warning("%s %s", launch.run_id, reason, extra={"action": "spawn_failed", "run_id": str(launch.run_id)})
+    def _try_again(self, waiting: _Waiting, error: ShortageError) -> None:
+        del self._waiting[waiting.launch.run_id]
+        if self._clock.boottime() >= waiting.until:
+            self._give_up(waiting, error)  # the loop was late: what allowed the start may not hold any more
+        else:
+            self._try(waiting)
+
+    def _give_up(self, waiting: _Waiting, error: ShortageError) -> None:
+        times = "once" if waiting.tries == 1 else f"{waiting.tries} times"
+        self._could_not_start(waiting.launch, f"{error} (tried {times}; not the job's fault)")
+
+    def _could_not_start(self, launch: Launch, why: str) -> None:
+        outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
+        _log_unstarted(outcome)
+        self._give_soon(outcome)
+
+    def _ended_unstarted(self, waiting: _Waiting, ending: Ending) -> None:
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        launch = waiting.launch
+        self._give_soon(Outcome(run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
+                                err=ending.in_words(launch.timeout_s), reason=ending.reason, by=ending.by))  # fmt: skip
+
+    def _give_soon(self, outcome: Outcome) -> None:
+        """Not from within ``start`` or ``end``: nobody expects to be called back there."""
         self._unstarted += 1
         self._idle.clear()
-        outcome = Outcome(run_id=launch.run_id, verdict=Verdict.FAILED, end_ms=self._clock.wall_ms(),
-                          err=reason, reason=reason)  # fmt: skip
         self._loop.call_soon(self._give_unstarted, outcome)
 
     def _give_unstarted(self, outcome: Outcome) -> None:
@@ -178,7 +214,7 @@ class Executor:
         self._give(outcome)
 
     def _give(self, outcome: Outcome) -> None:
-        if not self._runs and not self._unstarted:
+        if not self._runs and not self._waiting and not self._unstarted:
             self._idle.set()
         self._on_end(outcome)
 
@@ -238,7 +274,12 @@ class Executor:
             self._loop.remove_reader(run.group.pidfd)
         run.group.close()
         del self._runs[run.launch.run_id]
-        self._give(run.outcome(self._clock.wall_ms(), survivors))
+        outcome = run.outcome(self._clock.wall_ms(), survivors)
+        if run.becoming is not None:
+            run.becoming.close()
+        if outcome.start_ms is None:
+            _log_unstarted(outcome)
+        self._give(outcome)
 
     def _close_pipe(self, run: Running) -> None:
         if run.pipe is not None:
@@ -253,8 +294,6 @@ class Executor:
             run.timeout = None
 
 
-def _in_words(error: Exception) -> str:
-    """What the system said, with the file that it said it of."""
-    if not isinstance(error, OSError) or error.strerror is None:
-        return str(error)
-    return f"{error.strerror}: {error.filename}" if error.filename else error.strerror
+def _log_unstarted(outcome: Outcome) -> None:
+    log.warning("%s %s", outcome.run_id, outcome.err,
+                extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip

@@ -17,7 +17,7 @@ class Exit:
     exit_code: int | None = None
     signal: int | None = None
     max_rss: int | None = None
-    """Bytes; None where the kernel's figure is the worker's own (see ``own_peak_rss_kib``)."""
+    """Bytes, of the largest process; None where the kernel's figure is the worker's (see ``own_peak_rss_kib``)."""
     cpu_seconds: float | None = None
 
 

@@ -20,11 +20,17 @@ class Launch:
     """A string for the shell, or the arguments of a program (looked for in the run's PATH) for no shell."""
     plan_ms: int
     fence: int
+    args: tuple[str, ...] = ()
+    """Of this run: after the arguments of a program; ``$1`` and on for the shell, with ``etcron`` for ``$0``."""
     shell: str = "/bin/sh"
     env: Mapping[str, str] = field(default_factory=dict)
-    """The job's own variables."""
+    """The job's own variables, and over them those of this run."""
     workdir: str | None = None
     """None: the run's HOME."""
+    user: str | None = None
+    """None: the worker's own."""
+    start_until: float | None = None
+    """On the boot clock: a start that the worker could not carry out is not tried again past it. None: in 2 s."""
     timeout_s: float = 0
     """0: none."""
     kill_grace_s: float = 5
@@ -33,7 +39,9 @@ class Launch:
     @property
     def arguments(self) -> tuple[str, ...]:
         """What is executed."""
-        return (self.shell, "-c", self.command) if isinstance(self.command, str) else self.command
+        if isinstance(self.command, str):
+            return (self.shell, "-c", self.command, *(("etcron", *self.args) if self.args else ()))
+        return (*self.command, *self.args) if self.command else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,9 +84,15 @@ class Outcome:
     reason: str | None = None
     by: str | None = None
     max_rss: int | None = None
-    """Bytes; None where it is not known (see ``worker.usage``)."""
+    """Bytes, of the largest process; None where it is not known (see ``worker.usage``)."""
     cpu_seconds: float | None = None
-    """Of the first process and of the children that it waited for."""
+    """User and system, of the first process and of all that were waited for, by it or by those in turn."""
+
+
+def unstarted(run_id: RunId, why: str, end_ms: int) -> Outcome:
+    """The outcome of a run whose command could not be executed."""
+    reason = f"could not be started: {why}"
+    return Outcome(run_id=run_id, verdict=Verdict.FAILED, end_ms=end_ms, err=reason, reason=reason)
 
 
 def exit_in_words(exit_code: int | None, signal: int | None) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from worker.environment import INSTANCE_MARK, RUN_MARK
 
+_KIB = 1024
 _KTHREADD = 2
 _READ_SIZE = 65_536
 _DEAD_STATES = b"ZX"
@@ -55,6 +56,28 @@ def read_process(pid: int) -> Process | None:
     return Process(
         pid=pid, parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]), dead=dead
     )
+
+
+def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
+    """The peak memory, in bytes, of the largest of a process and its descendants; and how many were looked at.
+
+    0 where nothing can be seen. At most ``most`` are looked at. Descendants whose parent has exited are not found, nor
+    those of other threads than the first. This does not block: it takes no lock of the processes.
+    """
+    peak, pids, looked_at = 0, [leader], 0
+    for pid in pids:
+        if looked_at >= most:
+            break
+        looked_at += 1
+        peak = max(peak, _peak_rss(pid))
+        pids += map(int, (_read(f"/proc/{pid}/task/{pid}/children") or b"").split())
+    return peak, looked_at
+
+
+def _peak_rss(pid: int) -> int:
+    """A zombie has no memory any more."""
+    _, found, rest = (_read(f"/proc/{pid}/status") or b"").partition(b"\nVmHWM:")
+    return int(rest.split(maxsplit=1)[0]) * _KIB if found else 0
 
 
 def run_mark(pid: int, instance: str) -> str | None:

@@ -7,8 +7,9 @@ import os
 from collections.abc import Sequence
 
 from common.run import Verdict
+from worker.becoming import Becoming
 from worker.exit import Exit
-from worker.launch import Ending, Launch, Outcome, exit_in_words
+from worker.launch import Ending, Launch, Outcome, exit_in_words, unstarted
 from worker.output import Output
 from worker.process_group import ProcessGroup
 
@@ -18,15 +19,25 @@ _PIPE_CAPACITY = 65_536
 class Running:
     """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
 
-    __slots__ = ("ending", "exit", "group", "launch", "output", "own_peak_rss_kib", "pipe", "start_ms", "timeout")
+    __slots__ = (
+        "becoming", "ending", "exit", "group", "launch", "output", "own_peak_rss_kib", "pipe", "seen_peak_rss",
+        "start_ms", "timeout",
+    )  # fmt: skip
 
-    def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, own_peak_rss_kib: int) -> None:
+    def __init__(
+        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, own_peak_rss_kib: int,
+        becoming: Becoming | None = None,
+    ) -> None:  # fmt: skip
         self.launch = launch
         self.group = ProcessGroup(pid)
         self.pipe: int | None = pipe
+        self.becoming = becoming
+        """Only of a run as another user: whether its command was executed at all is known at its end."""
         self.output = Output(launch.output_limit)
         self.start_ms = start_ms
         self.own_peak_rss_kib = own_peak_rss_kib
+        self.seen_peak_rss = 0
+        """Bytes: the most memory that one of its processes was seen with (see ``worker.usage``)."""
         self.ending: Ending | None = None
         """Why it is being ended from outside."""
         self.exit: Exit | None = None
@@ -59,17 +70,23 @@ class Running:
             left -= size
 
     def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
-        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended)."""
+        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""
         ended, ending = self.exit or Exit(), self.ending
+        why_not = self.becoming.why_not() if self.becoming is not None and ending is None else None
+        if why_not is not None:
+            return unstarted(self.launch.run_id, str(why_not), end_ms)
         err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
         if err and survivors:
             err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
         return Outcome(
             run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
-            exit_code=ended.exit_code, signal=ended.signal, max_rss=ended.max_rss, cpu_seconds=ended.cpu_seconds,
+            exit_code=ended.exit_code, signal=ended.signal, max_rss=self._max_rss(ended), cpu_seconds=ended.cpu_seconds,
             output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
             reason=ending.reason if ending else None, by=ending.by if ending else None,
         )  # fmt: skip
+
+    def _max_rss(self, ended: Exit) -> int | None:
+        return max(ended.max_rss or 0, self.seen_peak_rss) or None
 
     def _verdict(self, ended: Exit) -> Verdict:
         if self.ending is not None:

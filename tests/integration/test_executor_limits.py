@@ -5,20 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 
 from common.run import Verdict
+from tests.support.descriptors import descriptors
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.executor import Ending, Outcome
-
-
-def descriptors() -> set[str]:
-    return set(os.listdir("/proc/self/fd"))
 
 
 async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:
@@ -67,40 +61,6 @@ async def test_next_run_may_be_started_from_the_end_of_one() -> None:
         runs.start("true")
         await runs.executor.drained()
         assert len(runs.outcomes) == 20
-
-
-@contextmanager
-def no_descriptor_left(spare: int = 0) -> Iterator[None]:
-    """Every descriptor but ``spare`` is taken meanwhile."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 20, hard))
-    taken: list[int] = []
-    try:
-        try:
-            while True:
-                taken.append(os.open("/dev/null", os.O_RDONLY))
-        except OSError:
-            for _ in range(spare):
-                os.close(taken.pop())
-        yield
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-
-
-async def test_out_of_descriptors_is_a_failure_without_a_start() -> None:
-    async with executing() as runs:
-        await runs.outcome_of("true")
-        before = descriptors()
-        for spare in range(4):
-            with no_descriptor_left(spare):
-                run_id = runs.start("true")
-            outcome = await runs.ended(run_id)
-            assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None), spare
-            assert outcome.err == "could not be started: Too many open files"
-        await runs.executor.drained()
-        assert descriptors() == before
 
 
 def refuse(_pid: int, _flags: int = 0) -> int:

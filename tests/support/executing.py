@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -22,7 +22,7 @@ class Runs:
 
     _numbers = count(1)
 
-    def __init__(self) -> None:
+    def __init__(self, allowed_users: Collection[str] = ()) -> None:
         self.instance = f"test-{os.getpid()}-{next(self._numbers)}"
         self.outcomes: dict[RunId, Outcome] = {}
         self.given_twice: list[Outcome] = []
@@ -30,7 +30,7 @@ class Runs:
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
         self.executor = Executor(
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
-            on_started=self._on_started, on_end=self._on_end,
+            on_started=self._on_started, on_end=self._on_end, allowed_users=allowed_users,
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
@@ -69,9 +69,9 @@ class Runs:
 
 
 @asynccontextmanager
-async def executing() -> AsyncIterator[Runs]:
+async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards; whatever it was asked to start has had exactly one outcome then."""
-    runs = Runs()
+    runs = Runs(allowed_users)
     try:
         yield runs
     finally:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from common.keys import RunId
-from worker.environment import Account, Marks, clean_environment, give_commands_default_signals
+from worker.accounts import Account
+from worker.environment import Marks, clean_environment, give_commands_default_signals
 
 MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
               worker="w1", instance="i1")  # fmt: skip
@@ -49,11 +50,6 @@ def test_job_adds_and_overrides() -> None:
 def test_job_cannot_touch_the_marks() -> None:
     own = environment(ETCRON_RUN_ID="other", ETCRON_FENCE="0", ETCRON_MINE="x")
     assert own == environment()
-
-
-def test_account_of_an_unknown_user_id_lives_in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 987_654_321)
-    assert Account.own() == Account(user="987654321", home="/")
 
 
 @pytest.fixture

@@ -1,0 +1,108 @@
+"""A worker that is out of descriptors or processes tries again for a while, and then says that it was short of them."""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from common.clock import SystemClock
+from common.run import Verdict
+from tests.support.descriptors import descriptors, no_descriptor_left
+from tests.support.executing import Runs, executing
+from worker.executor import Ending
+
+CLOCK = SystemClock()
+
+
+def shortly() -> float:
+    return CLOCK.boottime() + 0.2
+
+
+def start_in_vain(runs: Runs, **settings: Any) -> Any:
+    """Start a run that finds no descriptor left, and give them back."""
+    with no_descriptor_left():
+        run_id = runs.start("echo hello", **settings)
+    assert run_id not in runs.executor.running
+    assert not runs.outcomes
+    return run_id
+
+
+async def test_run_starts_when_the_shortage_is_over() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        run_id = start_in_vain(runs)
+        with pytest.raises(ValueError, match="running already"):
+            runs.start("echo hello", run_id=run_id)
+        outcome = await runs.ended(run_id)
+        assert (outcome.verdict, outcome.output) == (Verdict.SUCCESS, "hello\n")
+        assert list(runs.started) == [run_id]
+        await runs.executor.drained()
+        assert descriptors() == before
+
+
+async def test_shortage_that_lasts_is_told_as_the_workers_own() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        for spare in range(4):
+            with no_descriptor_left(spare):
+                run_id = runs.start("true", start_until=shortly())
+                outcome = await runs.ended(run_id)
+            assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None), spare
+            assert outcome.err.startswith("could not be started: worker w1 is out of open files (ulimit -n"), spare
+            assert outcome.err.endswith("times; not the job's fault)")
+            assert outcome.reason == outcome.err
+        await runs.executor.drained()
+        assert descriptors() == before
+
+
+async def test_is_not_tried_again_past_the_time_that_the_start_is_allowed_for() -> None:
+    async with executing() as runs:
+        run_id = start_in_vain(runs, start_until=CLOCK.boottime())
+        assert "(tried once;" in (await runs.ended(run_id)).err
+        assert not runs.started
+
+
+async def test_may_be_killed_while_it_waits() -> None:
+    async with executing() as runs:
+        run_id = start_in_vain(runs)
+        assert runs.executor.end(run_id, Ending(by="test"))
+        assert not runs.outcomes, "the caller of end() must not be called back from within it"
+        outcome = await runs.ended(run_id)
+        assert (outcome.verdict, outcome.start_ms, outcome.err) == (Verdict.KILLED, None, "killed by test")
+        assert not runs.executor.end(run_id, Ending())
+    assert not runs.started
+
+
+async def test_closing_ends_what_waits() -> None:
+    async with executing() as runs:
+        run_id = start_in_vain(runs)
+        await runs.executor.close()
+        assert runs.outcomes[run_id].err == "killed: worker shutdown"
+    assert not runs.started
+
+
+@contextmanager
+def no_process_left() -> Iterator[None]:
+    """Nobody but root may have a process meanwhile."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NPROC)
+    resource.setrlimit(resource.RLIMIT_NPROC, (0, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NPROC, (soft, hard))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
+async def test_user_that_is_out_of_processes() -> None:
+    async with executing(allowed_users=["nobody"]) as runs:
+        there = runs.start("echo up; sleep 300", user="nobody")
+        await runs.printed(there, "up")  # the kernel counts those that were there before
+        with no_process_left():
+            outcome = await runs.outcome_of("echo hello", user="nobody")
+    assert (outcome.verdict, outcome.start_ms, outcome.exit_code) == (Verdict.FAILED, None, None)
+    assert 'is out of processes (ulimit -u, or the limit of its container) for user "nobody"' in outcome.err

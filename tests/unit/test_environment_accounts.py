@@ -1,0 +1,58 @@
+"""Which users commands may run as on a worker, and what is said where they may not."""
+
+from __future__ import annotations
+
+import os
+import pwd
+
+import pytest
+
+from worker.accounts import Account, Accounts, Credentials, RefusedUserError
+
+OWN = pwd.getpwuid(os.geteuid()).pw_name
+NOBODY = pwd.getpwnam("nobody")
+
+
+def accounts(*allowed: str) -> Accounts:
+    return Accounts(worker="w1", allowed=allowed)
+
+
+def test_account_of_an_unknown_user_id_lives_in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 987_654_321)
+    assert Account.own() == Account(user="987654321", home="/")
+
+
+def test_nothing_is_changed_for_the_workers_own_user() -> None:
+    assert accounts().of(None) == accounts().of(OWN) == Account.own()
+    assert Account.own().other is None
+
+
+def test_another_user_comes_with_its_groups_and_home() -> None:
+    home = NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/"
+    groups = tuple(os.getgrouplist("nobody", NOBODY.pw_gid))
+    other = Credentials(uid=NOBODY.pw_uid, gid=NOBODY.pw_gid, groups=groups)
+    assert Account.of(NOBODY) == Account(user="nobody", home=home, other=other)
+
+
+@pytest.mark.parametrize(
+    ("euid", "allowed", "user", "words"),
+    [
+        pytest.param(0, (), "nobody", "is not allowed on worker w1: add it to allowedUsers", id="nobody is allowed"),
+        pytest.param(0, ("backup",), "nobody", "is not allowed on worker w1", id="somebody else is"),
+        pytest.param(0, ("NOBODY",), "nobody", "is not allowed on worker w1", id="another case"),
+        pytest.param(0, (), "no-such-user", "is not allowed on worker w1", id="not allowed and unknown"),
+        pytest.param(0, ("no-such-user",), "no-such-user", "does not exist on the machine of worker w1", id="unknown"),
+        pytest.param(0, ("0",), "0", "does not exist on the machine of worker w1", id="a number is no name"),
+        pytest.param(NOBODY.pw_uid, ("root",), "root", 'worker w1 runs as "nobody"', id="the worker is not root"),
+    ],
+)
+def test_other_users_are_refused_with_what_to_change(
+    monkeypatch: pytest.MonkeyPatch, euid: int, allowed: tuple[str, ...], user: str, words: str
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: euid)
+    if user == pwd.getpwuid(euid).pw_name:
+        pytest.skip("this is the worker's own user")
+    with pytest.raises(RefusedUserError) as refused:
+        accounts(*allowed).of(user)
+    assert f'user "{user}"' in str(refused.value)
+    assert words in str(refused.value)

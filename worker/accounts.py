@@ -1,0 +1,95 @@
+"""Who commands run as: the worker's own user, or another one that the worker's configuration allows.
+
+Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
+unless somebody fills it, and no job can get around it. The user database is asked at each start, as cron does it: a
+user that was removed, or put into another group, is so from the next run on.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Self
+
+
+class RefusedUserError(Exception):
+    """A command cannot run as this user here; the text says what to change, and where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What the kernel knows a user by."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    """All groups, the primary one included, as initgroups(3) sets them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The user that a command runs as."""
+
+    user: str
+    home: str
+    other: Credentials | None = None
+    """None: the worker's own user, so there is nothing to change."""
+
+    @classmethod
+    def own(cls) -> Self:
+        """The account of this process; a user id that the machine does not know goes by its number and lives in /."""
+        uid = os.geteuid()
+        try:
+            entry = pwd.getpwuid(uid)
+        except KeyError:
+            return cls(user=str(uid), home="/")
+        return cls(user=entry.pw_name, home=_home(entry))
+
+    @classmethod
+    def of(cls, entry: pwd.struct_passwd) -> Self:
+        """The account of another user."""
+        groups = tuple(os.getgrouplist(entry.pw_name, entry.pw_gid))
+        credentials = Credentials(uid=entry.pw_uid, gid=entry.pw_gid, groups=groups)
+        return cls(user=entry.pw_name, home=_home(entry), other=credentials)
+
+
+class Accounts:
+    """The accounts that one worker gives to its commands."""
+
+    def __init__(self, *, worker: str, allowed: Collection[str]) -> None:
+        self._worker = worker
+        self._allowed = frozenset(allowed)
+        self._own = Account.own()
+
+    def of(self, user: str | None) -> Account:
+        """The account for a job's ``user``, None: the worker's own. RefusedUserError; OSError without descriptors."""
+        if user is None or user == self._own.user:
+            return self._own
+        if os.geteuid() != 0:
+            raise RefusedUserError(
+                f'user "{user}": worker {self._worker} runs as "{self._own.user}" and cannot become anybody else: '
+                f'run that worker as root, with "{user}" in its allowedUsers, or leave out the job\'s user'
+            )
+        if user not in self._allowed:
+            raise RefusedUserError(
+                f'user "{user}" is not allowed on worker {self._worker}: add it to allowedUsers in the configuration '
+                "of that worker, or change the job's user"
+            )
+        return Account.of(self._entry(user))
+
+    def _entry(self, user: str) -> pwd.struct_passwd:
+        try:
+            return pwd.getpwnam(user)
+        except KeyError:
+            # Who cannot open the user database finds nobody in it: then this fails too, with the true reason.
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            raise RefusedUserError(
+                f'user "{user}" does not exist on the machine of worker {self._worker}: create it there, or change '
+                "the job's user"
+            ) from None
+
+
+def _home(entry: pwd.struct_passwd) -> str:
+    return entry.pw_dir if os.path.isdir(entry.pw_dir) else "/"

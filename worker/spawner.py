@@ -1,0 +1,105 @@
+"""Starts the first process of a run: its environment, user, directory and descriptors, and nothing of the worker's."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Collection, Mapping
+
+from common.clock import Clock
+from worker.accounts import Account, Accounts, RefusedUserError
+from worker.becoming import Becoming
+from worker.environment import Marks, clean_environment
+from worker.exit import own_peak_rss_kib
+from worker.launch import Launch
+from worker.running import Running
+from worker.unstartable import Attempt, UnstartableError
+
+_UMASK = 0o022
+
+
+class Spawner:
+    """Starts processes for one worker."""
+
+    def __init__(
+        self, *, worker: str, instance: str, path: str, allowed_users: Collection[str] = (), clock: Clock
+    ) -> None:
+        self._worker = worker
+        self._instance = instance
+        self._path = path
+        self._clock = clock
+        self._accounts = Accounts(worker=worker, allowed=allowed_users)
+        self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        os.close(self._null)
+
+    def spawn(self, launch: Launch) -> Running:
+        """The run, its command executed. UnstartableError where it could not be, ShortageError where it may be later.
+
+        Blocks until the command has been executed, under a millisecond. As another user it may still fail to be: that
+        is known once the process has exited (see ``Running.outcome``).
+        """
+        if not launch.arguments:
+            raise UnstartableError("the command is empty")
+        account = self._account(launch)
+        environment = self._environment_of(launch, account)
+        attempt = Attempt(
+            launch=launch, worker=self._worker, account=account, directory=launch.workdir or environment["HOME"],
+            path=environment["PATH"],
+        )  # fmt: skip
+        try:
+            return self._start(attempt, environment)
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise attempt.why_not(error) from error
+
+    def _account(self, launch: Launch) -> Account:
+        try:
+            return self._accounts.of(launch.user)
+        except RefusedUserError as error:
+            raise UnstartableError(str(error)) from error
+        except OSError as error:
+            own = Attempt(launch=launch, worker=self._worker, account=Account.own(), directory="/", path=self._path)
+            raise own.why_not(error) from error
+
+    def _environment_of(self, launch: Launch, account: Account) -> dict[str, str]:
+        return clean_environment(
+            account=account, path=self._path, shell=launch.shell, job_env=launch.env, marks=self._marks(launch)
+        )
+
+    def _marks(self, launch: Launch) -> Marks:
+        return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
+                     worker=self._worker, instance=self._instance)  # fmt: skip
+
+    def _start(self, attempt: Attempt, environment: Mapping[str, str]) -> Running:
+        own_peak = own_peak_rss_kib()
+        pipe, write_end = os.pipe2(os.O_CLOEXEC)
+        with contextlib.ExitStack() as undo:
+            undo.callback(os.close, pipe)
+            try:
+                os.set_blocking(pipe, False)
+                start_ms = self._clock.wall_ms()
+                pid, becoming = self._execute(attempt, write_end, environment)
+            finally:
+                os.close(write_end)
+            undo.pop_all()
+        return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, own_peak_rss_kib=own_peak,
+                       becoming=becoming)  # fmt: skip
+
+    def _execute(self, attempt: Attempt, write_end: int, environment: Mapping[str, str]) -> tuple[int, Becoming | None]:
+        other = attempt.account.other
+        if other is not None:
+            becoming = Becoming(
+                attempt, other, environment=environment, marks=self._marks(attempt.launch).variables(),
+                stdin=self._null, stdout=write_end, umask=_UMASK,
+            )  # fmt: skip
+            return becoming.pid, becoming
+        # No preexec_fn, user or group: any of them would turn vfork into fork, whose cost grows with the worker.
+        process = subprocess.Popen(
+            attempt.launch.arguments, stdin=self._null, stdout=write_end, stderr=subprocess.STDOUT,
+            cwd=attempt.directory, env=environment, start_new_session=True, umask=_UMASK, close_fds=True,
+        )  # fmt: skip
+        process.returncode = 0  # it is reaped elsewhere, never by Popen, which would warn otherwise
+        return process.pid, None
