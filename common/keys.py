@@ -18,6 +18,21 @@ CHAIN: Final = "next"
 """In place of a plan time, in the key of the request for the next run of an ``after`` job."""
 
 
+_OF: Final = "~"
+"""Between job and worker in the name of a worker's own sequence; no job's name has it."""
+
+
+def sequence_name(job: str, worker: str) -> str:
+    """What a broadcast job's fires on one worker go by, in marks, locks and runs."""
+    return f"{job}{_OF}{worker}"
+
+
+def split_sequence(sequence: str) -> tuple[str, str | None]:
+    """The job, and of a broadcast job the worker whose own sequence this is."""
+    job, _, worker = sequence.partition(_OF)
+    return job, worker or None
+
+
 class Watched(StrEnum):
     """The prefixes that are watched, each with a sentinel ``seen/<name>`` that every write to it also puts."""
 
@@ -31,6 +46,7 @@ class RunId:
     """The identity of one run: job, fire and attempt; written ``<job>@<plan ms or r-id>#<attempt>``."""
 
     job: str
+    """The sequence of fires that it is one of: the job's, or of a broadcast job ``<job>~<worker>``."""
     fire: str
     """The plan time in milliseconds since the epoch, in decimal; or ``r-...`` for a run that no schedule planned."""
     attempt: int = 1
@@ -48,6 +64,16 @@ class RunId:
         if not (job and at and fire and hash_ and _is_number(attempt)):
             raise ValueError(f"{text!r} is not a run id: <job>@<plan time in ms>#<attempt>")
         return cls(job, fire, int(attempt))
+
+    @property
+    def job_name(self) -> str:
+        """The job, also of a run in a worker's own sequence."""
+        return split_sequence(self.job)[0]
+
+    @property
+    def of_worker(self) -> str | None:
+        """The worker whose own sequence it belongs to; None: the job's, which any eligible worker may run."""
+        return split_sequence(self.job)[1]
 
     @property
     def plan_ms(self) -> int | None:
@@ -119,8 +145,16 @@ class Keys:
     def runs_of(self, job: str) -> str:
         return f"{self.runs}{job}/"
 
+    def own_runs_of(self, job: str) -> str:
+        """Where the runs of all workers' own sequences of a broadcast job begin."""
+        return f"{self.runs}{job}{_OF}"
+
     def requests_of(self, job: str) -> str:
         return f"{self.requests}{job}/"
+
+    def own_requests_of(self, job: str) -> str:
+        """Where the requests of all workers' own sequences of a broadcast job begin."""
+        return f"{self.requests}{job}{_OF}"
 
     def worker(self, worker: str, lease_hex: str) -> str:
         return f"{self.workers}{worker}/{lease_hex}"
@@ -146,7 +180,7 @@ class Keys:
         return self.seen_prefix + prefix
 
     def job_of(self, key: str) -> str:
-        """The job's name in a key under ``jobs/``, ``marks/`` or ``locks/``."""
+        """The job in a key under ``jobs/``, ``marks/`` or ``locks/``; in the latter two, the sequence."""
         return key[len(self.prefix) :].partition("/")[2]
 
     def run_of(self, key: str) -> RunId:

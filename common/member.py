@@ -6,9 +6,17 @@ Pure: standard library only.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Final, Self
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
+
+
+def is_worker_name(text: str) -> bool:
+    """Whether a worker may be called so: it stands in keys and in the names of sequences."""
+    return _NAME.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 A fire falls into one of 8,192 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
 For each bucket the members are ranked by rendezvous hashing weighted by their slots: a member that comes or goes moves
-only its own share. Pure: standard library only.
+only its own share. Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Final
+
+from common.job import JobSpec
 
 BUCKETS: Final = 8192
 _SPAN: Final = float(1 << 64)
@@ -23,6 +25,11 @@ class Candidate:
 
     name: str
     slots: int
+
+
+def is_eligible(spec: JobSpec, labels: Mapping[str, str], slots: int) -> bool:
+    """Whether a worker with these labels and so many slots may run the job."""
+    return slots >= spec.slots and fits(spec.workers, labels)
 
 
 def fits(selector: Mapping[str, tuple[str, ...]], labels: Mapping[str, str]) -> bool:
@@ -38,10 +45,11 @@ def bucket_of(job: str, fire: str) -> int:
 class Placement:
     """The order of the candidates for each bucket, remembered; a new membership is a new object."""
 
-    __slots__ = ("_orders", "candidates")
+    __slots__ = ("_orders", "candidates", "names")
 
     def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
         self.candidates = tuple(sorted(candidates))
+        self.names = frozenset(candidate.name for candidate in self.candidates)
         self._orders: dict[int, tuple[str, ...]] = {}
 
     def order(self, bucket: int) -> tuple[str, ...]:

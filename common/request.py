@@ -41,13 +41,18 @@ class Request:
     run_id: RunId
     origin: Origin
     job_create_revision: int
-    """Of the job when it was made: a job that was deleted and made again does not run it."""
+    """Of the job when it was made: a job that was deleted and made again does not run it.
+
+    0 in etcd: the request's own revision, for it was put by the transaction that made the job.
+    """
     plan_ms: int
     dispatch_ms: int
     not_before_ms: int
     expires_ms: int | None = None
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
+    note: str | None = None
+    """Why somebody asked for it."""
     create_ms: int | None = None
     """When the run was asked for; of a retry or rerun: when its first attempt was."""
     args: tuple[str, ...] = ()
@@ -60,6 +65,15 @@ class Request:
     """Of a retry: the job's mark when its lock came free. A newer fire that was decided since has taken its place."""
     revision: int = 0
     """The key's mod revision; 0 for one that is not written yet."""
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether a user asked for the run, or for the one that it repeats: it runs although the job is paused."""
+        return self.trigger in (Trigger.MANUAL, Trigger.API) or self.run_id.plan_ms is None
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether it may not be claimed any more; the next run of an ``after`` job always may."""
+        return self.expires_ms is not None and not self.is_chain and now_ms > self.expires_ms
 
     @property
     def is_chain(self) -> bool:
@@ -78,8 +92,8 @@ class Request:
             "trigger": str(self.trigger), "by": self.by,
         }  # fmt: skip
         more = {
-            "createMs": self.create_ms, "args": list(self.args) or None, "env": dict(self.env) or None,
-            "avoid": self.avoid, "markMs": self.mark_ms,
+            "note": self.note, "createMs": self.create_ms, "args": list(self.args) or None,
+            "env": dict(self.env) or None, "avoid": self.avoid, "markMs": self.mark_ms,
         }  # fmt: skip
         document.update((name, value) for name, value in more.items() if value is not None)
         return json.dumps(document, separators=(",", ":")).encode()
@@ -89,14 +103,14 @@ class Request:
         """Read a request; ValueError where it is none."""
         try:
             document = json.loads(value)
-            expires_ms, by = document.get("expiresMs"), document.get("by")
+            expires_ms, by, note = document.get("expiresMs"), document.get("by"), document.get("note")
             create_ms, mark_ms = document.get("createMs"), document.get("markMs")
             avoid, plan_ms = document.get("avoid"), int(document["planMs"])
             if run_id.fire == CHAIN:
                 run_id = RunId.planned(run_id.job, plan_ms)
             return cls(
                 run_id=run_id, revision=revision, origin=Origin(document["origin"]),
-                job_create_revision=int(document["jobCreateRevision"]), plan_ms=plan_ms,
+                job_create_revision=int(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
                 create_ms=None if create_ms is None else int(create_ms),
                 args=tuple(str(one) for one in document.get("args", ())),
                 env={str(name): str(value) for name, value in document.get("env", {}).items()},
@@ -104,6 +118,7 @@ class Request:
                 dispatch_ms=int(document["dispatchMs"]), not_before_ms=int(document["notBeforeMs"]),
                 expires_ms=None if expires_ms is None else int(expires_ms),
                 trigger=Trigger(document["trigger"]), by=None if by is None else str(by),
+                note=None if note is None else str(note),
             )  # fmt: skip
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a request: {error}") from error

@@ -6,7 +6,8 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
@@ -79,6 +80,8 @@ class RunRecord:
     host: str | None = None
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
+    note: str | None = None
+    """Of a run that somebody asked for: why."""
     reason: str | None = None
     """Why a fire was skipped or missed, a run killed or lost: a short stable phrase, details after a colon."""
     range_end_ms: int | None = None
@@ -99,7 +102,11 @@ class RunRecord:
 
     def to_document(self) -> dict[str, Any]:
         """The document as the log store keeps it; absent values are left out."""
-        document: dict[str, Any] = {"_id": str(self.run_id), "jobName": self.run_id.job, "attempt": self.run_id.attempt}
+        document: dict[str, Any] = {
+            "_id": str(self.run_id),
+            "jobName": self.run_id.job_name,
+            "attempt": self.run_id.attempt,
+        }
         for attribute, name in _DOCUMENT_FIELDS.items():
             value = getattr(self, attribute)
             if value is not None:
@@ -129,9 +136,10 @@ _DOCUMENT_FIELDS = {
     "command": "command", "err": "err", "output": "output", "plan_ms": "planTime", "schedule_ms": "scheduleTime",
     "start_ms": "startTime", "end_ms": "endTime", "create_ms": "createTime", "claim_ms": "claimTime",
     "status": "status", "exit_code": "exitCode", "signal": "signal", "worker": "worker", "host": "host",
-    "trigger": "trigger", "by": "by", "reason": "reason", "range_end_ms": "rangeEndTime", "count": "count",
-    "count_is_minimum": "countIsMinimum", "revision": "revision", "fence": "fence", "output_bytes": "outputBytes",
-    "output_truncated": "outputTruncated", "max_rss": "maxRss", "cpu_seconds": "cpuSeconds", "late": "late",
+    "trigger": "trigger", "by": "by", "note": "note", "reason": "reason", "range_end_ms": "rangeEndTime",
+    "count": "count", "count_is_minimum": "countIsMinimum", "revision": "revision", "fence": "fence",
+    "output_bytes": "outputBytes", "output_truncated": "outputTruncated", "max_rss": "maxRss",
+    "cpu_seconds": "cpuSeconds", "late": "late",
 }  # fmt: skip
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
@@ -158,6 +166,8 @@ class RunEntry:
     """The worker's wall clock when it sent the claim."""
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
+    note: str | None = None
+    """Why somebody asked for the run."""
     create_ms: int | None = None
     """When the run was asked for; None: when it was claimed."""
     args: tuple[str, ...] = ()
@@ -205,7 +215,7 @@ class RunEntry:
 _ENTRY_FIELDS = {
     "worker": "worker", "session": "session", "instance": "instance", "revision": "revision", "locked": "locked",
     "lost_after_ms": "lostAfterMs", "plan_ms": "planMs", "dispatch_ms": "dispatchMs",
-    "claim_ms": "claimMs", "trigger": "trigger", "by": "by", "create_ms": "createMs",
+    "claim_ms": "claimMs", "trigger": "trigger", "by": "by", "note": "note", "create_ms": "createMs",
 }  # fmt: skip
 _ENTRY_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(RunEntry)}
 
@@ -214,9 +224,14 @@ def _check_types(values: Mapping[str, object]) -> None:
     """Somebody else's value does no harm later, where it is reckoned with: ValueError."""
     for attribute, value in values.items():
         default = _ENTRY_DEFAULTS[attribute]
-        kind = {"lost_after_ms": int, "create_ms": int, "by": str}.get(attribute, type(default))
+        kind = {"lost_after_ms": int, "create_ms": int, "by": str, "note": str}.get(attribute, type(default))
         if not isinstance(value, str if issubclass(kind, str) else kind) or (kind is int and isinstance(value, bool)):
             raise ValueError(f"{_ENTRY_FIELDS[attribute]} is {str(value)[:60]!r}")
+
+
+def shown_command(command_line: str, args: Sequence[str]) -> str:
+    """A run's command as one text: the job's, then what was given to this run alone."""
+    return f"{command_line} {shlex.join(args)}" if args else command_line
 
 
 def final_entry(record: RunRecord, *, worker: str = "", session: str = "", instance: str = "") -> RunEntry:

@@ -18,6 +18,7 @@ from manager.errors import errors_as_json
 from manager.events import Pace
 from manager.guards import MAX_BODY_BYTES, Hosts, add_headers, guard, time_limit
 from manager.https import add_hsts
+from manager.idempotency import idempotent
 from manager.parts import PARTS
 from manager.wiring import make_parts
 
@@ -33,7 +34,12 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
     hosts = Hosts([config.host, *config.allowed_hosts])
     app = web.Application(
         client_max_size=MAX_BODY_BYTES,
-        middlewares=[errors_as_json, guard(hosts), time_limit(read_s + write_s)],
+        middlewares=[
+            errors_as_json,
+            guard(hosts),
+            time_limit(read_s + write_s),
+            idempotent(lambda request: request.app[PARTS].calls, read_s=read_s),
+        ],
     )
     webroot = config.webroot or Path(str(files("webroot")))
     app.on_response_prepare.append(add_headers)

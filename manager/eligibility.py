@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from common.job import JobSpec
 from common.member import Member
-from common.placement import Candidate, Placement, bucket_of, fits
+from common.placement import Candidate, Placement, bucket_of, fits, is_eligible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Eligibility:
     def __init__(self, spec: JobSpec, members: Iterable[Member]) -> None:
         self._spec = spec
         self._members = tuple(members)
-        fitting = [one for one in self._members if self._fits(one) and one.accepts]
+        fitting = [one for one in self._members if is_eligible(spec, one.labels, one.slots) and one.accepts]
         self._placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
         self._nobody = None if fitting else self._why_nobody()
 
@@ -35,9 +35,6 @@ class Eligibility:
         if self._spec.broadcast:
             return Takers(workers=tuple(candidate.name for candidate in self._placement.candidates), reason=None)
         return Takers(workers=self._placement.order(bucket_of(self._spec.name, fire))[:2], reason=None)
-
-    def _fits(self, member: Member) -> bool:
-        return fits(self._spec.workers, member.labels) and member.slots >= self._spec.slots
 
     def _why_nobody(self) -> str:
         if not self._members:

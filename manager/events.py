@@ -197,7 +197,7 @@ class EventHub:
     async def _tell_batch(self, changes: _Changes) -> None:
         if changes.workers:
             self._tell("workers", {})
-        touched = changes.runs | {run.job for run in changes.settled}
+        touched = changes.runs | {run.job_name for run in changes.settled}
         if len(changes.jobs | touched) > MOST_NAMES:
             self._tell("jobs", {"all": True})
             return

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
-from common.job import JobSpec
+from common.jitter import dispatch_ms
+from common.job import JobSpec, Overlap
 from common.keys import Keys, decode_mark
+from common.planner import Fires as FirePlan
 from common.planner import undecided
 from common.runlog import RunFilter
 from manager.advice import fire_view
@@ -67,11 +70,13 @@ class Fires:
             mark_ms = max(decode_mark(mark.value), anchor_ms) if mark is not None else now_ms
         except (EtcdError, UnavailableError, ValueError):
             return []
-        fires = undecided(spec.schedule, mark_ms=mark_ms, until_ms=now_ms - _SOON_MS)
+        due_ms = due_by(spec, now_ms - _SOON_MS)
+        fires = None if due_ms is None else undecided(spec.schedule, mark_ms=mark_ms, until_ms=due_ms)
         if fires is None:
             return []
         several = fires.count > 1
         reason = Eligibility(spec, self._watching.members).takers(str(fires.lo_ms)).reason
+        reason = reason or waits_for(spec, self._watching.open_runs.of(name))
         return [
             _fire(
                 planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
@@ -79,6 +84,19 @@ class Fires:
                 reason=reason or "no worker has taken it yet",
             )
         ]  # fmt: skip
+
+
+def due_by(spec: JobSpec, ms: int) -> int | None:
+    """The newest planned fire whose dispatch time has come by this moment."""
+    dispatch = partial(dispatch_ms, spec.name, spec.schedule, spec.jitter_s)
+    return FirePlan.of(spec.schedule, dispatch).newest_due_ms(ms)
+
+
+def waits_for(spec: JobSpec, open_runs: Sequence[OpenRun]) -> str | None:
+    """What a fire waits for whose turn comes when another run ends."""
+    if spec.overlap not in (Overlap.QUEUE, Overlap.REPLACE) or not open_runs:
+        return None
+    return f"waits for {open_runs[0].run_id} to end"
 
 
 def _recorded(document: Mapping[str, Any]) -> dict[str, Any]:

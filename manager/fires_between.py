@@ -21,6 +21,7 @@ from common.runlog import RunFilter
 from common.saved_job import SavedJob
 from manager.catalog import KnownJob
 from manager.eligibility import Eligibility
+from manager.fires import due_by, waits_for
 from manager.history import History
 from manager.inventory import Inventory
 from manager.open_runs import OpenRun
@@ -120,9 +121,13 @@ class FiresBetween:
         if not planned:
             return {}
         now_ms, mark_ms = self._clock.wall_ms(), await self._mark(name)
-        takers = Eligibility(saved.spec, self._members())
+        due_ms, open_runs = due_by(saved.spec, now_ms - _SOON_MS), self._watching.open_runs.of(name)
+        view = _View(
+            spec=saved.spec, takers=Eligibility(saved.spec, self._members()), mark_ms=mark_ms,
+            due_ms=-1 if due_ms is None else due_ms, waits_for=waits_for(saved.spec, open_runs),
+        )  # fmt: skip
         return {
-            (plan_ms, name): _without_record(saved.spec, plan_ms, takers, now_ms=now_ms, mark_ms=mark_ms)
+            (plan_ms, name): _without_record(view, plan_ms)
             for plan_ms in planned
             if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
         }
@@ -170,19 +175,30 @@ def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[in
     return outside
 
 
-def _without_record(
-    spec: JobSpec, plan_ms: int, takers: Eligibility, *, now_ms: int, mark_ms: int | None
-) -> dict[str, Any]:
-    due = plan_ms <= now_ms - _SOON_MS
-    if not spec.enabled:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What is known for all fires without a record."""
+
+    spec: JobSpec
+    takers: Eligibility
+    mark_ms: int | None
+    due_ms: int
+    """The newest fire that is due."""
+    waits_for: str | None
+
+
+def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
+    due = plan_ms <= view.due_ms
+    verdict = "waiting" if due else "planned"
+    if not view.spec.enabled:
         return _fire(planTime=plan_ms, verdict="none", reason="paused")
-    if not spec.schedule.is_open(plan_ms):
-        return _fire(planTime=plan_ms, verdict="waiting" if due else "planned", reason="calendar: it will be skipped")
-    if due and mark_ms is not None and plan_ms <= mark_ms:
+    if not view.spec.schedule.is_open(plan_ms):
+        return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
+    if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
         return _fire(planTime=plan_ms, verdict="unknown", reason=_NO_RECORD)
-    would = takers.takers(str(plan_ms))
-    reason = would.reason if would.reason is not None or not due else "no worker has taken it yet"
-    return _fire(planTime=plan_ms, verdict="waiting" if due else "planned", reason=reason, takers=list(would.workers))
+    would = view.takers.takers(str(plan_ms))
+    waiting = (view.waits_for or "no worker has taken it yet") if due else None
+    return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
 
 
 def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Whether this manager can do its work: what it sees of etcd and of the log store, asked when somebody wants to know.
 
 * **ready**: everything is well.
-* **degraded**: jobs are saved and run, something needs a look (the log store away, etcd's database half full, ...).
+* **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
+  database half full, ...).
 * **unready**: etcd cannot be reached, so nothing can be saved or listed: 503.
 """
 
@@ -9,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from common.clock import Clock
-from common.errors import EtcronError, UnavailableError
+from common.errors import EtcdAccessError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
+from common.member import Member
 from common.runlog import RunLog
 from manager.inventory import Inventory
 from manager.views import healthy
@@ -25,8 +27,12 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-PROBE_S: Final = 5.0
+PROBE_S: Final = 3.0
+RETRY_S: Final = 1.0
+"""How often what is away is looked at: somebody waits for it."""
 _ANSWER_S = 1.5
+_NAMED: Final = 5
+"""How many workers are named one by one."""
 _INDEXES_S = 5.0
 QUOTA_BYTES: Final = 2 * 1024**3
 """etcd's default (``--quota-backend-bytes``); it does not tell its own."""
@@ -103,12 +109,16 @@ class Health:
         self._prepared = False
 
     async def run(self) -> None:
-        """Look every 5 s, so that what goes away and comes back is logged; make the log store's indexes once."""
+        """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
+
+        What is away is looked at every second, so that the console shows soon that it is back.
+        """
         while True:
             await asyncio.gather(self._workers(), self._log_store())
             if self._log_seen.reachable and not self._prepared:
                 await self._prepare()
-            await asyncio.sleep(PROBE_S)
+            away = not self._etcd_seen.reachable or not self._log_seen.reachable
+            await asyncio.sleep(RETRY_S if away else PROBE_S)
 
     @property
     def log_store_away(self) -> bool:
@@ -142,17 +152,18 @@ class Health:
             "endpoints": [_member_view(*member) for member in members.items()],
         }
         problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
-        if workers == 0:
-            problems.append("no worker is live: nothing fires until one starts")
+        if workers is not None:
+            problems += _worker_faults(workers)
         return Report(
-            etcd=etcd, log_store=log_store, workers={"live": workers}, problems=tuple(problems), notes=_notes(members)
+            etcd=etcd, log_store=log_store, workers=_workers_view(workers), problems=tuple(problems),
+            notes=() if away else tuple(_notes(members)),
         )  # fmt: skip
 
-    async def _workers(self) -> int | None:
-        """How many workers are live; the question is a linearizable read, so it tells whether etcd has a quorum."""
+    async def _workers(self) -> list[Member] | None:
+        """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
         workers, problem = await _asked(self._inventory.workers())
         self._etcd_seen.note(problem, self._clock.wall_ms())
-        return None if workers is None else len(healthy(workers))
+        return None if workers is None else healthy(workers)
 
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping())
@@ -160,10 +171,17 @@ class Health:
         state = "unreachable" if problem else "ok"
         return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
 
-    async def _members(self) -> dict[str, tuple[Status | None, str | None]]:
+    async def _members(self) -> dict[str, _Answer]:
         endpoints = self._etcd.endpoints
-        answers = await asyncio.gather(*(_asked(self._etcd.status(endpoint)) for endpoint in endpoints))
+        answers = await asyncio.gather(*(self._member(endpoint) for endpoint in endpoints))
         return dict(zip(endpoints, answers, strict=True))
+
+    async def _member(self, endpoint: str) -> _Answer:
+        try:
+            status, problem = await _asked(self._etcd.status(endpoint), let_pass=EtcdAccessError)
+        except EtcdAccessError as error:
+            return _Answer(withheld=str(error))
+        return _Answer(status=status, problem=problem)
 
     async def _prepare(self) -> None:
         try:
@@ -174,22 +192,37 @@ class Health:
             _log.warning("the log store's indexes are not there yet", extra=extra)
 
 
-async def _asked(question: Awaitable[T]) -> tuple[T | None, str | None]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What a member of etcd says of itself; nothing where it does not answer, or does not tell our user."""
+
+    status: Status | None = None
+    problem: str | None = None
+    withheld: str | None = None
+    """Some versions of etcd tell it to users with the role root alone: no fault, but alarms stay unseen."""
+
+
+async def _asked(
+    question: Awaitable[T], *, let_pass: type[EtcronError] | tuple[()] = ()
+) -> tuple[T | None, str | None]:
     """(answer, None), or (None, what went wrong)."""
     try:
         async with asyncio.timeout(_ANSWER_S):
             return await question, None
     except TimeoutError:
         return None, f"no answer within {_ANSWER_S:g} s"
+    except let_pass:
+        raise
     except EtcronError as error:
         return None, str(error)
 
 
-def _faults(members: dict[str, tuple[Status | None, str | None]]) -> list[str]:
+def _faults(members: Mapping[str, _Answer]) -> list[str]:
     faults = []
-    for endpoint, (status, problem) in members.items():
-        if status is None:
-            faults.append(f"the etcd member {endpoint} does not answer: {problem}")
+    for endpoint, member in members.items():
+        if member.problem is not None:
+            faults.append(f"the etcd member {endpoint} does not answer: {member.problem}")
+        if (status := member.status) is None:
             continue
         if status.db_size_bytes * 2 > QUOTA_BYTES:
             share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
@@ -198,20 +231,50 @@ def _faults(members: dict[str, tuple[Status | None, str | None]]) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _notes(members: dict[str, tuple[Status | None, str | None]]) -> tuple[str, ...]:
+def _notes(members: Mapping[str, _Answer]) -> list[str]:
     notes = []
-    for endpoint, (status, _) in members.items():
-        version = _version(status.version) if status else ()
-        if status and (version in _LOSES_WRITES or version < (3, 5, 0)):
+    for endpoint, member in members.items():
+        version = _version(member.status.version) if member.status else ()
+        if member.status and (version in _LOSES_WRITES or version < (3, 5, 0)):
             fault = "can lose committed writes in a crash" if version in _LOSES_WRITES else "is past its support"
-            notes.append(f"etcd {status.version} at {endpoint} {fault}: use 3.5.3 or newer")
-    return tuple(notes)
+            notes.append(f"etcd {member.status.version} at {endpoint} {fault}: use 3.5.3 or newer")
+    withheld = [endpoint for endpoint, member in members.items() if member.withheld]
+    if withheld:
+        notes.append(
+            f"etcd at {', '.join(withheld)} does not tell our user its version, size and alarms: watch these by other "
+            "means, or grant the user the role root"
+        )
+    return notes
 
 
-def _member_view(endpoint: str, seen: tuple[Status | None, str | None]) -> dict[str, Any]:
-    status, problem = seen
+def _worker_faults(workers: Sequence[Member]) -> list[str]:
+    """Why fires are not taken, by as many workers as one reads."""
+    if not workers:
+        return ["no worker is live: nothing fires until one starts"]
+    refusing = [worker for worker in workers if not worker.accepts]
+    faults = [f"the worker {worker.worker} takes no fires: {_reason(worker)}" for worker in refusing[:_NAMED]]
+    if len(refusing) > _NAMED:
+        faults.append(f"{len(refusing) - _NAMED} more workers take no fires")
+    if len(refusing) == len(workers):
+        faults.insert(0, "no worker takes fires: nothing fires until one does")
+    return faults
+
+
+def _reason(worker: Member) -> str:
+    return worker.not_accepting or "it has no slots"
+
+
+def _workers_view(workers: Sequence[Member] | None) -> dict[str, Any]:
+    if workers is None:
+        return {"live": None, "refusing": []}
+    refusing = [{"name": worker.worker, "reason": _reason(worker)} for worker in workers if not worker.accepts]
+    return {"live": len(workers), "refusing": refusing}
+
+
+def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:
+    status = member.status
     if status is None:
-        return {"endpoint": endpoint, "problem": problem}
+        return {"endpoint": endpoint, "problem": member.problem, "withheld": member.withheld}
     return {
         "endpoint": endpoint,
         "version": status.version,

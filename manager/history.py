@@ -1,4 +1,4 @@
-"""Runs: those with a verdict from the log store, those still going from etcd."""
+"""Runs: those with a verdict from the log store, those that wait or are going from etcd."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
-from common.etcd import EtcdClient
-from common.keys import Keys, RunId
+from common.etcd import KeyValue
+from common.keys import RunId
 from common.run import RunEntry
 from common.runlog import JobResults, RunFilter, RunLog, RunPage
+from manager.pending import Pending
 from manager.views import open_run_view, run_view
 
 
@@ -19,18 +20,16 @@ class History:
 
     def __init__(
         self,
-        etcd: EtcdClient,
         runlog: RunLog,
-        keys: Keys,
+        pending: Pending,
         *,
         clock: Clock,
         deadline_s: float,
         is_away: Callable[[], bool] = lambda: False,
     ) -> None:
         """``is_away``: whether the log store is known to be away."""
-        self._etcd = etcd
         self._runlog = runlog
-        self._keys = keys
+        self._pending = pending
         self._clock = clock
         self._deadline_s = deadline_s
         self._is_away = is_away
@@ -70,26 +69,34 @@ class History:
         return str(document.get("output", ""))
 
     async def run(self, text: str) -> dict[str, Any]:
-        """The run of this id, finished or not. NotFoundError where neither store knows it."""
+        """The run of this id, from the moment at which it was asked for. NotFoundError where nobody knows it."""
         run = read_run_id(text)
         # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
-        kv, away = None, None
+        seen, away = None, None
         try:
-            kv = await self._etcd.get(self._keys.run(run))
+            seen = await self._pending.look(run)
         except (EtcdError, UnavailableError) as error:
             away = error
-        document = await self._document(run, known=kv is not None)
+        if seen is not None and seen.request is not None:
+            return await self._pending.view(seen)
+        document = await self._document(run, known=seen is not None and seen.run is not None)
         if document is not None:
             return run_view(document)
-        if kv is None:
+        if seen is None or seen.run is None:
             if away is not None:
                 raise away
-            raise NotFoundError(f"no run {run}: it never was, it is not claimed yet, or its record has been removed")
+            raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
+        return self._open(run, seen.run, seen.lock)
+
+    def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None) -> dict[str, Any]:
         try:
             entry = RunEntry.from_json(kv.value)
         except ValueError as error:
             raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
-        return open_run_view(run, entry, fence=kv.create_revision, now_ms=self._clock.wall_ms())
+        has_lock = lock is not None and lock.create_revision == kv.create_revision
+        return open_run_view(
+            run, entry, fence=kv.create_revision, now_ms=self._clock.wall_ms(), has_ended=entry.locked and not has_lock
+        )
 
     async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
         """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""

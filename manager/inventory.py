@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from common.drain import Drain
 from common.etcd import EtcdClient, KeyValue
 from common.keys import Keys
 from common.member import Beat, Member
@@ -24,8 +25,12 @@ class SeenWorker:
 
     key: str
     member: Member | None
+    """None: not one of ours, or of a drained worker that is not live."""
     beat: Beat | None = None
     problem: str | None = None
+    name: str | None = None
+    """The worker's, as far as its key tells."""
+    drain: Drain | None = None
 
 
 class Inventory:
@@ -41,16 +46,34 @@ class Inventory:
             yield [self._stored(kv) for kv in page.kvs]
 
     async def workers(self) -> list[SeenWorker]:
-        """Every session key, in the order of workers' names, with the worker's newest beat."""
-        beats = await self.beats()
+        """Every session key, with the worker's newest beat, and every drained worker, in the order of their names."""
+        beats, drains = await self.beats(), await self.drains()
         sessions: list[KeyValue] = []
         async for page in self._etcd.read_prefix(self._keys.workers):
             sessions += page.kvs
-        return self.seen(sessions, beats)
+        return self.seen(sessions, beats, drains)
 
-    def seen(self, sessions: Iterable[KeyValue], beats: Mapping[str, bytes]) -> list[SeenWorker]:
-        """The workers in these session keys, each with its newest beat, in the order of their keys."""
-        return [self._seen(kv, beats) for kv in sorted(sessions, key=lambda kv: kv.key)]
+    def seen(
+        self, sessions: Iterable[KeyValue], beats: Mapping[str, bytes], drains: Mapping[str, Drain] | None = None
+    ) -> list[SeenWorker]:
+        """The workers in these session keys, each with its newest beat and its drain; then those only drained."""
+        drains = drains or {}
+        seen = [self._seen(kv, beats, drains) for kv in sessions]
+        live = {worker.name for worker in seen}
+        seen += [
+            SeenWorker(key=self._keys.drain(name), member=None, name=name, drain=drain)
+            for name, drain in drains.items()
+            if name not in live
+        ]
+        return sorted(seen, key=lambda worker: (worker.name or "", worker.key))
+
+    async def drains(self) -> dict[str, Drain]:
+        """The drained workers by name, live or not."""
+        drains = {}
+        async for page in self._etcd.read_prefix(self._keys.drains):
+            for kv in page.kvs:
+                drains[kv.key.removeprefix(self._keys.drains)] = Drain.from_json(kv.value)
+        return drains
 
     async def beats(self) -> dict[str, bytes]:
         """The newest beat of each process, by its name, as it was sent."""
@@ -63,7 +86,7 @@ class Inventory:
     def _stored(self, kv: KeyValue) -> Stored:
         return Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None)
 
-    def _seen(self, kv: KeyValue, beats: Mapping[str, bytes]) -> SeenWorker:
+    def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
         try:
             worker, session = self._keys.session_of(kv.key)
             member = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
@@ -73,4 +96,4 @@ class Inventory:
             beat = Beat.from_json(beats[worker]) if worker in beats else None
         except ValueError:
             beat = None
-        return SeenWorker(key=kv.key, member=member, beat=beat)
+        return SeenWorker(key=kv.key, member=member, beat=beat, name=worker, drain=drains.get(worker))

@@ -7,12 +7,13 @@ import logging
 from enum import Enum, auto
 
 from common.clock import Clock
-from common.errors import EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient, Put, present
+from common.errors import ConflictError, EtcdInDoubtError, UnavailableError
+from common.etcd import Compare, EtcdClient, Get, KeyValue, Put, create_revision_is, mod_revision_is, present
 from common.job_reader import check_name
 from common.keys import Keys, RunId, Watched
 from common.kill import Kill
 from common.run import EntryState, RunEntry
+from manager.pending import is_request_of
 from manager.service import pause_before_retry
 
 _log = logging.getLogger(__name__)
@@ -27,7 +28,7 @@ class KillOutcome(Enum):
     HAD_ENDED = auto()
     """Its record is on its way to the log."""
     NOT_THERE = auto()
-    """It has no key: its record is in the log, or there never was such a run, or it is not claimed yet."""
+    """It has no key: its record is in the log, or there never was such a run, or it is not due yet."""
 
 
 class KillService:
@@ -58,23 +59,46 @@ class KillService:
         return killed
 
     async def of_run(self, run: RunId, *, by: str, reason: str | None = None) -> KillOutcome:
-        """Ask for the end of one run, where it is going."""
-        check_name(run.job)
-        kv = await self._etcd.get(self._keys.run(run))
-        if kv is None:
-            return KillOutcome.NOT_THERE
-        if not _is_open(kv.value):
-            return KillOutcome.HAD_ENDED
-        now_ms = self._clock.wall_ms()
+        """Ask for the end of one run, where it is going; of one that waits to be claimed, that it never starts."""
+        check_name(run.job_name)
+        kill = Kill(run_id=run, by=by, at_ms=self._clock.wall_ms(), reason=reason)
         deadline = self._clock.monotonic() + self._patience_s
-        if not await self._put_kill(Kill(run_id=run, by=by, at_ms=now_ms, reason=reason), deadline):
-            return KillOutcome.NOT_THERE
+        while True:
+            there = await self._where(run)
+            if there is None:
+                return KillOutcome.NOT_THERE
+            is_claimed = there.key == self._keys.run(run)
+            if is_claimed and not _is_open(there.value):
+                return KillOutcome.HAD_ENDED
+            unclaimed = mod_revision_is(there.key, there.mod_revision)
+            still = create_revision_is(there.key, there.create_revision) if is_claimed else unclaimed
+            if await self._put_kill(kill, deadline, only_if=still):
+                break
+            # It has been claimed, or handed on, meanwhile: then it lies under its other key.
+            if self._clock.monotonic() > deadline:
+                raise ConflictError(f"{run} was not asked to end: it went from worker to worker meanwhile; try again")
         _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
         return KillOutcome.ASKED
 
+    async def _where(self, run: RunId) -> KeyValue | None:
+        """The run's key, or else its request's; a claim turns one into the other, so both are read at one revision."""
+        keys = self._keys
+        reads = [Get(keys.run(run)), Get(keys.request(run)), Get(keys.chain(run.job))]
+        found = await self._etcd.txn((), reads)
+        chain = found.one(2)
+        link = chain if chain is not None and is_request_of(keys, chain, run) else None
+        return found.one(0) or found.one(1) or link
+
     async def _running(self, name: str, now_ms: int) -> list[RunId]:
+        """The runs of the job that have begun, also those of a broadcast job's workers."""
+        runs: list[RunId] = []
+        for prefix in (self._keys.runs_of(name), self._keys.own_runs_of(name)):
+            runs += await self._running_under(prefix, now_ms)
+        return runs
+
+    async def _running_under(self, prefix: str, now_ms: int) -> list[RunId]:
         runs = []
-        async for page in self._etcd.read_prefix(self._keys.runs_of(name)):
+        async for page in self._etcd.read_prefix(prefix):
             for kv in page.kvs:
                 try:
                     run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
@@ -84,14 +108,14 @@ class KillService:
                     runs.append(run)
         return runs
 
-    async def _put_kill(self, kill: Kill, deadline: float) -> bool:
-        """Whether the run was still open; a kill that is put twice is the same kill."""
+    async def _put_kill(self, kill: Kill, deadline: float, *, only_if: Compare | None = None) -> bool:
+        """Whether the run was still open, or what else was to be; a kill that is put twice is the same kill."""
         run = kill.run_id
         puts = [Put(self._keys.kill(run), kill.to_json()), Put(self._keys.seen(Watched.KILLS), str(run).encode())]
         tries = 0
         while True:
             try:
-                return (await self._etcd.txn([present(self._keys.run(run))], puts)).succeeded
+                return (await self._etcd.txn([only_if or present(self._keys.run(run))], puts)).succeeded
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error

@@ -58,7 +58,7 @@ class OpenRuns:
 
     def has(self, run: RunId) -> bool:
         """Whether the run is still going."""
-        return run in self._by_job.get(run.job, ())
+        return run in self._by_job.get(run.job_name, ())
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; a key that is not one of ours is left to the steward."""
@@ -70,21 +70,21 @@ class OpenRuns:
                 continue
             had = self._forget(run_id)
             if run is not None:
-                self._by_job.setdefault(run_id.job, {})[run_id] = run
+                self._by_job.setdefault(run_id.job_name, {})[run_id] = run
                 self._count += 1
             if had or run is not None:
-                self._on_changed(run_id.job)
+                self._on_changed(run_id.job_name)
             if change.new is None:
                 self._on_settled(run_id)
         self.changes.notify()
 
     def _forget(self, run_id: RunId) -> bool:
-        runs = self._by_job.get(run_id.job)
+        runs = self._by_job.get(run_id.job_name)
         if runs is None or runs.pop(run_id, None) is None:
             return False
         self._count -= 1
         if not runs:
-            del self._by_job[run_id.job]
+            del self._by_job[run_id.job_name]
         return True
 
 

@@ -15,17 +15,21 @@ from common.config import ManagerConfig
 from common.etcd import EtcdClient
 from common.keys import Keys
 from common.runlog import RunLog
+from manager.drains import DrainService
 from manager.events import EventHub
 from manager.fires import Fires
 from manager.fires_between import FiresBetween
 from manager.health import Health
 from manager.history import History
 from manager.housekeeping import Housekeeping
+from manager.idempotency import IdempotentCalls
 from manager.inventory import Inventory
 from manager.json_text import dumps
 from manager.kills import KillService
+from manager.pending import Pending
 from manager.presence import Presence
 from manager.rows import Rows
+from manager.run_now import RunNow
 from manager.service import JobService
 from manager.versions import Versions
 from manager.watching import Watching
@@ -40,6 +44,9 @@ class Parts:
     runlog: RunLog
     service: JobService
     kills: KillService
+    run_now: RunNow
+    calls: IdempotentCalls
+    drains: DrainService
     inventory: Inventory
     watching: Watching
     rows: Rows
@@ -47,6 +54,7 @@ class Parts:
     fires_between: FiresBetween
     events: EventHub
     history: History
+    pending: Pending
     health: Health
     housekeeping: Housekeeping
     versions: Versions

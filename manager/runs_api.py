@@ -36,7 +36,10 @@ def add_routes(app: web.Application) -> None:
 
 
 async def list_runs(request: web.Request) -> web.Response:
-    """A page of records, newest plan time first, without output; skipped and missed fires are among them."""
+    """A page of records, newest plan time first, without output; skipped and missed fires are among them.
+
+    The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
+    """
     fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
     limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     wanted = RunFilter(
@@ -47,12 +50,16 @@ async def list_runs(request: web.Request) -> web.Response:
         to_ms=fields.time_ms("to"),
     )
     fields.check()
-    page = await request.app[PARTS].history.runs(wanted, cursor=fields.text("cursor"), limit=limit)
-    return answer({"items": [run_view(item) for item in page.items], "nextCursor": page.next_cursor})
+    parts, cursor = request.app[PARTS], fields.text("cursor")
+    page = await parts.history.runs(wanted, cursor=cursor, limit=limit)
+    body: dict[str, Any] = {"items": [run_view(item) for item in page.items], "nextCursor": page.next_cursor}
+    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and cursor is None:
+        body["waiting"] = await parts.pending.of_job(wanted.job)
+    return answer(body)
 
 
 async def show_run(request: web.Request) -> web.Response:
-    """One run with all its times and its output; one that is still open as etcd knows it."""
+    """One run with all its times and its output; one that waits or is still open as etcd knows it."""
     return answer(await request.app[PARTS].history.run(request.match_info["id"]))
 
 
@@ -84,7 +91,7 @@ async def kill_run(request: web.Request) -> web.Response:
         case KillOutcome.NOT_THERE:
             record = await parts.history.record(run)
             if record is None:
-                raise NotFoundError(f"no run {run}: it never was, it is not claimed yet, or its record was removed")
+                raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record was removed")
             message = f"{run} had ended already: {record.get('status')}"
             return answer({"outcome": "finished", "message": message})
 

@@ -15,21 +15,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, EtcdInDoubtError, InvalidInputError, UnavailableError
-from common.etcd import EtcdClient, Get
+from common.etcd import EtcdClient
 from common.instants import iso
 from common.job import NEVER, JobSpec
 from common.job_reader import check_name
 from common.job_version import Change
 from common.keys import Keys
+from common.member import Member
 from common.timings import Timings
 from manager.advice import save_warnings, schedule_problems
 from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from manager.housekeeping import Delivery
+from manager.placing import placing_warnings
 
 _log = logging.getLogger(__name__)
 
@@ -89,15 +91,17 @@ class JobService:
         timings: Timings,
         deliver: Callable[[Delivery], None],
         on_edited: Callable[[], None] = lambda: None,
+        workers: Callable[[], Sequence[Member]] = tuple,
         patience_s: float = 4.0,
     ) -> None:
-        """``on_edited``: an edit was carried out, and has left the former spec behind."""
+        """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones."""
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
         self._timings = timings
         self._deliver = deliver
         self._on_edited = on_edited
+        self._workers = workers
         self._patience_s = patience_s
 
     async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
@@ -143,13 +147,13 @@ class JobService:
             before=outcome.before,
             revision=outcome.revision,
             changed=outcome.edit is not None,
-            warnings=save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=outcome.before.problem),
+            warnings=self._warnings(spec, mark_ms, outcome.before.problem),
         )
 
     def check(self, spec: JobSpec) -> tuple[str, ...]:
         """The warnings that a save of this spec would give; InvalidInputError where it would be refused for itself."""
         self._refuse_unfit(spec)
-        return save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=None)
+        return self._warnings(spec)
 
     async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
         """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
@@ -191,6 +195,10 @@ class JobService:
             self._say(f"job.{done}", name, outcome, by)
         return Changed(before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None)
 
+    def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
+        schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
+        return schedule + placing_warnings(spec, self._workers())
+
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
         problems = self._timings.job_problems(
@@ -220,8 +228,7 @@ class JobService:
         return _Outcome(before=stored, revision=stored.revision, edit=None)
 
     async def _read(self, name: str) -> Stored:
-        found = await self._etcd.txn((), [Get(self._keys.job(name)), Get(self._keys.mark(name))])
-        return Stored.read(name, found.one(0), found.one(1))
+        return Stored.found(name, await self._etcd.txn((), Stored.look(self._keys, name)))
 
     async def _send(self, edit: Edit, deadline: float, done: str) -> tuple[int, Stored | None]:
         """(revision, None) once the edit is carried out; (0, what is there) where it certainly is not."""

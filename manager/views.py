@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from common.drain import Drain
 from common.keys import RunId
 from common.member import Member
 from common.run import EntryState, RunEntry
 from common.runlog import JobResults
 from common.saved_job import Pause, SavedJob
-from manager.advice import mark_fault, next_fire, words
+from manager.advice import job_words, mark_fault, next_fire
 from manager.catalog import KnownJob
 from manager.edits import Stored
 from manager.inventory import SeenWorker
@@ -77,7 +78,7 @@ def job_row(job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, 
         "savedMs": saved.saved_ms if saved else None,
         "savedBy": saved.saved_by if saved else None,
         "paused": pause_view(saved),
-        "words": words(saved.spec.cron_exprs[0]) if saved else "",
+        "words": job_words(saved.spec) if saved else "",
         "nextFire": next_fire(saved.spec, after_ms=max(now_ms, saved.anchor_ms)) if saved else None,
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,
@@ -110,21 +111,21 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
     """A worker's session with its newest beat."""
     member, beat = seen.member, seen.beat
     if member is None:
-        return {"key": seen.key, "state": "broken", "problem": seen.problem}
-    state = "detached" if not member.attached else "accepting" if member.accepts else "not accepting"
+        return _away_or_broken(seen)
     view: dict[str, Any] = {
         "name": member.worker,
         "session": member.session,
         "instance": member.instance,
         "host": member.host,
         "address": member.address,
-        "state": state,
+        "state": _state(member, seen),
         "problem": member.not_accepting or (beat.problem if beat else None),
         "slots": member.slots,
         "labels": dict(member.labels),
         "version": member.version,
         "tzdata": member.tzdata,
         "sinceMs": member.since_ms,
+        "drained": None if seen.drain is None else drain_view(seen.drain),
         "beat": None,
     }
     if beat is not None:
@@ -135,29 +136,60 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
     return view
 
 
+def _state(member: Member, seen: SeenWorker) -> str:
+    if not member.attached:
+        return "detached"
+    if seen.drain is None:
+        return "accepting" if member.accepts else "not accepting"
+    # Until it has heard of it, and until what runs there has ended.
+    is_over = member.not_accepting is not None and seen.beat is not None and not seen.beat.running
+    return "drained" if is_over else "draining"
+
+
+def _away_or_broken(seen: SeenWorker) -> dict[str, Any]:
+    if seen.drain is None:
+        return {"key": seen.key, "state": "broken", "problem": seen.problem}
+    return {
+        "name": seen.name, "state": "drained", "problem": f"not live; {seen.drain}", "drained": drain_view(seen.drain),
+        "beat": None,
+    }  # fmt: skip
+
+
+def drain_view(drain: Drain) -> dict[str, Any]:
+    """Who drained a worker, since when, and why."""
+    return {"by": drain.by, "sinceMs": drain.since_ms, "reason": drain.reason}
+
+
 def run_view(document: Mapping[str, Any]) -> dict[str, Any]:
     """A run that has its verdict: the log document, its ``_id`` as ``id``."""
     view = dict(document)
     return {"id": view.pop("_id", None), "state": "finished", **view}
 
 
-def open_run_view(run: RunId, entry: RunEntry, *, fence: int, now_ms: int) -> dict[str, Any]:
-    """A run that is still in etcd: claimed, running, or ended with its record on the way."""
+def open_run_view(run: RunId, entry: RunEntry, *, fence: int, now_ms: int, has_ended: bool = False) -> dict[str, Any]:
+    """A run that is still in etcd: claimed, running, or ended with its record on the way. ``has_ended``: its lock is
+    free."""
     if entry.record is not None:
         return run_view(entry.record.to_document())
-    started = "running" if entry.dispatch_ms <= now_ms else "claimed"
+    started = entry.dispatch_ms <= now_ms
+    ended = has_ended or entry.state is EntryState.ENDED
     return {
         "id": str(run),
-        "state": "ended" if entry.state is EntryState.ENDED else started,
-        "jobName": run.job,
+        "state": "ended" if ended else "running" if started else "claimed",
+        "jobName": run.job_name,
         "attempt": run.attempt,
         "planTime": entry.plan_ms,
+        "createTime": entry.claim_ms if entry.create_ms is None else entry.create_ms,
         "claimTime": entry.claim_ms,
         "scheduleTime": entry.dispatch_ms,
+        # When it was to start: its record alone will tell when it really did.
+        "startTime": max(entry.dispatch_ms, entry.claim_ms) if started else None,
         "worker": entry.worker,
         "session": entry.session,
         "trigger": str(entry.trigger),
         "by": entry.by,
+        "note": entry.note,
+        "args": list(entry.args),
         "revision": entry.revision,
         "fence": fence,
         "locked": entry.locked,

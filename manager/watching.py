@@ -15,6 +15,7 @@ from common.errors import EtcronError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue, Mirror, MirrorTimings
 from common.instants import iso
 from common.keys import Keys, RunId, Watched
+from common.member import Member
 from manager.catalog import Catalog, KnownJob
 from manager.open_runs import OpenRuns
 
@@ -75,6 +76,20 @@ class Watching:
             raise UnavailableError(
                 "the jobs have not been read from etcd since this manager started: etcd is away, or it takes a moment"
             ) from None
+
+    @property
+    def members(self) -> list[Member]:
+        """The live workers, each by its newest session."""
+        newest: dict[str, Member] = {}
+        for kv in self.workers.values():
+            try:
+                worker, session = self._keys.session_of(kv.key)
+                member = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
+            except ValueError:
+                continue  # shown as broken in the list of workers
+            if member.attached and (worker not in newest or newest[worker].since_ms <= member.since_ms):
+                newest[worker] = member
+        return [newest[name] for name in sorted(newest)]
 
     @property
     def stale_since_ms(self) -> int | None:

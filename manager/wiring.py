@@ -15,18 +15,23 @@ from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.keys import Keys, RunId
 from common.runlog import JobResults, RunLog
+from manager.drains import DrainService
+from manager.eligibility import Eligibility
 from manager.events import EventHub, Pace
 from manager.fires import Fires
 from manager.fires_between import FiresBetween
 from manager.health import Health
 from manager.history import History
 from manager.housekeeping import Housekeeping
+from manager.idempotency import IdempotentCalls
 from manager.inventory import Inventory
 from manager.kills import KillService
 from manager.pages import templates_in
 from manager.parts import Parts
+from manager.pending import Pending
 from manager.presence import Presence
 from manager.rows import NO_RESULTS, Rows
+from manager.run_now import RunNow
 from manager.service import JobService
 from manager.versions import Versions
 from manager.views import running_views
@@ -49,8 +54,9 @@ def make_parts(
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
     health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri))
+    pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members)
     history = History(
-        etcd, runlog, keys, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
+        runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
     watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
     return Parts(
@@ -64,9 +70,19 @@ def make_parts(
             timings=config.timings,
             deliver=housekeeping.deliver,
             on_edited=versions.edited,
+            workers=lambda: watching.members,
             patience_s=patience_s,
         ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s),
+        run_now=RunNow(
+            etcd,
+            keys,
+            clock=clock,
+            patience_s=patience_s,
+            workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
+        ),
+        calls=IdempotentCalls(etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s),
+        drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         watching=watching,
         rows=Rows(watching, history, clock=clock),
@@ -74,6 +90,7 @@ def make_parts(
         fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
         events=events,
         history=history,
+        pending=pending,
         health=health,
         housekeeping=housekeeping,
         versions=versions,

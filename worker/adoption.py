@@ -3,14 +3,15 @@
 A session that ended ends no command. Its successor puts every run key again under its own name, one transaction each,
 comparing that it is still this worker's: a run that the steward has given up meanwhile is not ours any more, and what
 still runs of it is ended. A worker that starts again settles the open runs of *its own instance* at once: with the
-verdict in its spool or in the log store, else as lost (never as missed: it cannot know).
+verdict in its spool or in the log store, else as lost (never as missed: it cannot know). What follows a run by its
+job's policy is put by the transaction that settles it, as at any end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
@@ -18,21 +19,13 @@ from typing import Final
 from common.cancellation import until_all
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import (
-    Delete,
-    EtcdClient,
-    Get,
-    KeyValue,
-    Put,
-    Session,
-    create_revision_is,
-    mod_revision_is,
-)
+from common.etcd import EtcdClient, Get, KeyValue, Put, Session, mod_revision_is
 from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry, final_entry
+from common.run import EntryState, RunEntry, RunRecord, final_entry
+from worker.aftermath import Aftermath
 from worker.identity import Identity
 from worker.kills import Kills
-from worker.lost import RecordFinder, holds_its_lock, lost_record, put_lost, read_command
+from worker.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
 
@@ -65,6 +58,7 @@ class Adoption:
         table: RunTable,
         kills: Kills,
         settlement: Settlement,
+        aftermath: Aftermath,
         store: RecordFinder,
         on_lost: Callable[[Run], None],
         clock: Clock,
@@ -76,6 +70,7 @@ class Adoption:
         self._table = table
         self._kills = kills
         self._settlement = settlement
+        self._aftermath = aftermath
         self._store = store
         self._on_lost = on_lost
         self._clock = clock
@@ -138,11 +133,11 @@ class Adoption:
     # A former life of this worker
 
     async def settle_former(
-        self, session: Session, in_spool: Collection[RunId], *, still_running: Collection[str] = ()
+        self, session: Session, in_spool: Mapping[RunId, RunRecord], *, still_running: Collection[str] = ()
     ) -> int:
         """Settles what this instance left open when it last ended; returns how many runs that were.
 
-        ``in_spool``: their records were there when this process began. ``still_running``: what could not be ended is
+        ``in_spool``: the records that were there when this process began. ``still_running``: what could not be ended is
         left to the steward, whose patience is longer.
         """
         settled = 0
@@ -152,7 +147,7 @@ class Adoption:
             unknown = [one for one in open_ones if one.run_id not in in_spool]
             delivered = await self._delivered([one.run_id for one in unknown])
             await _at_once([
-                partial(self._settle, one, in_spool=one.run_id in in_spool, delivered=str(one.run_id) in delivered)
+                partial(self._settle, one, in_spool=in_spool.get(one.run_id), delivered=delivered.get(str(one.run_id)))
                 for one in former
                 if one not in unknown or str(one.run_id) not in still_running
             ])  # fmt: skip
@@ -167,30 +162,40 @@ class Adoption:
             return None  # the steward says so
         return _Former(run_id, entry, kv) if entry.instance == self._identity.instance else None
 
-    async def _delivered(self, run_ids: Sequence[RunId]) -> Collection[str]:
-        """Those whose record is in the log store; none where it is away: what it has counts there all the same."""
+    async def _delivered(self, run_ids: Sequence[RunId]) -> Mapping[str, RunRecord]:
+        """The records that are in the log store; none where it is away: what it has counts there all the same."""
         if not run_ids:
-            return ()
+            return {}
         try:
-            return (await self._store.find(run_ids, deadline_seconds=_STORE_DEADLINE_S)).keys()
+            return await self._store.find(run_ids, deadline_seconds=_STORE_DEADLINE_S)
         except UnavailableError:
-            return ()
+            return {}
 
-    async def _settle(self, former: _Former, *, in_spool: bool, delivered: bool) -> None:
+    async def _settle(self, former: _Former, *, in_spool: RunRecord | None, delivered: RunRecord | None) -> None:
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
-        elif in_spool or delivered:
-            await self._free_lock(former)
-            self._settlement.expect(former.run_id, former.kv.mod_revision)
-            if delivered:
+        elif (record := in_spool or delivered) is not None:
+            self._settlement.expect(former.run_id, await self._end(former, record))
+            if in_spool is None:
                 self._settlement.delivered([former.run_id])
         else:
             await self._give_up(former)
 
-    async def _free_lock(self, former: _Former) -> None:
-        if former.entry.locked:
-            lock = self._keys.lock(former.run_id.job)
-            await self._client.txn([create_revision_is(lock, former.kv.create_revision)], [Delete(lock)])
+    async def _end(self, former: _Former, record: RunRecord) -> int:
+        """Its record is known: free its lock, or say that it has ended, with what follows; its key's revision then."""
+        run = await self._left(former)
+        if run.has_ended:
+            return former.kv.mod_revision
+        ended = Put(former.kv.key, replace(former.entry, state=EntryState.ENDED).to_json())
+        revision = await end_run(
+            self._client, self._keys, self._aftermath, run, record, then=None if former.entry.locked else ended
+        )
+        return former.kv.mod_revision if revision is None or former.entry.locked else revision
+
+    async def _left(self, former: _Former) -> LeftRun:
+        lock = await self._client.get(self._keys.lock(former.run_id.job)) if former.entry.locked else None
+        holds_lock = holds_its_lock(former.entry, former.kv, lock)
+        return LeftRun(run_id=former.run_id, entry=former.entry, kv=former.kv, holds_lock=holds_lock)
 
     async def _give_up(self, former: _Former) -> None:
         run_id, entry, kv = former.run_id, former.entry, former.kv
@@ -200,9 +205,10 @@ class Adoption:
             command=command, labels=labels,
         )  # fmt: skip
         final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
-        lock = await self._client.get(self._keys.lock(run_id.job)) if entry.locked else None
-        holds_lock = holds_its_lock(entry, kv, lock)
-        revision = await put_lost(self._client, self._keys, run_id, entry, kv, final, holds_lock=holds_lock)
+        revision = await end_run(
+            self._client, self._keys, self._aftermath, await self._left(former), record,
+            then=Put(kv.key, final.to_json()),
+        )  # fmt: skip
         if revision is None:
             return  # the steward was first
         self._settlement.deliver_final(record, revision)

@@ -39,15 +39,19 @@ class Agendum:
     """The mark that the next decision starts from, as far as this worker knows."""
     until_ms: int = 0
     """Fires in (base, until] are this worker's to decide."""
-    afresh: bool = False
-    """Among them, only the newest has its grace."""
+    fresh_ms: int | None = None
+    """The newest fire that was due when the job was looked at afresh: those before it have no grace."""
     blocker: Blocker | None = None
     """The run because of which the fire `blocked_ms`, and no other, is to be recorded as skipped."""
     blocked_ms: int | None = None
     queued: bool = False
     """Whether it stands in the queue of those to decide."""
     parked: bool = False
-    """It waits for a retry cue: a lock was held."""
+    """It waits for a retry cue, or for a lock to come free."""
+    waited: bool = False
+    """Its due fires waited for a lock: the newest of them is to be claimed, the others are superseded."""
+    freed: bool = False
+    """This worker freed the lock while it was busy: an answer that it is held may be older than that."""
     busy: bool = False
     """A decision of it is on its way to etcd, or in doubt."""
     look_again: bool = False
@@ -67,17 +71,34 @@ class Agendum:
     def tidy(self) -> None:
         """What was remembered for fires that are decided does not outlive them."""
         if not self.wants:
-            self.afresh, self.blocker, self.blocked_ms = False, None, None
+            self.fresh_ms, self.blocker, self.blocked_ms, self.waited = None, None, None, False
+
+    @property
+    def turn(self) -> tuple[int, int, int]:
+        """Its place in the queue: the smaller, the earlier."""
+        takes_a_slot = self.blocker is None and not self.is_closed
+        return takes_a_slot, -self.job.spec.priority, self.until_ms
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the fire to decide first is one that the calendar does not let run."""
+        if self.job.spec.calendar is None:
+            return False
+        first_ms = self.job.schedule.next_after_ms(self.base_ms)
+        return first_ms is not None and not self.job.schedule.is_open(first_ms)
 
 
 @dataclass(slots=True, kw_only=True)
 class Agenda:
-    """The heap of cues, and the queue of agenda that have something to decide, oldest fire first."""
+    """The heap of cues, and the queue of agenda that have something to decide.
+
+    What takes no slot goes first: it does not wait behind what does. Then the greater priority, then the older fire.
+    """
 
     claim_lead_ms: int = 0
     """A fire comes up so long before its dispatch time."""
     _cues: list[tuple[int, int, Cue, Agendum, int]] = field(default_factory=list)
-    _queue: list[tuple[int, int, Agendum]] = field(default_factory=list)
+    _queue: list[tuple[tuple[int, int, int], int, Agendum]] = field(default_factory=list)
     _sequence: int = 0
     _retired: int = 0
     """Agenda that are gone, and of which the heaps may still know."""
@@ -115,12 +136,10 @@ class Agenda:
         if agendum.wants and not (agendum.queued or agendum.busy or agendum.parked):
             agendum.queued = True
             self._sequence += 1
-            # A skip takes no slot, so it does not wait behind those that do.
-            turn = 0 if agendum.blocker is not None else agendum.until_ms
-            heapq.heappush(self._queue, (turn, self._sequence, agendum))
+            heapq.heappush(self._queue, (agendum.turn, self._sequence, agendum))
 
     def dequeue(self) -> Agendum | None:
-        """The one with the oldest fire that still has something to decide."""
+        """The first in the queue that still has something to decide."""
         while self._queue:
             _, _, agendum = heapq.heappop(self._queue)
             agendum.queued = False

@@ -11,21 +11,25 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from common.clock import Clock
 from common.config import WorkerConfig
+from common.drain import Drain
 from common.errors import UnavailableError
 from common.etcd import EtcdClient, Session
 from common.keys import RunId
 from common.kill import Kill
 from common.lifecycle import Stop
 from common.member import Beat
-from common.run import Verdict
+from common.run import RunRecord, Verdict
 from common.runlog import RunLog
 from worker.identity import Identity
 from worker.launch import Ending, Outcome
 from worker.leftovers import end_leftovers, find_leftovers
+from worker.log_store import prepare_log_store
 from worker.parts import Parts
 from worker.records import run_record
 from worker.runs import Phase, Run
@@ -39,7 +43,6 @@ _PUBLISH_S: Final = 1.0
 _FLUSH_S: Final = 10.0
 _HURRIED_FLUSH_S: Final = 1.0
 _LOOK_S: Final = 0.02
-_RETRY_S: Final = 5.0
 
 
 class Agent:
@@ -54,11 +57,12 @@ class Agent:
         self._spool = spool
         self._runlog = runlog
         self._clock = clock
-        self._former_records: set[RunId] = set()
+        self._former_records: dict[RunId, RunRecord] = {}
         self._delivered_early: set[RunId] = set()
         self._still_running: frozenset[str] = frozenset()
         self._settled_former = False
         self._given_up: dict[RunId, Run] = {}
+        self._stopping = False
         self.parts = Parts(config, identity, spool, client, runlog, clock, events=self)
 
     # Starting and stopping
@@ -70,7 +74,8 @@ class Agent:
         """
         ended = set[str]()
         async for record in self._spool.unacknowledged():
-            self._former_records.add(record.run_id)
+            # There may be very many; what follows their runs depends on no text.
+            self._former_records[record.run_id] = replace(record, output="", command="", err="", labels={})
             if record.status is not Verdict.LOST:
                 ended.add(str(record.run_id))
         instance = self._identity.instance
@@ -93,11 +98,12 @@ class Agent:
 
     def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:
         """Every loop of the process, by name."""
-        return {**self.parts.loops(), "log store": self._prepare_log_store}
+        return {**self.parts.loops(), "log store": partial(prepare_log_store, self._runlog)}
 
     async def shut_down(self, stop: Stop) -> None:
         """In order: intake, what has not started, what runs, records, session."""
         parts = self.parts
+        self._stopping = True
         parts.scheduler.accepting = parts.requests.accepting = False
         parts.dispatcher.stopping = True
         parts.dispatcher.wake()
@@ -149,14 +155,17 @@ class Agent:
 
     async def session_opened(self, session: Session) -> None:
         """A session is live: settle or take over, know the world, then decide."""
-        parts = self.parts
+        parts, since_ms = self.parts, self._clock.wall_ms()
         parts.settlement.session = session
         if self._settled_former:
             await parts.adoption.readopt(session)
         else:
             await self._settle_former(session)
-        for mirror in (*parts.mirrors.values(), parts.members_mirror):
+        for mirror in (*parts.mirrors.values(), parts.members_mirror, parts.drain_watch.mirror):
             await mirror.synced.wait()
+        await self._heed_drain(parts.drain_watch.drain)
+        if parts.drain_watch.drain is None:
+            parts.broadcast.begin(session, since_ms)
         parts.scheduler.session = parts.requests.session = session
         self._accept_or_not()
         parts.scheduler.look_afresh("a session was opened")
@@ -174,13 +183,14 @@ class Agent:
         self.parts.settlement.delivered(self._delivered_early)
         extra = {"action": "former.settled", "runs": settled, "spooled": len(self._former_records)}
         _log.info("settled %d runs of a former life", settled, extra=extra)
-        self._former_records = set()
+        self._former_records = {}
         self._delivered_early = set()
 
     def session_ended(self) -> None:
         """Nothing is decided until there is another."""
         parts = self.parts
         parts.scheduler.session = parts.requests.session = parts.settlement.session = None
+        parts.broadcast.end()
         parts.steward.stand_under(None)
 
     def _accept_or_not(self) -> None:
@@ -194,8 +204,14 @@ class Agent:
     def job_changed(self, name: str) -> None:
         """There is another revision of the job, or none."""
         self.parts.scheduler.job_changed(name)
+        self.parts.broadcast.job_changed(name)
         self.parts.stuck_fires.job_changed(name)
-        self.parts.requests.wake()
+        self.parts.chains.job_changed(name)
+        self.parts.requests.job_changed(name)
+
+    def sequence_changed(self, name: str) -> None:
+        """This worker's own sequence of a broadcast job has been opened, or closed."""
+        self.parts.scheduler.job_changed(name)
 
     def membership_changed(self) -> None:
         """Others may be ranked than before."""
@@ -211,6 +227,7 @@ class Agent:
     def lock_freed(self, job: str) -> None:
         """This worker has freed the job's lock."""
         self.parts.requests.lock_freed(job)
+        self.parts.scheduler.lock_freed(job)
 
     def clock_jumped(self) -> None:
         """What was planned by the wall clock has to be planned again."""
@@ -257,8 +274,24 @@ class Agent:
     def delivered(self, run_ids: list[RunId]) -> None:
         """The log store has these records."""
         if not self._settled_former:
-            self._delivered_early.update(self._former_records.intersection(run_ids))
+            self._delivered_early.update(self._former_records.keys() & set(run_ids))
         self.parts.settlement.delivered(run_ids)
+
+    async def drained(self, drain: Drain | None) -> None:
+        """This worker is to take nothing new, and (None) may again."""
+        parts = self.parts
+        if drain is not None:
+            parts.broadcast.end()
+        elif (session := parts.scheduler.session) is not None:
+            # Before anything else may be decided: what is open is as it was before the drain.
+            parts.broadcast.begin(session, self._clock.wall_ms())
+        await self._heed_drain(drain)
+        self._accept_or_not()
+        parts.dispatcher.wake()
+
+    async def _heed_drain(self, drain: Drain | None) -> None:
+        self.parts.dispatcher.stopping = self._stopping or drain is not None
+        await self.parts.registry.set_fault("drain", None if drain is None else str(drain))
 
     async def spool_refuses(self, fault: str | None) -> None:
         """The spool takes no records, or (None) takes them again."""
@@ -275,23 +308,6 @@ class Agent:
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
             problem=parts.registry.not_accepting or store,
         )  # fmt: skip
-
-    async def _prepare_log_store(self) -> None:
-        """The log store's indexes, as soon as it is there."""
-        said = False
-        while not await self._is_log_store_prepared(say=not said):
-            said = True
-            await asyncio.sleep(_RETRY_S)
-        await asyncio.Event().wait()
-
-    async def _is_log_store_prepared(self, *, say: bool) -> bool:
-        try:
-            await self._runlog.prepare()
-        except UnavailableError as error:
-            if say:
-                _log.warning("the log store is away: %s", error, extra={"action": "log_store.away"})
-            return False
-        return True
 
 
 async def _until(holds: Callable[[], bool]) -> None:

@@ -39,6 +39,9 @@ class Decider(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
 
+    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+        """A due fire of a job that keeps one waiting found the lock held."""
+
 
 class Answers:
     """Takes in the answers to proposals; the agenda says afterwards what is still to be decided."""
@@ -75,7 +78,7 @@ class Answers:
         if agendum is None or agendum.job is not proposal.job:
             return
         self._update(agendum, result, session)
-        agendum.busy = False
+        agendum.busy = agendum.freed = False
         agendum.tidy()
         if agendum.look_again:
             agendum.look_again = False
@@ -94,7 +97,8 @@ class Answers:
         decision = result.proposal.decision
         match result.answer:
             case Answer.DONE:
-                agendum.base_ms, agendum.blocker, agendum.afresh = decision.to_ms, None, False
+                agendum.base_ms, agendum.blocker = decision.to_ms, None
+                agendum.waited &= decision.claim_ms is None
             case Answer.MARK_MOVED if result.mark_ms is not None:
                 agendum.base_ms, agendum.blocker = max(result.mark_ms, agendum.job.anchor_ms), None
             case Answer.MARK_MOVED | Answer.JOB_CHANGED:
@@ -116,13 +120,17 @@ class Answers:
 
     def _locked(self, agendum: Agendum, decision: Decision, blocker: Blocker | None) -> None:
         """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
-        assert decision.claim_ms is not None
-        dispatch_ms, now_ms = agendum.job.dispatch_ms(decision.claim_ms), self._clock.wall_ms()
+        assert blocker is not None
+        dispatch_ms, now_ms = agendum.job.dispatch_ms(decision.to_ms), self._clock.wall_ms()
+        if agendum.job.keeps_one and now_ms >= dispatch_ms:
+            if not agendum.freed:
+                self._decider.wait_for_lock(agendum, blocker)
+            return
         if now_ms >= dispatch_ms + LOCK_RETRY_MS:
             agendum.blocker, agendum.blocked_ms = blocker, decision.claim_ms
             return
         at_ms = dispatch_ms if now_ms < dispatch_ms else dispatch_ms + LOCK_RETRY_MS
-        self._agenda.put_cue(at_ms, Cue.RETRY, agendum, decision.claim_ms)
+        self._agenda.put_cue(at_ms, Cue.RETRY, agendum, decision.to_ms)
         agendum.parked = True
 
     async def _pass_over(self, agendum: Agendum, proposal: Proposal, session: Session) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from common.errors import EtcronError
 from common.etcd import Change, KeyValue
+from common.jitter import dispatch_ms
 from common.job import JobSpec, Overlap
-from common.keys import Keys
+from common.keys import Keys, RunId, sequence_name
+from common.planner import Fires
 from common.saved_job import SavedJob
 from common.schedule import Schedule
 
@@ -37,16 +39,34 @@ class CatalogJob:
     @property
     def sequence(self) -> str:
         """What its marks, runs, locks and records go by: the job, or ``<job>~<worker>`` for a worker's own sequence."""
-        return self.name if self.of_worker is None else f"{self.name}~{self.of_worker}"
+        return self.name if self.of_worker is None else sequence_name(self.name, self.of_worker)
 
     @property
     def takes_lock(self) -> bool:
         """Whether its claims take the job's lock."""
         return self.spec.overlap is not Overlap.ALLOW
 
+    @property
+    def keeps_one(self) -> bool:
+        """Whether due fires stay undecided while a run holds the lock, the newest of them to follow it."""
+        return self.spec.overlap in (Overlap.QUEUE, Overlap.REPLACE)
+
+    @property
+    def fires(self) -> Fires:
+        """Its fires as they are planned for."""
+        return Fires.of(self.schedule, self.dispatch_ms, keeps_one=self.keeps_one)
+
     def dispatch_ms(self, plan_ms: int) -> int:
-        """When a fire is to start: its plan time, until jitter exists."""
-        return plan_ms
+        """When a fire is to start: its plan time, moved by its jitter; in a worker's own sequence by its own."""
+        return dispatch_ms(self.sequence, self.schedule, self.spec.jitter_s, plan_ms)
+
+    def came_up_ms(self, now_ms: int) -> int:
+        """The first fire later than this is the first that is still to become due; without jitter it costs nothing."""
+        return now_ms if not self.spec.jitter_s else self.fires.newest_due_ms(now_ms) or 0
+
+    def expires_ms(self, plan_ms: int) -> int:
+        """Past it, a fire that waits, in a request or for a lock, does not start any more."""
+        return self.dispatch_ms(plan_ms) + self.spec.misfire.window_ms
 
     def base_before(self, plan_ms: int) -> int:
         """The mark that a claim of this fire presumes: the planned fire before it, or else the anchor."""
@@ -63,6 +83,21 @@ class Catalog:
         self.jobs: dict[str, CatalogJob] = {}
         self.set_aside: dict[str, str] = {}
         """The jobs that cannot be read, with the reason."""
+        self.sequences: dict[str, CatalogJob] = {}
+        """Of broadcast jobs: this worker's own sequences, as far as their marks are in place."""
+
+    def planned(self, name: str) -> CatalogJob | None:
+        """The job as this worker decides its fires: of a broadcast job, its own sequence; None: it decides none."""
+        job = self.jobs.get(name)
+        if job is None or not job.spec.broadcast:
+            return job
+        own = self.sequences.get(name)
+        return own if own is not None and own.revision == job.revision else None
+
+    def of_run(self, run_id: RunId) -> CatalogJob | None:
+        """The job of a run, as the sequence that the run is one of."""
+        job = self.jobs.get(run_id.job_name)
+        return job if job is None or run_id.of_worker is None else replace(job, of_worker=run_id.of_worker)
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; each key's error is its own."""

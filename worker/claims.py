@@ -4,7 +4,7 @@
     and  mod_revision(jobs/J) == the one planned with    a changed, paused or deleted job never fires stale
     and  value(marks/J) == P                             nothing is skipped silently, nothing decided twice
     and  create_revision(runs/J/F/1) == 0
-    and  create_revision(locks/J) == 0                   only where the claim takes the lock
+    and  create_revision(locks/J) == 0                   only where the claim takes the lock, or the fire waits for it
     then put marks/J = F, put runs/J/F/1, put locks/J
     else read the marks, the jobs (keys only), the locks
 
@@ -38,6 +38,7 @@ from common.request import Origin, Request
 from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
 from worker.identity import Identity
+from worker.passed import passed_record
 from worker.proposals import Answer, Blocker, Proposal, Result
 from worker.records import fire_record, single
 
@@ -179,10 +180,10 @@ class Claims:
             then=[Put(keys.mark(job.sequence), encode_mark(decision.to_ms))],
             otherwise=[Get(keys.mark(job.sequence)), Get(keys.job(job.name), True), Get(keys.lock(job.sequence))],
         )
-        if decision.missed is not None:
-            reason = "late" if decision.claim_ms is None else "late: a newer fire was due"
-            record = fire_record(job, fires=decision.missed, status=Verdict.MISSED, reason=reason, now_ms=now_ms)
+        if (record := passed_record(job, decision, now_ms=now_ms)) is not None:
             self._put_final(part, record)
+        if proposal.needs_free_lock:
+            part.compares.append(absent(keys.lock(job.sequence)))
         for plan_ms in decision.requests:
             request = made_up(job, plan_ms, now_ms=now_ms)
             part.then.append(Put(keys.request(request.run_id), request.to_json()))
@@ -206,7 +207,6 @@ class Claims:
         part.witness = Put(keys.run(run_id), entry.to_json())
         part.then.append(part.witness)
         if proposal.locks:
-            part.compares.append(absent(keys.lock(job.sequence)))
             part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
 
     def _put_final(self, part: Part, record: RunRecord) -> None:
@@ -254,7 +254,7 @@ def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
         plan_ms=plan_ms,
         dispatch_ms=job.dispatch_ms(plan_ms),
         not_before_ms=now_ms,
-        expires_ms=plan_ms + job.spec.misfire.window_ms,
+        expires_ms=job.expires_ms(plan_ms),
     )
 
 
@@ -277,7 +277,7 @@ def _ruled_out(
     if proposal.blocker is not None:
         changed = lock is None or lock.create_revision != proposal.blocker.lock_revision
         return Result(proposal=proposal, answer=Answer.LOCK_CHANGED) if changed else None
-    if proposal.locks and lock is not None:
+    if proposal.needs_free_lock and lock is not None:
         blocker = Blocker(run=lock.value.decode(errors="replace")[:300], lock_revision=lock.create_revision)
         return Result(proposal=proposal, answer=Answer.LOCKED, blocker=blocker)
     return None

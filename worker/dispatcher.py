@@ -31,7 +31,6 @@ from common.etcd import (
     mod_revision_is,
 )
 from common.keys import Keys, RunId, Watched
-from common.request import Origin, Request
 from common.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.claims import Claims
@@ -42,6 +41,7 @@ from worker.launch import Launch
 from worker.members import Members
 from worker.proposals import Result
 from worker.records import not_started_record
+from worker.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
 from worker.settlement import Settlement
 
@@ -90,6 +90,8 @@ class Dispatcher:
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
         self._numbers = count()
+        self._stamping = 0
+        """Slots of the runs whose claims are being renewed: they start as soon as that is done."""
         self._tasks: asyncio.TaskGroup | None = None
         self.stopping = False
         """Whether claimed runs are handed on rather than started."""
@@ -109,6 +111,7 @@ class Dispatcher:
     def add(self, run: Run) -> None:
         """Take over a claimed run."""
         self._table.add(run)
+        run.turn = next(self._numbers)
         self._put(run)
         self._alarm.ring()
 
@@ -139,14 +142,14 @@ class Dispatcher:
             if not self._dispatch(run, now_ms):
                 self._put(run)
                 handed_on_ms = _hand_on_ms(run)
-                return min(handed_on_ms, run.start_by_ms + 1) if self._may_hand_on() else run.start_by_ms + 1
+                return min(handed_on_ms, run.start_by_ms + 1) if self._may_hand_on(run) else run.start_by_ms + 1
         return self._ready[0][0] if self._ready else None
 
     def _put(self, run: Run) -> None:
-        heapq.heappush(self._ready, (run.dispatch_ms, next(self._numbers), run))
+        heapq.heappush(self._ready, (run.dispatch_ms, run.turn, run))
 
-    def _may_hand_on(self) -> bool:
-        return len(self._members.accepting()) > 1
+    def _may_hand_on(self, run: Run) -> bool:
+        return bool(self._members.eligible(run.job) - {self._identity.worker})
 
     def _dispatch(self, run: Run, now_ms: int) -> bool:
         """One claimed run's next step; False: it waits for a slot."""
@@ -157,24 +160,26 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
             self._spawn(self._hand_on(run), "hand on")
-        elif self._table.running >= self._table.slots:
-            if now_ms < _hand_on_ms(run) or not self._may_hand_on():
+        elif not self._table.may_start(run, beside=self._stamping):
+            if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False
             self._spawn(self._hand_on(run), "hand on")
         elif self._clock.boottime() - run.sent >= STAMP_VALID_S:
-            self._spawn(self._restamp(run), "re-stamp")
+            self._stamping += run.slots
+            self._spawn(self._stamp(run), "re-stamp")
         else:
             self._start(run, now_ms)
         return True
 
     def _start(self, run: Run, now_ms: int) -> None:
-        spec = run.job.spec
+        spec, entry = run.job.spec, run.entry
         run.schedule_ms = now_ms
         self._table.started(run)
         self._executor.start(
             Launch(
-                run_id=run.run_id, command=spec.command, plan_ms=run.entry.plan_ms, fence=run.fence, shell=self._shell,
-                env=spec.env, timeout_s=spec.timeout_s, kill_grace_s=spec.kill_grace_s,
+                run_id=run.run_id, command=spec.command, args=entry.args, plan_ms=entry.plan_ms, fence=run.fence,
+                shell=spec.shell or self._shell, env={**spec.env, **entry.env}, workdir=spec.workdir, user=spec.user,
+                start_until=run.sent + STAMP_VALID_S, timeout_s=spec.timeout_s, kill_grace_s=spec.kill_grace_s,
                 output_limit=spec.output_limit_bytes,
             )
         )  # fmt: skip
@@ -192,6 +197,13 @@ class Dispatcher:
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None, "only while the dispatcher runs"
         self._tasks.create_task(work, name=name)
+
+    async def _stamp(self, run: Run) -> None:
+        try:
+            await self._restamp(run)
+        finally:
+            self._stamping -= run.slots
+            self._alarm.ring()
 
     async def _restamp(self, run: Run) -> None:
         """Renews the claim of a run that waited, under the session that is current now."""
@@ -234,7 +246,8 @@ class Dispatcher:
             await self._later(run)
             return
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
-        _log.info("%s is handed on: %s", run.run_id, "stopping" if self.stopping else "no free slot", extra=extra)
+        why = "nothing starts here now" if self.stopping else "no free slot"
+        _log.info("%s is handed on: %s", run.run_id, why, extra=extra)
         self._table.forget(run)
         self._on_slot_free()
 
@@ -247,16 +260,12 @@ class Dispatcher:
                 await asyncio.sleep(_RETRY_S)
 
     def _handing_on(self, run: Run) -> tuple[list[Compare], list[Operation], list[Operation]]:
-        keys, run_id, now_ms = self._keys, run.run_id, self._clock.wall_ms()
-        request = Request(
-            run_id=run_id, origin=Origin.HANDED_ON, job_create_revision=run.job.create_revision,
-            plan_ms=run.entry.plan_ms, dispatch_ms=run.dispatch_ms, not_before_ms=now_ms,
-            expires_ms=run.start_by_ms, trigger=run.entry.trigger, by=run.entry.by,
-        )  # fmt: skip
+        keys, run_id = self._keys, run.run_id
+        request = handed_on(run, now_ms=self._clock.wall_ms())
         compares = [mod_revision_is(keys.run(run_id), run.mod_revision)]
         then: list[Operation] = [
             Delete(keys.run(run_id)),
-            Put(keys.request(run_id), request.to_json()),
+            Put(request.key(keys), request.to_json()),
             Put(keys.seen(Watched.REQUESTS), b""),
         ]
         if run.holds_lock:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
+from common.member import is_worker_name
 from worker.spool_segments import sync_directory
 
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
@@ -60,7 +60,7 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
     host = socket.gethostname() or "localhost"
     default = f"{re.sub(r'[^A-Za-z0-9._-]', '-', host)[:48].strip('-._') or 'worker'}-{secrets.token_hex(3)}"
     worker = name or _written_once(directory / "name", default)
-    if not _NAME.fullmatch(worker):
+    if not is_worker_name(worker):
         problem = Problem(
             field="workerName", message=f"{worker[:80]!r} is not a worker's name",
             remedy="1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit",

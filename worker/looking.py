@@ -46,12 +46,16 @@ class Looking:
 
     async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
         """Rank 1's try: only with free slots, after one batched look at the marks."""
-        wanted = [(agendum, plan_ms) for agendum, plan_ms in hedged if agendum.base_ms < plan_ms]
-        if not wanted or self._table.free_slots == 0:
+        free = self._table.free_slots
+        wanted = [
+            (agendum, plan_ms) for agendum, plan_ms in hedged
+            if agendum.base_ms < plan_ms and agendum.job.spec.slots <= free
+        ]  # fmt: skip
+        if not wanted:
             return
-        marks = await self._read_marks([agendum.job.name for agendum, _ in wanted])
+        marks = await self._read_marks([agendum.job.sequence for agendum, _ in wanted])
         for agendum, plan_ms in wanted:
-            mark_ms = marks.get(agendum.job.name)
+            mark_ms = marks.get(agendum.job.sequence)
             if mark_ms is None or agendum.gone:
                 continue
             if mark_ms < plan_ms:
@@ -63,11 +67,11 @@ class Looking:
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
         looked_at = [agendum for agendum in agenda if not agendum.gone]
-        marks = await self._read_marks([agendum.job.name for agendum in looked_at])
+        marks = await self._read_marks([agendum.job.sequence for agendum in looked_at])
         for index, agendum in enumerate(looked_at, 1):
             if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
-            if not agendum.gone and (mark_ms := marks.get(agendum.job.name)) is not None:
+            if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
                 self._look_at(agendum, mark_ms, now_ms, blind=blind)
 
     def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
@@ -77,17 +81,17 @@ class Looking:
             return
         base_ms = max(mark_ms, job.anchor_ms)
         if blind:
-            agendum.afresh = agendum.wants
+            agendum.fresh_ms = agendum.until_ms if agendum.wants else None
         elif (agendum.queued or agendum.parked) and agendum.base_ms >= base_ms:
             return  # it waits for a slot, or for a lock, here: it keeps its grace
-        newest = job.schedule.last_before_ms(now_ms + 1)
+        newest = job.fires.newest_due_ms(now_ms)
         if newest is None or newest <= base_ms:
             agendum.base_ms = max(agendum.base_ms, base_ms)
             agendum.tidy()
             return
-        match self._members.rank(self._worker, job.spec, str(newest)):
+        match self._members.rank(self._worker, job, str(newest)):
             case 0:
-                agendum.base_ms, agendum.afresh = base_ms, True
+                agendum.base_ms, agendum.fresh_ms = base_ms, newest
                 agendum.until_ms = max(agendum.until_ms, newest)
                 self._agenda.enqueue(agendum)
             case 1:

@@ -2,7 +2,8 @@
 
 A run is lost when the session that its run key names has had no key for the run's `lostAfterMs`, counted from the
 later of seeing it gone and seeing the run key as it is. Before any verdict the log store is asked (once for all of a
-turn, 1 s): a record there is the verdict. Final keys that nobody has delivered for 60 s are delivered as they stand.
+turn, 1 s): a record there is the verdict. What follows the run (a rerun, a retry by that record, the next link of its
+job's chain) is put by the same transaction. Final keys that nobody has delivered for 60 s are delivered as they stand.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Delete, EtcdClient, KeyValue, absent, create_revision_is, mod_revision_is
+from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent
 from common.keys import Keys, RunId
 from common.run import EntryState, RunEntry, RunRecord, final_entry
+from worker.aftermath import Aftermath
 from worker.aside import Aside
-from worker.lost import RecordFinder, holds_its_lock, lost_record, put_lost, read_command
+from worker.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
 from worker.members import Members
 from worker.settlement import Settlement
 from worker.steward import Term
@@ -53,12 +55,7 @@ class _Case:
     """A run that is due for a verdict."""
 
     seen: _Seen
-    holds_lock: bool
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether its processes are known to be gone: its record is on the way then, or went with the worker's disk."""
-        return self.seen.entry.state is EntryState.ENDED or (self.seen.entry.locked and not self.holds_lock)
+    run: LeftRun
 
 
 class LostRuns:
@@ -75,6 +72,7 @@ class LostRuns:
         worker: str,
         members: Members,
         settlement: Settlement,
+        aftermath: Aftermath,
         store: RecordFinder,
         clock: Clock,
     ) -> None:
@@ -83,6 +81,7 @@ class LostRuns:
         self._worker = worker
         self._members = members
         self._settlement = settlement
+        self._aftermath = aftermath
         self._store = store
         self._clock = clock
         self._aside = Aside("run")
@@ -170,24 +169,24 @@ class LostRuns:
         """One look at their locks and one at the log store, then a transaction for each."""
         wanted = {self._keys.lock(seen.run_id.job) for seen in lost if seen.entry.locked}
         locks = await self._client.get_many(list(wanted), keys_only=True) if wanted else {}
-        cases = [
-            _Case(
-                seen=seen, holds_lock=holds_its_lock(seen.entry, seen.kv, locks.get(self._keys.lock(seen.run_id.job)))
-            )
-            for seen in lost
-        ]
+        cases = [_Case(seen=seen, run=self._left(seen, locks)) for seen in lost]
         found = await self._ask_store(cases)
         limit = asyncio.Semaphore(_AT_ONCE)
         self._etcd_away = False
 
         async def one(case: _Case) -> None:
             async with limit:
-                await self._settle_one(term, case, delivered=str(case.seen.run_id) in found)
+                await self._settle_one(term, case, found.get(str(case.seen.run_id)))
 
         async with asyncio.TaskGroup() as tasks:
             for case in cases:
                 if self._clock.monotonic() >= case.seen.not_before:
                     tasks.create_task(one(case), name=f"verdict on {case.seen.run_id}")
+
+    def _left(self, seen: _Seen, locks: Mapping[str, KeyValue]) -> LeftRun:
+        lock = locks.get(self._keys.lock(seen.run_id.job))
+        holds_lock = holds_its_lock(seen.entry, seen.kv, lock)
+        return LeftRun(run_id=seen.run_id, entry=seen.entry, kv=seen.kv, holds_lock=holds_lock)
 
     async def _ask_store(self, cases: Sequence[_Case]) -> Mapping[str, RunRecord]:
         """The records that are there; where the log store is away, what has ended waits for it."""
@@ -195,52 +194,50 @@ class LostRuns:
             return await self._store.find([case.seen.run_id for case in cases], deadline_seconds=_STORE_DEADLINE_S)
         except UnavailableError:
             for case in cases:
-                if case.has_ended:
+                if case.run.has_ended:
                     case.seen.not_before = self._clock.monotonic() + STORE_PAUSE_S
             return {}
 
-    async def _settle_one(self, term: Term, case: _Case, *, delivered: bool) -> None:
+    async def _settle_one(self, term: Term, case: _Case, found: RunRecord | None) -> None:
         if self._etcd_away:
             return
         seen = case.seen
         try:
             with self._aside.apart(seen.kv.key, seen.kv.mod_revision):
-                if delivered:
-                    await self._clear(term, case)
+                if found is not None:
+                    await self._clear(term, case.run, found)
                 else:
-                    await self._give_up(term, case)
+                    await self._give_up(term, case.run)
         except (EtcdError, UnavailableError):
             self._etcd_away = True  # again next time; what was carried out all the same shows in the key's revision
             return
         self._seen.pop(seen.kv.key, None)
 
-    async def _clear(self, term: Term, case: _Case) -> None:
+    async def _clear(self, term: Term, run: LeftRun, found: RunRecord) -> None:
         """Its record is in the log store: free its lock, delete its key."""
-        entry, kv = case.seen.entry, case.seen.kv
-        gone = absent(self._keys.worker(entry.worker, entry.session))
-        compares = [*term.holds, gone, mod_revision_is(kv.key, kv.mod_revision)]
-        lock = self._keys.lock(case.seen.run_id.job)
-        if case.holds_lock:
-            mine = create_revision_is(lock, kv.create_revision)
-            await self._client.txn([*compares, mine], [Delete(lock), Delete(kv.key)])
-        else:
-            await self._client.txn(compares, [Delete(kv.key)])
+        await end_run(
+            self._client, self._keys, self._aftermath, run, found,
+            then=Delete(run.kv.key), only_if=self._only_if(term, run),
+        )  # fmt: skip
 
-    async def _give_up(self, term: Term, case: _Case) -> None:
-        run_id, entry, kv = case.seen.run_id, case.seen.entry, case.seen.kv
-        why = "result not delivered" if case.has_ended else "worker gone"
+    async def _give_up(self, term: Term, run: LeftRun) -> None:
+        run_id, entry, kv = run.run_id, run.entry, run.kv
+        why = "result not delivered" if run.has_ended else "worker gone"
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
             run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
             command=command, labels=labels,
         )  # fmt: skip
-        only_if = [*term.holds, absent(self._keys.worker(entry.worker, entry.session))]
-        revision = await put_lost(
-            self._client, self._keys, run_id, entry, kv, final_entry(record, worker=self._worker),
-            holds_lock=case.holds_lock, only_if=only_if,
-        )  # fmt: skip
+        final = Put(kv.key, final_entry(record, worker=self._worker).to_json())
+        revision = await end_run(
+            self._client, self._keys, self._aftermath, run, record, then=final, only_if=self._only_if(term, run)
+        )
         if revision is None:
             return
         self._settlement.deliver_final(record, revision)
         extra = {"action": "run.lost", "run": str(run_id), "worker": entry.worker, "reason": why}
         _log.warning("%s on worker %s is lost: %s", run_id, entry.worker, why, extra=extra)
+
+    def _only_if(self, term: Term, run: LeftRun) -> list[Compare]:
+        """The steward judges, and the session that the run key names is gone."""
+        return [*term.holds, absent(self._keys.worker(run.entry.worker, run.entry.session))]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from common.etcd import Change, KeyValue
 from common.job import JobSpec
 from common.keys import Keys
 from common.member import Beat, Member
-from common.placement import Candidate, Placement, bucket_of, fits
+from common.placement import Candidate, Placement, bucket_of, is_eligible
+from worker.catalog import CatalogJob
 
 _log = logging.getLogger(__name__)
+
+_Selector: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
+"""The slots and labels that a job asks for."""
 
 
 class Members:
@@ -27,7 +32,7 @@ class Members:
         self.detached: frozenset[str] = frozenset()
         """The keys that hang on another lease than their name tells, or name none: they count for nothing."""
         self.placement = Placement()
-        self._selected: dict[tuple[tuple[str, tuple[str, ...]], ...], Placement] = {}
+        self._selected: dict[_Selector, Placement] = {}
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; tells the listener when who may be ranked has changed."""
@@ -47,28 +52,33 @@ class Members:
             self._on_changed()
 
     def placement_of(self, spec: JobSpec) -> Placement:
-        """The workers that may run the job, ranked; those of one selector share a placement."""
-        if not spec.workers:
+        """The workers with its labels, and with slots enough, ranked; jobs that ask for the same share a placement."""
+        if not spec.workers and spec.slots == 1:
             return self.placement
-        selector = tuple(sorted(spec.workers.items()))
+        selector = (spec.slots, tuple(sorted(spec.workers.items())))
         placement = self._selected.get(selector)
         if placement is None:
-            fitting = (one for one in self._accepting.values() if fits(spec.workers, one.labels))
+            fitting = (one for one in self._accepting.values() if is_eligible(spec, one.labels, one.slots))
             placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
             self._selected[selector] = placement
         return placement
 
-    def rank(self, worker: str, spec: JobSpec, fire: str) -> int | None:
+    def rank(self, worker: str, job: CatalogJob, fire: str) -> int | None:
         """The worker's place among those who may try this fire of the job; None where it is not among them."""
-        return self.placement_of(spec).rank(worker, spec.name, fire)
+        if job.of_worker is not None:
+            return 0 if worker in self.eligible(job) and worker == job.of_worker else None
+        return self.placement_of(job.spec).rank(worker, job.name, fire)
 
-    def eligible(self, spec: JobSpec) -> tuple[str, ...]:
-        """The live, accepting workers that may run the job."""
-        return tuple(candidate.name for candidate in self.placement_of(spec).candidates)
+    def eligible(self, job: CatalogJob) -> frozenset[str]:
+        """The live, accepting workers that may run the job; of a worker's own sequence, that worker alone."""
+        names = self.placement_of(job.spec).names
+        return names if job.of_worker is None else names & {job.of_worker}
 
-    def order(self, spec: JobSpec, fire: str) -> tuple[str, ...]:
+    def order(self, job: CatalogJob, fire: str) -> tuple[str, ...]:
         """Those who may try this fire of the job, rank 0 first."""
-        return self.placement_of(spec).order(bucket_of(spec.name, fire))
+        if job.of_worker is not None:
+            return tuple(self.eligible(job))
+        return self.placement_of(job.spec).order(bucket_of(job.name, fire))
 
     @property
     def sessions(self) -> frozenset[str]:
@@ -113,6 +123,6 @@ class Beats:
                 extra = {"action": "beat.set_aside", "key": change.key}
                 _log.warning("the beat %r is set aside: %s", change.key, error, extra=extra)
 
-    def any_free(self, names: Sequence[str]) -> bool:
-        """Whether one of these workers shows a free slot."""
-        return any((beat := self.by_process.get(name)) is not None and beat.free_slots > 0 for name in names)
+    def any_free(self, names: Iterable[str], slots: int = 1) -> bool:
+        """Whether one of these workers shows so many free slots."""
+        return any((beat := self.by_process.get(name)) is not None and beat.free_slots >= slots for name in names)

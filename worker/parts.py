@@ -7,19 +7,25 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.config import WorkerConfig
+from common.drain import Drain
 from common.etcd import EtcdClient, Mirror, Session
 from common.keys import Keys, RunId, Watched
 from common.kill import Kill
 from common.member import Beat
 from common.runlog import RunLog
 from worker.adoption import Adoption
+from worker.aftermath import Aftermath
+from worker.broadcast import Broadcast
 from worker.catalog import Catalog
+from worker.chains import Chains
 from worker.claims import Claims
 from worker.clock_watch import ClockWatch
 from worker.deadlines import Deadlines
+from worker.dedupe_sweeping import DedupeSweeping
 from worker.delivery import Delivery
 from worker.dispatcher import Dispatcher
 from worker.doubts import Doubts
+from worker.draining import DrainWatch
 from worker.executor import Executor
 from worker.identity import Identity
 from worker.kills import Kills
@@ -45,6 +51,7 @@ class Events(Protocol):
     """What the parts tell; the agent passes it on to whom it concerns."""
 
     def job_changed(self, name: str) -> None: ...
+    def sequence_changed(self, name: str) -> None: ...
     def membership_changed(self) -> None: ...
     def slot_free(self) -> None: ...
     def lock_freed(self, job: str) -> None: ...
@@ -53,6 +60,7 @@ class Events(Protocol):
     def run_given_up(self, run: Run) -> None: ...
     def delivered(self, run_ids: list[RunId]) -> None: ...
     def clock_jumped(self) -> None: ...
+    async def drained(self, drain: Drain | None) -> None: ...
     async def spool_refuses(self, fault: str | None) -> None: ...
     async def session_opened(self, session: Session) -> None: ...
     def session_ended(self) -> None: ...
@@ -81,6 +89,7 @@ class Parts:
         self.spool = spool
         self.keys = Keys(config.key_prefix)
         self.table = RunTable(affordable_slots(config.slots))
+        self.table.on_room = events.slot_free
         self._know(spool)
         self._run(spool)
         self._decide()
@@ -95,6 +104,9 @@ class Parts:
             "kills": self.mirrors[Watched.KILLS].run,
             "requests": self.mirrors[Watched.REQUESTS].run,
             "members": self.members_mirror.run,
+            "drains": self.drain_watch.mirror.run,
+            "drain": self.drain_watch.run,
+            "broadcast": self.broadcast.run,
             "scheduler": self.scheduler.run,
             "dispatcher": self.dispatcher.run,
             "settlement": self.settlement.run,
@@ -126,11 +138,14 @@ class Parts:
         """How runs start and end."""
         config, identity, events, clock = self._config, self._identity, self._events, self._clock
         self.executor = Executor(
-            worker=identity.worker, instance=identity.instance, path=config.path, clock=clock, on_end=events.run_ended
-        )
+            worker=identity.worker, instance=identity.instance, path=config.path,
+            allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended,
+        )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
+        self.aftermath = Aftermath(self._client, self.keys, self.catalog)
         self.settlement = Settlement(
-            client=self._client, keys=self.keys, table=self.table, kills=self.kills, spool=spool, clock=clock,
+            client=self._client, keys=self.keys, table=self.table, kills=self.kills, aftermath=self.aftermath,
+            spool=spool, clock=clock,
             worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
             on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
         )  # fmt: skip
@@ -161,13 +176,22 @@ class Parts:
             Watched.REQUESTS: Mirror(client, keys.requests, self.requests.on_changes, clock=clock),
         }
         self.sentinels = Sentinels(client, keys, self.mirrors)
+        self.broadcast = Broadcast(
+            client=client, keys=keys, identity=self._identity, labels=self._config.labels, slots=self.table.slots,
+            catalog=self.catalog, on_open=self._events.sequence_changed, on_record=self.settlement.deliver_final,
+            clock=clock,
+        )  # fmt: skip
 
     def _stay_present(self) -> None:
         """How it is known to others, and takes over what was its own."""
         config, events = self._config, self._events
+        self.drain_watch = DrainWatch(
+            self._client, self.keys, worker=self._identity.worker, tell=events.drained, clock=self._clock
+        )
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
-            settlement=self.settlement, store=self._runlog, on_lost=events.run_given_up, clock=self._clock,
+            settlement=self.settlement, aftermath=self.aftermath, store=self._runlog, on_lost=events.run_given_up,
+            clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
             client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,
@@ -186,7 +210,7 @@ class Parts:
         )  # fmt: skip
         lost_runs = LostRuns(
             client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,
-            store=self._runlog, clock=clock,
+            aftermath=self.aftermath, store=self._runlog, clock=clock,
         )  # fmt: skip
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
@@ -197,7 +221,9 @@ class Parts:
             mirrors=self.mirrors, ttl_s=self._config.lease_ttl_s,
             compaction_minutes=self._config.compaction_minutes, clock=clock,
         )  # fmt: skip
-        duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, sweeping]
+        self.chains = Chains(client=client, keys=keys, catalog=self.catalog, queue=self.requests, clock=clock)
+        forgetting = DedupeSweeping(client=client, keys=keys, clock=clock)
+        duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, self.chains, sweeping, forgetting]
         self.steward = Steward(
             client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties
         )

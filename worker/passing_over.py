@@ -21,14 +21,14 @@ async def pass_over(client: EtcdClient, keys: Keys, proposal: Proposal, session:
     if in_the_way is None:
         return True
     assert in_the_way.plan_ms is not None, "a decision is about planned fires"
-    name = proposal.job.name
+    job, mark = keys.job(proposal.job.name), keys.mark(proposal.job.sequence)
     compares = [
         session.alive,
-        mod_revision_is(keys.job(name), proposal.job.revision),
-        value_is(keys.mark(name), encode_mark(proposal.decision.from_ms)),
+        mod_revision_is(job, proposal.job.revision),
+        value_is(mark, encode_mark(proposal.decision.from_ms)),
         present(keys.run(in_the_way)),
     ]
-    result = await client.txn(compares, [Put(keys.mark(name), encode_mark(in_the_way.plan_ms))])
+    result = await client.txn(compares, [Put(mark, encode_mark(in_the_way.plan_ms))])
     if result.succeeded:
         extra = {"action": "fire.passed_over", "run": str(in_the_way)}
         _log.error("%s has a run key that no decision has put there; it is passed over", in_the_way, extra=extra)

@@ -37,15 +37,26 @@ class Proposal:
         return self.decision.claim_ms is not None and self.blocker is None
 
     @property
+    def slots(self) -> int:
+        """How many of the worker's slots it takes."""
+        return self.job.spec.slots if self.claims else 0
+
+    @property
     def locks(self) -> bool:
         """Whether it takes the job's lock."""
         return self.claims and self.job.takes_lock
 
     @property
+    def needs_free_lock(self) -> bool:
+        """Whether it is refused while a run holds the lock. Where one fire is kept waiting for it, nothing but closed
+        ones is decided meanwhile."""
+        return self.locks or (self.job.keeps_one and self.decision.closed is None)
+
+    @property
     def records(self) -> list[RunId]:
         """The run keys that it puts and that must not be there yet, oldest first."""
-        missed, claim_ms = self.decision.missed, self.decision.claim_ms
-        plans = [ms for ms in (missed.lo_ms if missed else None, claim_ms) if ms is not None]
+        passed, claim_ms = self.decision.passed, self.decision.claim_ms
+        plans = [ms for ms in (passed.lo_ms if passed else None, claim_ms) if ms is not None]
         return [RunId.planned(self.job.sequence, plan_ms) for plan_ms in plans]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.keys import RunId
 from common.planner import FireRange
-from common.run import RunRecord, Verdict
+from common.run import RunEntry, RunRecord, Verdict, shown_command
 from worker.catalog import CatalogJob
 from worker.launch import Outcome
 from worker.runs import Run
@@ -31,6 +31,7 @@ def fire_record(
         create_ms=now_ms,
         end_ms=now_ms,
         revision=job.revision,
+        worker=job.of_worker,
         labels=job.spec.labels,
         by=by,
     )
@@ -41,14 +42,20 @@ def single(plan_ms: int) -> FireRange:
     return FireRange(lo_ms=plan_ms, hi_ms=plan_ms, count=1)
 
 
+def created_ms(entry: RunEntry) -> int:
+    """When the run was asked for; one that the schedule made, when it was claimed."""
+    return entry.claim_ms if entry.create_ms is None else entry.create_ms
+
+
 def run_record(run: Run, outcome: Outcome, *, host: str) -> RunRecord:
     """The record of a run whose processes have ended."""
     return RunRecord(
         run_id=run.run_id,
         status=outcome.verdict,
-        command=run.job.spec.command_line,
+        command=shown_command(run.job.spec.command_line, run.entry.args),
         err=outcome.err,
         reason=outcome.reason,
+        note=run.entry.note,
         by=outcome.by or run.entry.by,
         output=outcome.output,
         output_bytes=outcome.output_bytes,
@@ -61,7 +68,7 @@ def run_record(run: Run, outcome: Outcome, *, host: str) -> RunRecord:
         cpu_seconds=outcome.cpu_seconds,
         plan_ms=run.entry.plan_ms,
         schedule_ms=run.schedule_ms,
-        create_ms=run.entry.claim_ms,
+        create_ms=created_ms(run.entry),
         claim_ms=run.entry.claim_ms,
         worker=run.entry.worker,
         host=host,
@@ -81,10 +88,11 @@ def not_started_record(
         status=status,
         reason=reason,
         err=f"{status}: {reason}",
-        by=by,
-        command=run.job.spec.command_line,
+        by=by or run.entry.by,
+        note=run.entry.note,
+        command=shown_command(run.job.spec.command_line, run.entry.args),
         plan_ms=run.entry.plan_ms,
-        create_ms=run.entry.claim_ms,
+        create_ms=created_ms(run.entry),
         claim_ms=run.entry.claim_ms,
         end_ms=now_ms,
         worker=run.entry.worker,

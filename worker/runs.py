@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 from common.etcd import KeyValue, Session
 from common.keys import RunId
+from common.request import Request
 from common.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
@@ -42,6 +43,10 @@ class Run:
     """The boot clock's time at which the claim or the newest re-stamp was sent; it counts while suspended."""
     start_by_ms: int
     """Past this wall time it does not start any more."""
+    request: Request | None = None
+    """The one that it was claimed from; None: it was claimed as a fire."""
+    turn: int = 0
+    """Its place among the claimed runs of one dispatch time."""
     phase: Phase = Phase.CLAIMED
     schedule_ms: int | None = None
     """The wall time of its dispatch."""
@@ -54,6 +59,11 @@ class Run:
     @property
     def dispatch_ms(self) -> int:
         return self.entry.dispatch_ms
+
+    @property
+    def slots(self) -> int:
+        """How many of the worker's slots it takes."""
+        return self.job.spec.slots
 
     @property
     def holds_lock(self) -> bool:
@@ -73,18 +83,28 @@ class Run:
         if entry.state is EntryState.FINAL or entry.instance != self.entry.instance:
             return False
         self.mod_revision = kv.mod_revision
+        if entry.state is EntryState.ENDED:  # an earlier sending was carried out: it must not be open again
+            self.entry, self.unlocked = replace(self.entry, state=EntryState.ENDED), True
         return True
 
 
 class RunTable:
-    """The runs by id, and the arithmetic of slots."""
+    """The runs by id, and the arithmetic of slots, of which a run takes one or several."""
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._runs: dict[RunId, Run] = {}
-        self._ended_at: deque[float] = deque()
+        self._ended: deque[tuple[float, int]] = deque()
+        self._ended_slots = 0
+        self._waiting: dict[str, int] = {}
         self.running = 0
+        """Runs that have processes."""
         self.claimed = 0
+        """Runs that are to be started."""
+        self.running_slots = 0
+        self.claimed_slots = 0
+        self.on_room: Callable[[], None] = _nobody
+        """Told when slots that were kept for one waiter are everybody's again."""
 
     def __iter__(self) -> Iterator[Run]:
         return iter(list(self._runs.values()))
@@ -98,31 +118,63 @@ class RunTable:
     @property
     def free_slots(self) -> int:
         """Slots that neither a process nor a claim has taken."""
-        return max(0, self.slots - self.running - self.claimed)
+        return max(0, self.slots - self.running_slots - self.claimed_slots)
 
-    def may_claim(self, now: float) -> int:
-        """How many more fires may be claimed: the free slots, and beyond them as many as came free in a second."""
-        while self._ended_at and self._ended_at[0] < now - 1.0:
-            self._ended_at.popleft()
-        return self.slots - self.running + len(self._ended_at) - self.claimed
+    def may_claim(self, now: float, waiter: str = "") -> int:
+        """For how many more slots fires may be claimed: the free ones, and beyond them what came free in a second.
+
+        While slots are kept for somebody who was there before ``waiter``, only the free ones beyond those.
+        """
+        while self._ended and self._ended[0][0] < now - 1.0:
+            self._ended_slots -= self._ended.popleft()[1]
+        if kept := self.kept_from(waiter):
+            return self.free_slots - kept
+        return self.slots - self.running_slots + self._ended_slots - self.claimed_slots
+
+    def may_start(self, run: Run, *, beside: int = 0) -> bool:
+        """Whether there are slots for its process now, beside so many that are about to be taken."""
+        return self.running_slots + beside + run.slots <= self.slots
+
+    def wait_for(self, waiter: str, slots: int) -> None:
+        """The first that ``waiter`` has in its queue needs so many slots, and has to wait for them; 0: it does not.
+
+        Else a run of several slots would never start where runs of one take each slot as it comes free.
+        """
+        before = self._waiting.get(waiter, 0)
+        if slots > 1:
+            self._waiting[waiter] = slots
+        else:
+            self._waiting.pop(waiter, None)
+        if self._waiting.get(waiter, 0) < before:
+            self.on_room()
+
+    def kept_from(self, waiter: str) -> int:
+        """Slots that are kept for those who began to wait before ``waiter`` did."""
+        kept = 0
+        for one, slots in self._waiting.items():  # in the order in which they began to wait
+            if one == waiter:
+                break
+            kept += slots
+        return kept
 
     def add(self, run: Run) -> None:
         self._runs[run.run_id] = run
         if run.phase is Phase.CLAIMED:
-            self.claimed += 1
+            self._count_claimed(run, 1)
 
     def started(self, run: Run) -> None:
         run.phase = Phase.RUNNING
-        self.claimed -= 1
-        self.running += 1
+        self._count_claimed(run, -1)
+        self._count_running(run, 1)
 
     def ended(self, run: Run, now: float) -> None:
         """The run takes no slot any more, whether it had started or not."""
         if run.phase is Phase.RUNNING:
-            self.running -= 1
-            self._ended_at.append(now)
+            self._count_running(run, -1)
+            self._ended.append((now, run.slots))
+            self._ended_slots += run.slots
         elif run.phase is Phase.CLAIMED:
-            self.claimed -= 1
+            self._count_claimed(run, -1)
         run.phase = Phase.ENDED
 
     def forget(self, run: Run) -> None:
@@ -131,4 +183,16 @@ class RunTable:
             return  # a later run has its id: it was handed on, and taken back
         del self._runs[run.run_id]
         if run.phase is Phase.CLAIMED:
-            self.claimed -= 1
+            self._count_claimed(run, -1)
+
+    def _count_claimed(self, run: Run, by: int) -> None:
+        self.claimed += by
+        self.claimed_slots += by * run.slots
+
+    def _count_running(self, run: Run, by: int) -> None:
+        self.running += by
+        self.running_slots += by * run.slots
+
+
+def _nobody() -> None:
+    """Nobody is told."""

@@ -3,7 +3,7 @@
 Deciding is arithmetic (:mod:`common.planner`, :mod:`common.placement`); applying is one transaction for up to 30 jobs
 (:mod:`worker.claims`, :mod:`worker.sending`), whose answers are taken in by :mod:`worker.answers`. What was won goes to
 the dispatcher, which starts it at its dispatch time. What others have left undecided is found by reading the marks
-(:mod:`worker.looking`).
+(:mod:`worker.looking`); what waits for a lock is woken by :mod:`worker.lock_waits`.
 
 Nothing is decided blindly: after a start, an outage or a clock jump, all marks are read first.
 """
@@ -18,7 +18,7 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.keys import Keys
+from common.keys import Keys, split_sequence
 from common.planner import Decision, decide
 from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
@@ -27,9 +27,10 @@ from worker.answers import Answers, Claimant
 from worker.catalog import Catalog, CatalogJob
 from worker.claims import Claims, Part
 from worker.doubts import Doubts
+from worker.lock_waits import LockWaits
 from worker.looking import Looking
 from worker.members import Members
-from worker.proposals import Proposal
+from worker.proposals import Blocker, Proposal
 from worker.runs import RunTable
 from worker.sending import Sending
 
@@ -37,6 +38,7 @@ _log = logging.getLogger(__name__)
 
 _BACKOFF_S = 0.25
 _LONG_LATE_MS = 2000
+_WAITER = "fires"
 _TURN_S = 0.02
 """For so long decisions are made in one turn; then others have theirs."""
 
@@ -77,6 +79,9 @@ class Scheduler:
         self._looking = Looking(
             client=client, keys=keys, worker=worker, members=members, table=table, agenda=self._agenda, timings=timings
         )
+        self._lock_waits = LockWaits(
+            client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
+        )
         self._tasks: asyncio.TaskGroup | None = None
         self._wants_look: str | None = None
         self._wants_blind_look = False
@@ -98,7 +103,7 @@ class Scheduler:
         old = self._agenda_of.pop(name, None)
         if old is not None:
             self._agenda.retire(old)
-        job = self._catalog.jobs.get(name)
+        job = self._catalog.planned(name)
         if job is not None and job.spec.enabled:
             self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
         self._alarm.ring()
@@ -117,12 +122,26 @@ class Scheduler:
         for agendum in self._agenda_of.values():
             agendum.parked = False
             self._agenda.enqueue(agendum)
-            self._agenda.advance(agendum, max(agendum.job.anchor_ms, now_ms))
+            self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(now_ms)))
         self.look_afresh("the clock jumped", blind=True)
 
     def wake(self) -> None:
         """A slot came free, or a session is there."""
         self._alarm.ring()
+
+    def lock_freed(self, sequence: str) -> None:
+        """This worker has freed the lock: a fire that waits for it is tried at once."""
+        agendum = self._agenda_of.get(split_sequence(sequence)[0])
+        if agendum is None or agendum.job.sequence != sequence or not agendum.job.keeps_one:
+            return
+        may_decide = self.session is not None and self.accepting and not self._blind
+        if may_decide and self._lock_waits.freed(agendum, self._clock.wall_ms()):
+            self._alarm.ring()
+
+    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+        """A due fire found the lock held: it waits, or has the run ended that holds it."""
+        self._lock_waits.add(agendum)
+        self.spawn(self._read(self._lock_waits.replace(agendum, blocker)), "replace")
 
     @property
     def claims_in_flight(self) -> int:
@@ -143,6 +162,7 @@ class Scheduler:
     async def run(self) -> None:
         """Schedules until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._lock_waits.run(), name="locks of fires")
             while True:
                 self._alarm.clear()
                 await self._alarm.wait_until_wall(self._turn(self._clock.wall_ms()))
@@ -172,9 +192,10 @@ class Scheduler:
         """The job's place on the agenda. A fire that is due already comes up at once, but before the first look,
         which reads every mark anyhow."""
         agendum = Agendum(job=job, base_ms=job.anchor_ms)
-        newest = job.schedule.last_before_ms(now_ms + 1) if self._has_looked else None
+        newest = job.fires.newest_due_ms(now_ms) if self._has_looked else None
         overdue = newest is not None and newest > job.anchor_ms
-        self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else max(job.anchor_ms, now_ms))
+        came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
+        self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else came_up_ms)
         return agendum
 
     def _collect(self, now_ms: int) -> None:
@@ -198,11 +219,16 @@ class Scheduler:
 
     def _fire_came_up(self, agendum: Agendum, plan_ms: int, now_ms: int) -> None:
         job = agendum.job
-        if now_ms - plan_ms > _LONG_LATE_MS:  # of many that went by, only the newest: the mark tells of the others
-            plan_ms = max(plan_ms, job.schedule.last_before_ms(now_ms + 1) or plan_ms)
-        match self._members.rank(self._worker, job.spec, str(plan_ms)):
+        if now_ms - job.dispatch_ms(plan_ms) > _LONG_LATE_MS:
+            # Of many that went by, only the newest: the mark tells of the others.
+            plan_ms = max(plan_ms, job.fires.newest_due_ms(now_ms) or plan_ms)
+        match self._members.rank(self._worker, job, str(plan_ms)):
             case 0:
                 self._agenda.want(agendum, plan_ms)
+                if agendum.parked and job.keeps_one:
+                    # The lock may be free unheard. If it is not, what holds it is to be replaced at the dispatch time.
+                    self._agenda.put_cue(now_ms, Cue.RETRY, agendum, plan_ms)
+                    self._agenda.put_cue(job.dispatch_ms(plan_ms), Cue.RETRY, agendum, plan_ms)
             case 1:
                 at_ms = job.dispatch_ms(plan_ms) + self._timings.hedge_ms
                 self._agenda.put_cue(at_ms, Cue.HEDGE, agendum, plan_ms)
@@ -259,21 +285,25 @@ class Scheduler:
     def _propose(self, session: Session, now_ms: int) -> None:
         """Hands as many decisions to etcd as slots allow, and as can be made in one turn."""
         began = self._clock.monotonic()
-        room = self._table.may_claim(began) - self._sending.in_flight
+        room = self._table.may_claim(began, _WAITER) - self._sending.slots_in_flight
+        waits_for = 0
         parts: list[Part] = []
         while (agendum := self._agenda.dequeue()) is not None:
             part = self._part(agendum, session, now_ms)
             if part is None:
                 continue
-            if part.proposal.claims and room <= 0:
+            if part.proposal.claims and room < part.proposal.slots:
+                # Those behind it wait, too: else a job of several slots would never have them.
+                waits_for = part.proposal.slots
                 self._agenda.enqueue(agendum)
                 break
-            room -= part.proposal.claims
+            room -= part.proposal.slots
             agendum.busy = True
             parts.append(part)
             if self._clock.monotonic() - began > _TURN_S:
                 self._alarm.ring()
                 break
+        self._table.wait_for(_WAITER, waits_for)
         for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
             self.spawn(self._sending.send(batch), "decisions")
 
@@ -293,19 +323,20 @@ class Scheduler:
     def _proposal(self, agendum: Agendum, now_ms: int) -> Proposal | None:
         job = agendum.job
         decision = decide(
-            job.schedule, job.spec.misfire,
-            mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms, afresh=agendum.afresh,
+            job.fires, job.spec.misfire, mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms,
+            fresh_ms=agendum.fresh_ms, waited=agendum.waited,
         )  # fmt: skip
         if decision is None:
             return None
         if decision.claim_ms != agendum.blocked_ms:
             agendum.blocker = agendum.blocked_ms = None
-        start_by_ms = self._start_by_ms(job, decision, now_ms)
+        start_by_ms = _start_by_ms(job, decision, now_ms, waited=agendum.waited)
         return Proposal(job=job, decision=decision, blocker=agendum.blocker, start_by_ms=start_by_ms)
 
-    def _start_by_ms(self, job: CatalogJob, decision: Decision, now_ms: int) -> int:
-        if decision.claim_ms is None:
-            return 0
-        dispatch_ms = job.dispatch_ms(decision.claim_ms)
-        in_grace = now_ms <= dispatch_ms + job.spec.misfire.grace_ms
-        return dispatch_ms + (job.spec.misfire.grace_ms if in_grace else job.spec.misfire.window_ms)
+
+def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool) -> int:
+    """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
+    if decision.claim_ms is None:
+        return 0
+    grace_ends_ms = job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
+    return grace_ends_ms if now_ms <= grace_ends_ms and not waited else job.expires_ms(decision.claim_ms)

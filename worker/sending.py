@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Protocol
 
 from common.clock import Clock
@@ -10,7 +11,7 @@ from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient
 from worker.claims import Batch, Claims
 from worker.doubts import Doubts, Told
-from worker.proposals import Answer, Result
+from worker.proposals import Answer, Proposal, Result
 
 _BACKOFF_S = 0.25
 
@@ -31,12 +32,12 @@ class Sending:
         self._doubts = doubts
         self._listener = listener
         self._clock = clock
-        self.in_flight = 0
-        """Runs that are being claimed; those in doubt are not counted."""
+        self.in_flight = self.slots_in_flight = 0
+        """Runs that are being claimed, and the slots that they would take; those in doubt are not counted."""
 
     async def send(self, batch: Batch) -> None:
         """Ends when every proposal of the batch has been answered; those in doubt, when they are settled."""
-        self.in_flight += batch.claims
+        self._count(batch.proposals, 1)
         rest = await self._answered_rest(batch)
         while rest is not None and rest.parts:
             rest = await self._answered_rest(rest)
@@ -47,7 +48,7 @@ class Sending:
         try:
             answer = await self._client.txn(*self._claims.transaction(batch))
         except EtcdInDoubtError as error:
-            self.in_flight -= batch.claims
+            self._count(batch.proposals, -1)
             self._listener.outage(error)
             await self._doubts.settle(batch, self._listener)
             return None
@@ -63,10 +64,15 @@ class Sending:
         if results or not again:
             return batch.of(again)
         # Nobody is ruled out, and yet it was refused: one of them has a run key in its way. Each alone tells which.
-        self.in_flight -= batch.claims
+        self._count(batch.proposals, -1)
         await asyncio.gather(*(self.send(batch.of([part])) for part in again))
         return None
 
     def _tell(self, result: Result, batch: Batch) -> None:
-        self.in_flight -= result.proposal.claims
+        self._count([result.proposal], -1)
         self._listener.answered(result, batch.session)
+
+    def _count(self, proposals: Iterable[Proposal], by: int) -> None:
+        for proposal in proposals:
+            self.in_flight += by * proposal.claims
+            self.slots_in_flight += by * proposal.slots

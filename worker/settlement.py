@@ -1,6 +1,7 @@
 """The end of a run: record to the spool, then the lock, then (once the log store has it) the run key.
 
     ended --> record fsynced in the spool --> lock deleted, or key put as `ended` --> record delivered --> key deleted
+                                              and what follows is put: a retry, a rerun, the next link of a chain
 
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
@@ -11,35 +12,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
-from common.etcd import (
-    Compare,
-    Delete,
-    EtcdClient,
-    Get,
-    Operation,
-    Put,
-    Session,
-    TxnResult,
-    create_revision_is,
-    mod_revision_is,
-)
+from common.etcd import Delete, EtcdClient, Get, Operation, Put, Session, create_revision_is, mod_revision_is
 from common.keys import Keys, RunId
-from common.run import EntryState, RunRecord, final_entry
+from common.run import RunRecord, final_entry
+from worker.aftermath import Aftermath
 from worker.kills import Kills
 from worker.runs import Run, RunTable
+from worker.steps import RETRY_S, Step, Steps
+from worker.unlocking import Unlocking, is_own
 
 _log = logging.getLogger(__name__)
 
 BATCH_S: Final = 0.02
-_MAX_IN_ONE: Final = 60
-_RETRY_S: Final = 0.3
 MAX_WAITING_KEYS: Final = 10_000
 """Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
 
@@ -48,16 +37,6 @@ class RecordKeeper(Protocol):
     """Where records are safe once the call has returned."""
 
     async def append(self, record: RunRecord) -> object: ...
-
-
-@dataclass(slots=True, eq=False)
-class _Step:
-    """A conditional write for one run, and what it means when it was carried out, or refused."""
-
-    compare: Compare
-    operations: list[Operation]
-    done: Callable[[int], None]
-    refused: Callable[[], None]
 
 
 class Settlement:
@@ -70,6 +49,7 @@ class Settlement:
         keys: Keys,
         table: RunTable,
         kills: Kills,
+        aftermath: Aftermath,
         spool: RecordKeeper,
         clock: Clock,
         worker: str,
@@ -90,8 +70,12 @@ class Settlement:
         self._live_workers = live_workers
         self._on_unlocked = on_unlocked
         self._on_spool = on_spool
+        self._steps = Steps(client)
+        self._unlocking = Unlocking(
+            client=client, keys=keys, aftermath=aftermath, steps=self._steps, on_unlocked=self._unlocked,
+            on_changed=lambda run: self._changed.append(run),
+        )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
-        self._to_unlock: list[Run] = []
         self._finals: dict[RunId, int] = {}
         self._to_delete: dict[RunId, int | Run] = {}
         self._changed: list[Run] = []
@@ -146,8 +130,8 @@ class Settlement:
     @property
     def unsettled(self) -> int:
         """What has still to be recorded, unlocked or deleted, as far as it is this worker's turn."""
-        waiting = len(self._to_record) + len(self._to_unlock) + len(self._to_delete) + len(self._changed)
-        return waiting + self._busy
+        waiting = len(self._to_record) + len(self._to_delete) + len(self._changed)
+        return waiting + self._unlocking.unsettled + self._busy + self._steps.busy
 
     async def run(self) -> None:
         """Settles until cancelled."""
@@ -182,7 +166,7 @@ class Settlement:
         # Beyond a limit the spool alone keeps the record, so that etcd does not fill up.
         too_many = len(self._table) + len(self._finals) > MAX_WAITING_KEYS / max(1, self._live_workers())
         if run is not None:
-            self._to_unlock.append(run)
+            self._unlocking.add(run)
             run.delivered = run.delivered or too_many
             self._writing.set()
         elif too_many and (revision := self._finals.pop(record.run_id, None)) is not None:
@@ -194,84 +178,31 @@ class Settlement:
         key, lock = self._keys.run(run.run_id), self._keys.lock(run.run_id.job)
         while True:
             entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
-            before = run.mod_revision
-            compares, then = [mod_revision_is(key, before)], list[Operation]([Put(key, entry.to_json())])
+            [then] = await self._unlocking.follows([run])
+            compares = [mod_revision_is(key, run.mod_revision)]
+            operations: list[Operation] = [Put(key, entry.to_json())]
             if run.holds_lock:
                 compares.append(create_revision_is(lock, run.fence))
-                then.append(Delete(lock))
-            result = await self._answer(compares, then, [Get(key)])
+                operations.append(Delete(lock))
+            reads = [Get(key), Get(lock, keys_only=True)]
+            result = await self._steps.answer([*compares, *then.compares], [*operations, *then.then], reads)
             if result.succeeded or not run.take_over(result.one(0)):
                 break
-            run.unlocked |= run.mod_revision == before  # the key is its own, so it is the lock that is not
+            run.unlocked |= run.entry.locked and not is_own(run, result.one(1))
         self._table.forget(run)
         self._on_unlocked(run.run_id.job)
 
     # Writing
-
-    async def _answer(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        """etcd's answer to a conditional write, which does once what it does however often it is sent."""
-        while True:
-            try:
-                return await self._client.txn(compares, then, otherwise)
-            except (EtcdError, UnavailableError):
-                await asyncio.sleep(_RETRY_S)
 
     async def _write(self) -> None:
         while True:
             await self._writing.wait()
             await asyncio.sleep(BATCH_S)
             self._writing.clear()
-            unlock, self._to_unlock = self._to_unlock, []
-            await self._carry_out([step for run in unlock if (step := self._unlocking(run))])
+            await self._unlocking.carry_out()
             delete, self._to_delete = self._to_delete, {}
-            await self._carry_out([self._deleting(run_id, what) for run_id, what in delete.items()])
+            await self._steps.carry_out([self._deleting(run_id, what) for run_id, what in delete.items()])
             await self._look_again()
-
-    async def _carry_out(self, steps: list[_Step]) -> None:
-        remaining = iter(steps)
-        while batch := list(islice(remaining, _MAX_IN_ONE)):
-            self._busy += len(batch)
-            try:
-                await self._together(batch)
-            finally:
-                self._busy -= len(batch)
-
-    async def _together(self, steps: Sequence[_Step]) -> None:
-        """All in one transaction; in halves, down to one, where one of them stands in the way of the others."""
-        result = await self._answer(
-            [step.compare for step in steps], [operation for step in steps for operation in step.operations]
-        )
-        if result.succeeded:
-            for step in steps:
-                step.done(result.revision)
-        elif len(steps) > 1:
-            middle = len(steps) // 2
-            await self._together(steps[:middle])
-            await self._together(steps[middle:])
-        else:
-            steps[0].refused()
-
-    def _unlocking(self, run: Run) -> _Step | None:
-        if run.entry.locked:
-            lock = self._keys.lock(run.run_id.job)
-            return _Step(
-                create_revision_is(lock, run.fence), [Delete(lock)],
-                lambda _: self._unlocked(run), lambda: self._unlocked(run),
-            )  # fmt: skip
-        if run.delivered:
-            self._unlocked(run)
-            return None
-        entry = replace(run.entry, state=EntryState.ENDED)
-        key = self._keys.run(run.run_id)
-
-        def done(revision: int) -> None:
-            run.entry, run.mod_revision = entry, revision
-            self._unlocked(run)
-
-        compare = mod_revision_is(key, run.mod_revision)
-        return _Step(compare, [Put(key, entry.to_json())], done, lambda: self._changed.append(run))
 
     def _unlocked(self, run: Run) -> None:
         run.unlocked = True
@@ -284,7 +215,7 @@ class Settlement:
             self._to_delete[run.run_id] = run
             self._writing.set()
 
-    def _deleting(self, run_id: RunId, what: int | Run) -> _Step:
+    def _deleting(self, run_id: RunId, what: int | Run) -> Step:
         key = self._keys.run(run_id)
         revision = what.mod_revision if isinstance(what, Run) else what
         operations: list[Operation] = [Delete(key)]
@@ -299,23 +230,26 @@ class Settlement:
             if isinstance(what, Run):
                 self._changed.append(what)
 
-        return _Step(mod_revision_is(key, revision), operations, forget, refused)
+        return Step([mod_revision_is(key, revision)], operations, forget, refused)
 
     async def _look_again(self) -> None:
         """Run keys that were not as believed: ours still (a write in doubt had been carried out), or not any more."""
         while self._changed:
             runs, self._changed = self._changed, []
+            self._busy += len(runs)
             try:
                 found = await self._client.get_many([self._keys.run(run.run_id) for run in runs])
             except (EtcdError, UnavailableError):
                 self._changed += runs
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(RETRY_S)
                 continue
+            finally:
+                self._busy -= len(runs)
             for run in runs:
                 if not run.take_over(found.get(self._keys.run(run.run_id))):
                     self._table.forget(run)
                 elif run.unlocked:
                     self._delete_when_free(run)
                 else:
-                    self._to_unlock.append(run)
+                    self._unlocking.add(run)
                     self._writing.set()

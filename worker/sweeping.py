@@ -1,6 +1,6 @@
 """The steward's last duty: what nobody needs any more goes, and what watchers may have missed is found.
 
-* kills of runs that are settled; locks whose run key is gone; marks without a job for a day;
+* kills of runs that are settled; locks whose run key is gone; marks without a job, or without a worker, for a day;
 * session keys that hang on another lease than their name tells, after twice the TTL;
 * every 30 s the watched prefixes are counted, every 10 minutes compared in full: on a mismatch the sentinel is put,
   and whoever has missed something reads again;
@@ -17,6 +17,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdCompactedError
 from common.etcd import (
+    Compare,
     Delete,
     EtcdClient,
     KeyValue,
@@ -25,9 +26,10 @@ from common.etcd import (
     absent,
     create_revision_is,
     mod_revision_is,
+    none_under,
     value_is,
 )
-from common.keys import Keys, RunId, Watched
+from common.keys import Keys, RunId, Watched, split_sequence
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.claims import read_mark
@@ -104,9 +106,11 @@ class Sweeping:
         kills = dict(self._kills.by_run)
         wanted = [key for run_id in kills for key in (self._keys.run(run_id), self._keys.request(run_id))]
         there = await self._client.get_many(wanted, keys_only=True) if wanted else {}
+        links = await self._client.get_many([self._keys.chain(run_id.job) for run_id in kills]) if kills else {}
         for run_id, kill in kills.items():
-            run, request = self._keys.run(run_id), self._keys.request(run_id)
-            if run not in there and request not in there:
+            run, request, link = self._keys.run(run_id), self._keys.request(run_id), self._keys.chain(run_id.job)
+            is_link = link in links and f'"planMs":{run_id.plan_ms},'.encode() in links[link].value
+            if run not in there and request not in there and not is_link:
                 key = self._keys.kill(run_id)
                 compares = [*term.holds, absent(run), absent(request), create_revision_is(key, kill.revision)]
                 await self._client.txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")])
@@ -148,15 +152,24 @@ class Sweeping:
         before_ms = self._clock.wall_ms() - MARK_KEPT_MS
         async for page in self._client.read_prefix(self._keys.marks):
             for kv in page.kvs:
-                mark_ms, name = read_mark(kv), self._keys.job_of(kv.key)
-                if mark_ms is None or mark_ms >= before_ms or self._is_job(name):
+                mark_ms = read_mark(kv)
+                if mark_ms is None or mark_ms >= before_ms:
                     continue
                 with self._aside.apart(kv.key, kv.mod_revision):
-                    compares = [*term.holds, absent(self._keys.job(name)), value_is(kv.key, kv.value)]
-                    await self._client.txn(compares, [Delete(kv.key)])
+                    if (useless := self._is_useless(kv)) is not None:
+                        await self._client.txn([*term.holds, useless, value_is(kv.key, kv.value)], [Delete(kv.key)])
 
-    def _is_job(self, name: str) -> bool:
-        return name in self._catalog.jobs or name in self._catalog.set_aside
+    def _is_useless(self, mark: KeyValue) -> Compare | None:
+        """What has to be true in etcd for a mark of a day ago to be of no use any more; None: it is of use.
+
+        A worker moves the mark of its own sequence to now when it starts, so while it is away the mark says nothing.
+        """
+        name, worker = split_sequence(self._keys.job_of(mark.key))
+        if name not in self._catalog.jobs and name not in self._catalog.set_aside:
+            return absent(self._keys.job(name))
+        if worker is None or any(member.worker == worker for member in self._members.by_key.values()):
+            return None
+        return none_under(self._keys.worker_sessions(worker))
 
     async def _count(self, term: Term) -> None:
         for watched, mirror in self._mirrors.items():

@@ -11,6 +11,7 @@ failure says of the request.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
@@ -21,6 +22,8 @@ from common.etcd.auth import Auth, Metadata, NotAuthenticatedError
 from common.etcd.endpoints import Endpoints
 from common.etcd.failures import Meaning
 from common.etcd.stream import Stream
+
+_log = logging.getLogger(__name__)
 
 
 class AnswerTooLargeError(UnavailableError):
@@ -71,9 +74,11 @@ class Calls:
                         raise failures.refusal(error, what=what, address=channel.address) from error
                     case Meaning.IN_DOUBT:
                         self._failed(channel, error, why)
+                        extra = {"action": "etcd.in_doubt", "asked": what, "endpoint": channel.address}
+                        _log.debug("%s gave no answer to %s", channel.address, what, extra=extra)
                         raise EtcdInDoubtError(
-                            f"etcd at {channel.address} gave no answer to {what}: {why[channel.address]}. "
-                            "It may or may not have been carried out; settle it before going on."
+                            f"etcd ({channel.address}) gave no answer: "
+                            f"{failures.in_short(why[channel.address])}; it may or may not have been carried out"
                         ) from error
                     case Meaning.TURNED_AWAY:
                         self._failed(channel, error, why)

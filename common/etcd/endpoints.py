@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from common.clock import Clock
 from common.errors import ConfigError, Problem, UnavailableError
@@ -103,8 +103,10 @@ class Endpoints:
     async def unreachable(self, what: str, why: dict[str, str], *, among: Sequence[str] = ()) -> UnavailableError:
         """The error for a call that no member took; `why` has what is known, the rest is asked for here."""
         addresses = among or self.addresses
-        reasons = [f"{address}: {why.get(address) or await self._why(address)}" for address in addresses]
-        return UnavailableError(f"no etcd took {what}: {'; '.join(reasons)}. Check that it runs; it is tried again.")
+        reasons = {address: why.get(address) or await self._why(address) for address in addresses}
+        extra = {"action": "etcd.unanswered", "asked": what, "reasons": reasons}
+        _log.debug("no etcd took %s", what, extra=extra)
+        return UnavailableError(_no_answer(reasons))
 
     async def close(self) -> None:
         """Ends every connection."""
@@ -173,3 +175,14 @@ class Endpoints:
             problem = await tls_problem(address, files)
             self._tls_problems[address] = (self._clock.monotonic(), problem)
         return problem
+
+
+def _no_answer(reasons: Mapping[str, str]) -> str:
+    """For people: which members, and why, each reason once. What was asked of them, the log tells."""
+    short = {address: failures.in_short(words) for address, words in reasons.items()}
+    by_reason = dict.fromkeys(short.values())
+    told = [
+        reason if len(by_reason) == 1 else f"{', '.join(one for one in short if short[one] == reason)}: {reason}"
+        for reason in by_reason
+    ]
+    return f"etcd ({', '.join(short)}) does not answer: {'; '.join(told)}; try again"

@@ -55,6 +55,11 @@ _TOKEN_REFUSED = (
 _NO_USER = "etcdserver: user name is empty"
 _AUTH_IS_OFF = "etcdserver: authentication is not enabled"
 _TOO_LARGE = "received message larger than max"
+_IN_PLAIN_WORDS = {
+    "Connection refused": "connection refused",
+    "DEADLINE_EXCEEDED": "no answer in time (DEADLINE_EXCEEDED)",
+}
+"""What the usual failures say somewhere in their line, and what that means."""
 
 
 def meaning_of(error: Exception) -> Meaning:
@@ -110,3 +115,10 @@ def describe(error: BaseException) -> str:
     if isinstance(error, _rpc.RpcError):
         return f"{_rpc.code_of(error)} {_rpc.details_of(error)}".strip()
     return f"{type(error).__name__} {error}".strip()
+
+
+def in_short(words: str) -> str:
+    """The same line for somebody who only wants to know whether etcd is there: common reasons in plain words."""
+    before, authenticating, _ = words.rpartition("authentication: ")
+    plain = next((told for sign, told in _IN_PLAIN_WORDS.items() if sign in words), None)
+    return words.rstrip(".") if plain is None else before + authenticating + plain

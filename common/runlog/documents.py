@@ -85,9 +85,19 @@ def last_id(job: str) -> str:
 
 
 def last_order(record: RunRecord) -> str:
-    """What decides which of two records of one job is the newer: plan time, attempt, a verdict before a ``lost``."""
+    """What decides which of two records of one job is the newer.
+
+    Plan time; of one fire's attempts those that started before those that did not (a retry that was skipped leaves the
+    verdict as it was), then the later attempt; a verdict before a ``lost``.
+    """
     newest_ms = max(record.plan_ms, record.range_end_ms or 0)
-    return f"{plan_key(newest_ms)}/{record.run_id.attempt:06d}/{record.status is not Verdict.LOST:d}/{record.run_id}"
+    attempt = f"{_has_started(record):d}{record.run_id.attempt:05d}"
+    return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"
+
+
+def _has_started(record: RunRecord) -> bool:
+    """A run that was lost counts as one that started: nobody knows better."""
+    return record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
 
 
 def last_document(record: RunRecord) -> dict[str, Any]:
@@ -95,4 +105,4 @@ def last_document(record: RunRecord) -> dict[str, Any]:
     document = record.to_document()
     last = {name: document[name] for name in _KEPT_IN_LAST if name in document}
     last.update((name, document[name][:_TEXT_LIMIT]) for name in _TEXTS_IN_LAST if document.get(name))
-    return {"jobName": record.run_id.job, "runId": str(record.run_id), **last}
+    return {"jobName": record.run_id.job_name, "runId": str(record.run_id), **last}

@@ -24,8 +24,8 @@ from common.run import RunRecord, Verdict
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.documents import ORDER, last_document, last_id, last_order
 
-KEPT: Final = 24
-"""Texts in a strip: 20 to be shown, and a few for runs that have two, a ``lost`` and the verdict that came late."""
+KEPT: Final = 32
+"""Texts in a strip: 20 to be shown, and some for fires that have several: attempts, and verdicts that came late."""
 SHOWN: Final = 20
 _FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
 _ROUNDS = 8
@@ -100,7 +100,7 @@ def advances_of(records: Iterable[RunRecord]) -> list[Advance]:
     """One for each job among the records."""
     by_job: dict[str, list[RunRecord]] = {}
     for record in records:
-        by_job.setdefault(record.run_id.job, []).append(record)
+        by_job.setdefault(record.run_id.job_name, []).append(record)
     return [_advance_of(job, sorted(of_job, key=last_order)) for job, of_job in by_job.items()]
 
 
@@ -110,9 +110,9 @@ def entry_of(record: RunRecord) -> str:
 
 
 def merge_entries(*strips: Iterable[str]) -> list[str]:
-    """The newest ``KEPT`` of all entries, oldest first, one for each run: the verdict that came after ``lost``."""
-    by_run = {_order_of(entry).split("/", 3)[-1]: entry for entry in sorted({one for strip in strips for one in strip})}
-    return sorted(by_run.values())[-KEPT:]
+    """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started."""
+    by_fire = {_fire_of(entry): entry for entry in sorted({one for strip in strips for one in strip})}
+    return sorted(by_fire.values())[-KEPT:]
 
 
 def shown_entries(strip: Iterable[str]) -> tuple[Document, ...]:
@@ -182,6 +182,11 @@ def _advance_of(job: str, ascending: Sequence[RunRecord]) -> Advance:
 
 def _order_of(entry: str) -> str:
     return entry.rsplit(" ", 2)[0]
+
+
+def _fire_of(entry: str) -> str:
+    """The run without its attempt."""
+    return _order_of(entry).split("/", 3)[-1].rpartition("#")[0]
 
 
 def _shown(entry: str) -> Document:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -108,8 +108,17 @@ class Cluster:
     managers: list[Process] = field(default_factory=list)
     ports: list[int] = field(default_factory=list)
     http: aiohttp.ClientSession | None = None
+    shared: tuple[str, ...] = ()
+    """Flags of every process: where the servers are."""
     _turn: Iterator[int] = field(default_factory=itertools.count)
     _away_since: float | None = None
+
+    def add_worker(self, name: str, *flags: str) -> Process:
+        """One more worker, that is not started yet."""
+        directory = self.directory / name
+        own = ("--worker-name", name, "--data-dir", str(directory / "data"))
+        self.workers.append(Process("worker", name, directory, (*self.shared, *own, *flags)))
+        return self.workers[-1]
 
     @property
     def evidence_file(self) -> Path:
@@ -163,6 +172,13 @@ class Cluster:
             assert body["errno"] == 0, body
             return body
 
+    async def call(self, method: str, path: str, body: object = None) -> Any:
+        """The answer to a call of ours with a JSON body, which must be a success."""
+        assert self.http is not None
+        async with self.http.request(method, self._url(path), json=body) as answer:
+            assert answer.status in (200, 201, 202), await answer.text()
+            return await answer.json()
+
     async def save(self, name: str, command: str, cron_expr: str, **fields: Any) -> Any:
         job = {"name": name, "command": command, "cronExpr": cron_expr, **fields}
         return await self.post("/job/save", job=json.dumps(job))
@@ -203,16 +219,21 @@ class Cluster:
 
 @asynccontextmanager
 async def running_cluster(
-    directory: Path, *, workers: int = 3, managers: int = 2, worker_flags: tuple[str, ...] = ()
+    directory: Path,
+    *,
+    workers: int = 3,
+    managers: int = 2,
+    worker_flags: tuple[str, ...] = (),
+    flags_of: Mapping[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """All of it, ready; everything is gone afterwards."""
+    """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single workers, by name."""
     binary = etcd35()
     assert binary is not None, "the extra `embedded` is installed with the tests"
     etcd, log_store = EtcdServer(binary, directory / "etcd"), LogStoreServer(directory / "logs" / "data")
     cluster = Cluster(directory, etcd, log_store)
     try:
         await asyncio.gather(etcd.start(), log_store.start())
-        shared: tuple[str, ...] = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
+        cluster.shared = shared = ("--etcd-endpoints", etcd.endpoint, "--mongodb-uri", log_store.uri)
         for number in range(1, managers + 1):
             port = free_port()
             cluster.ports.append(port)
@@ -220,8 +241,7 @@ async def running_cluster(
             cluster.managers.append(Process("manager", name, directory / name, (*shared, "--api-port", str(port))))
         for number in range(1, workers + 1):
             name = f"worker-{number}"
-            flags = (*shared, "--worker-name", name, "--data-dir", str(directory / name / "data"), *worker_flags)
-            cluster.workers.append(Process("worker", name, directory / name, flags))
+            cluster.add_worker(name, *worker_flags, *(flags_of or {}).get(name, ()))
         for process in (*cluster.managers, *cluster.workers):
             process.start()
         async with aiohttp.ClientSession() as cluster.http:

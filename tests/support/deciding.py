@@ -13,6 +13,7 @@ from common.etcd import Change, Delete, EtcdClient, KeyValue, Put, Session
 from common.job_reader import parse_job
 from common.keys import Keys, RunId, decode_mark, encode_mark
 from common.placement import Candidate, Placement
+from common.request import Request
 from common.run import RunEntry, RunRecord
 from common.saved_job import SavedJob
 from common.timings import Timings
@@ -111,7 +112,8 @@ class World:
     async def save(self, name: str = "job", *, anchor_ms: int | None = None, tell: bool = True, **fields: Any) -> int:
         """A job as a manager saves it now (or at another clock); the planners hear of it."""
         anchor_ms = self.clock.wall_ms() if anchor_ms is None else anchor_ms
-        spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"} | fields)
+        job = {"name": name, "command": "true", "cronExpr": "* * * * * * *"} | fields
+        spec = parse_job({field: value for field, value in job.items() if value is not None})
         value = SavedJob(spec=spec, anchor_ms=anchor_ms).to_json()
         puts = [Put(self.keys.job(name), value), Put(self.keys.mark(name), encode_mark(anchor_ms))]
         await self.client.txn([], puts)
@@ -166,6 +168,12 @@ class World:
                 assert plan_ms is not None
                 entries[plan_ms] = RunEntry.from_json(kv.value)
         return entries
+
+    async def requests(self) -> list[Request]:
+        """All requests, by their keys."""
+        pages = self.client.read_prefix(self.keys.requests)
+        kvs = [kv async for page in pages for kv in page.kvs]
+        return [Request.from_json(kv.value, run_id=self.keys.run_of(kv.key)) for kv in kvs]
 
     def at(self, wall_ms: int) -> None:
         """The clock comes to this moment, and everybody looks at it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from common.etcd import Put
 from common.keys import RunId
 from common.run import EntryState, RunEntry, RunRecord, Verdict
 from tests.support.managing import Managed
@@ -23,9 +24,14 @@ def open_entry(plan_ms: int, *, state: EntryState = EntryState.OPEN, dispatch_ms
 
 
 async def claim(manager: Managed, job: str, plan_ms: int, **changes: Any) -> RunId:
-    """Put an open run."""
-    run = RunId.planned(job, plan_ms)
-    await manager.etcd.put(manager.keys.run(run), open_entry(plan_ms, **changes).to_json())
+    """Put an open run, with its lock; ``fire``: one that no schedule planned."""
+    fire = changes.pop("fire", None)
+    run = RunId.planned(job, plan_ms) if fire is None else RunId(job, fire)
+    puts = [
+        Put(manager.keys.run(run), open_entry(plan_ms, **changes).to_json()),
+        Put(manager.keys.lock(job), str(run).encode()),
+    ]
+    await manager.etcd.txn([], puts)
     return run
 
 

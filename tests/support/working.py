@@ -88,11 +88,18 @@ class World:
         return self.place.keys
 
     async def save(
-        self, name: str = "job", command: str = "true", cron: str = NEVER, *, mark_ms: int | None = None, **fields: Any
+        self,
+        name: str = "job",
+        command: str | list[str] = "true",
+        cron: str = NEVER,
+        *,
+        mark_ms: int | None = None,
+        **fields: Any,
     ) -> KeyValue:
         """The job in etcd, as a manager puts it; its key."""
         mark_ms = SystemClock().wall_ms() if mark_ms is None else mark_ms
-        spec = parse_job({"name": name, "command": command, "cronExpr": cron, **fields})
+        trigger = {} if fields.keys() & {"after", "every", "at"} else {"cronExpr": cron}
+        spec = parse_job({"name": name, "command": command, **trigger, **fields})
         value = SavedJob(spec=spec, anchor_ms=mark_ms).to_json()
         keys = self.keys
         await self.etcd.txn([], [
@@ -133,6 +140,20 @@ class World:
         kv = await self.etcd.get(self.keys.run(run_id))
         assert kv is not None
         return kv
+
+    async def link(self, name: str = "job") -> Request | None:
+        """The next link of the job's chain."""
+        kv = await self.etcd.get(self.keys.chain(name))
+        return Request.from_json(kv.value, run_id=self.keys.run_of(kv.key), revision=kv.mod_revision) if kv else None
+
+    async def requests(self, name: str = "job") -> list[Request]:
+        """What is asked for, by key."""
+        pages = [page async for page in self.etcd.read_prefix(self.keys.requests_of(name))]
+        return [
+            Request.from_json(kv.value, run_id=self.keys.run_of(kv.key), revision=kv.mod_revision)
+            for page in pages
+            for kv in page.kvs
+        ]
 
     async def entry(self, run_id: RunId) -> RunEntry | None:
         kv = await self.etcd.get(self.keys.run(run_id))

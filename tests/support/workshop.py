@@ -15,11 +15,13 @@ from common.keys import Keys, RunId, encode_mark
 from common.kill import Kill
 from common.member import Member
 from common.planner import Decision
+from common.request import Request
 from common.run import RunEntry, RunRecord, Verdict
 from common.saved_job import SavedJob
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
-from worker.catalog import read_job
+from worker.aftermath import Aftermath
+from worker.catalog import Catalog, read_job
 from worker.claims import Claims
 from worker.dispatcher import Dispatcher
 from worker.executor import Executor
@@ -97,6 +99,7 @@ class Workshop:
         self.table = RunTable(slots)
         self.kills = Kills(keys, on_kill=lambda kill: None)
         self.members = Members(keys, on_changed=lambda: None)
+        self.catalog = Catalog(keys, on_changed=lambda name: None)
         self.claims = Claims(keys, ME, lost_after_ms=300_000)
         self.executor = FakeExecutor()
         self.spool = FakeSpool()
@@ -104,7 +107,8 @@ class Workshop:
         self.faults: list[str | None] = []
         self.live_workers = 1
         self.settlement = Settlement(
-            client=client, keys=keys, table=self.table, kills=self.kills, spool=self.spool, clock=self.clock,
+            client=client, keys=keys, table=self.table, kills=self.kills,
+            aftermath=Aftermath(client, keys, self.catalog), spool=self.spool, clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
             on_unlocked=self.unlocked.append, on_spool=self.faults.append,
         )  # fmt: skip
@@ -117,12 +121,14 @@ class Workshop:
 
     async def claim(self, name: str = "job", plan_ms: int = NOON, *, grace_s: int = 60, **fields: Any) -> Run:
         """A fire of a job of its own, claimed in etcd and given to the dispatcher."""
-        spec = parse_job({"name": name, "command": f"run {name}", "cronExpr": "* * * * * * *"} | fields)
+        trigger = {} if "after" in fields else {"cronExpr": "* * * * * * *"}
+        spec = parse_job({"name": name, "command": f"run {name}"} | trigger | fields)
         value = SavedJob(spec=spec, anchor_ms=plan_ms - SECOND).to_json()
         mark = Put(self.keys.mark(name), encode_mark(plan_ms - SECOND))
         await self.client.txn([], [Put(self.keys.job(name), value), mark])
         kv = await self.client.get(self.keys.job(name))
         assert kv is not None
+        self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
         decision = Decision(from_ms=plan_ms - SECOND, to_ms=plan_ms, claim_ms=plan_ms)
         proposal = Proposal(job=read_job(name, kv), decision=decision, start_by_ms=plan_ms + grace_s * SECOND)
         now_ms, sent = self.clock.wall_ms(), self.clock.boottime()
@@ -158,7 +164,8 @@ class Workshop:
 
     def end(self, run: Run, **fields: Any) -> RunRecord:
         """The run's processes have ended."""
-        outcome = Outcome(run_id=run.run_id, verdict=Verdict.SUCCESS, end_ms=self.clock.wall_ms(), **fields)
+        values: dict[str, Any] = {"verdict": Verdict.SUCCESS, "end_ms": self.clock.wall_ms()}
+        outcome = Outcome(run_id=run.run_id, **(values | fields))
         record = run_record(run, outcome, host="h1")
         self.table.ended(run, self.clock.monotonic())
         self.settlement.settle(run, record)
@@ -175,6 +182,23 @@ class Workshop:
     async def entry(self, run: Run) -> RunEntry | None:
         kv = await self.client.get(self.keys.run(run.run_id))
         return None if kv is None else RunEntry.from_json(kv.value)
+
+    async def edit(self, name: str = "job", *, tell: bool = False, **fields: Any) -> None:
+        """Save the job anew, as a manager does; its worker hears of it later, or now."""
+        spec = parse_job({"name": name, "command": "edited"} | fields)
+        await self.client.put(self.keys.job(name), SavedJob(spec=spec, anchor_ms=self.clock.wall_ms()).to_json())
+        if tell:
+            kv = await self.client.get(self.keys.job(name))
+            self.catalog.on_changes([Change(key=self.keys.job(name), old_mod=None, new=kv)])
+
+    async def requests(self, name: str = "job") -> list[Request]:
+        """What is asked for, by key."""
+        pages = [page async for page in self.client.read_prefix(self.keys.requests_of(name))]
+        return [
+            Request.from_json(kv.value, run_id=self.keys.run_of(kv.key), revision=kv.mod_revision)
+            for page in pages
+            for kv in page.kvs
+        ]
 
     async def lock(self, name: str = "job") -> KeyValue | None:
         return await self.client.get(self.keys.lock(name))

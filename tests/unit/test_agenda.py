@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from common.job_reader import parse_job
 from worker.agenda import Agenda, Agendum, Cue
 from worker.catalog import CatalogJob
@@ -10,8 +12,8 @@ from worker.proposals import Blocker
 SECOND = 1000
 
 
-def agendum(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0) -> Agendum:
-    spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"})
+def agendum(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0, **fields: Any) -> Agendum:
+    spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"} | fields)
     job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=anchor_ms, revision=1, create_revision=1)
     return Agendum(job=job, until_ms=until_ms, base_ms=base_ms)
 
@@ -114,8 +116,39 @@ def test_first_fire_after_a_save_starts_from_the_anchor() -> None:
 
 def test_what_is_remembered_of_decided_fires_is_forgotten() -> None:
     one = agendum(until_ms=5)
-    one.afresh, one.blocker, one.blocked_ms = True, Blocker(run="r", lock_revision=1), 5
+    one.fresh_ms, one.blocker, one.blocked_ms, one.waited = 5, Blocker(run="r", lock_revision=1), 5, True
     one.tidy()
-    assert one.afresh
+    assert one.fresh_ms == 5
     one.give_up()
-    assert repr((one.wants, one.afresh, one.blocker, one.blocked_ms)) == "(False, False, None, None)"
+    left = (one.wants, one.fresh_ms, one.blocker, one.blocked_ms, one.waited)
+    assert repr(left) == "(False, None, None, None, False)"
+
+
+def test_greater_priority_goes_first_then_the_older_fire() -> None:
+    agenda = Agenda()
+    young, old = agendum("young", until_ms=9), agendum("old", until_ms=3)
+    low, high = agendum("low", until_ms=1, priority=-1), agendum("high", until_ms=9, priority=5)
+    skip = agendum("skip", until_ms=9, priority=-100)
+    skip.blocker = Blocker(run="job@1#1", lock_revision=1)
+    for one in (low, young, high, old, skip):
+        agenda.enqueue(one)
+    assert [agenda.dequeue() for _ in range(5)] == [skip, high, old, young, low]
+
+
+def test_closed_fire_does_not_wait_behind_claims() -> None:
+    agenda = Agenda()
+    claim = agendum("claim", until_ms=3 * SECOND, priority=100)
+    closed = agendum("closed", until_ms=9 * SECOND, calendar={"exclude": ["1970-01-01"]})
+    opened = agendum("opened", until_ms=9 * SECOND, calendar={"exclude": ["1970-01-02"]})
+    for one in (opened, claim, closed):
+        agenda.enqueue(one)
+    assert [agenda.dequeue() for _ in range(3)] == [closed, claim, opened]
+
+
+def test_fire_with_jitter_comes_up_before_its_dispatch_time() -> None:
+    agenda, one = Agenda(claim_lead_ms=200), agendum(jitterSeconds=30, cronExpr="0 * * * * * *")
+    for minute in range(1, 20):
+        plan_ms = minute * 60 * SECOND
+        agenda.advance(one, plan_ms - 1)
+        assert agenda.next_cue_ms() == one.job.dispatch_ms(plan_ms) - 200
+        agenda.forget_cues()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.keys import MAX_MARK_MS, Keys, RunId, Watched, decode_mark, encode_mark
+from common.keys import MAX_MARK_MS, Keys, RunId, Watched, decode_mark, encode_mark, sequence_name
 
 KEYS = Keys("/etcron")
 JOBS = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True).filter(lambda name: name not in {".", ".."})
@@ -92,3 +92,16 @@ def test_only_planned_runs_have_a_plan_time() -> None:
 def test_prefix_may_end_in_a_slash_or_not() -> None:
     assert Keys("/x/").job("j") == Keys("/x").job("j") == "/x/jobs/j"
     assert Keys("/x").seen(Watched.JOBS) == "/x/seen/jobs"
+
+
+def test_a_run_of_a_workers_own_sequence_belongs_to_the_job() -> None:
+    run = RunId.planned(sequence_name("job", "w-1.a"), 5)
+    assert (run.job, run.job_name, run.of_worker) == ("job~w-1.a", "job", "w-1.a")
+    assert RunId.parse(str(run)) == run
+    keys = Keys()
+    assert keys.run_of(keys.run(run)) == run
+    assert keys.run(run).startswith(keys.own_runs_of("job"))
+    assert not keys.run(run).startswith(keys.runs_of("job"))
+    assert not keys.run(RunId.planned("job2~w", 5)).startswith(keys.own_runs_of("job"))
+    plain = RunId.planned("job", 5)
+    assert (plain.job_name, plain.of_worker) == ("job", None)

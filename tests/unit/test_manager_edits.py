@@ -119,7 +119,7 @@ def test_taken_run_key_moves_the_record_on() -> None:
     assert before.job is not None
     assert before.mark is not None
     assert edit.record_key is not None
-    answer: Any = ((before.job,), (before.mark,), (kv(edit.record_key, b""),))
+    answer: Any = ((before.job,), (before.mark,), (), (), (kv(edit.record_key, b""),))
     there = edit.meanwhile(TxnResult(succeeded=False, revision=9, results=answer))
     again = save(there, replace(SPEC, command="other")).record
     assert again is not None

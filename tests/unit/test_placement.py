@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.placement import BUCKETS, Candidate, Placement, bucket_of
+from common.job_reader import parse_job
+from common.placement import BUCKETS, Candidate, Placement, bucket_of, is_eligible
 
 NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
 FIRE_0_MS = 1_790_000_000_000
@@ -76,3 +78,26 @@ def test_worker_that_is_no_candidate_has_no_rank() -> None:
 
 def test_candidate_without_slots_comes_last_of_all_the_more() -> None:
     assert shares(Placement([Candidate("none", 0), Candidate("many", 100)]))["many"] > 0.97 * BUCKETS
+
+
+LABELS = {"zone": "eu", "gpu": "a100"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "slots", "expected"),
+    [
+        ({}, 1, True),
+        ({"workers": {"zone": "eu"}}, 1, True),
+        ({"workers": {"zone": ["us", "eu"], "gpu": ["h100", "a100"]}}, 1, True),
+        ({"workers": {"zone": "us"}}, 1, False),
+        ({"workers": {"zone": "eu", "rack": "1"}}, 1, False),
+        ({"slots": 4}, 4, True),
+        ({"slots": 4}, 3, False),
+        ({"slots": 4, "workers": {"zone": "us"}}, 8, False),
+    ],
+)
+def test_a_worker_is_eligible_with_all_labels_and_slots_enough(
+    fields: dict[str, object], slots: int, expected: bool
+) -> None:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"} | fields)
+    assert is_eligible(spec, LABELS, slots) is expected

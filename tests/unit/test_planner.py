@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from common.job import Misfire, MisfirePolicy
-from common.planner import COUNT_LIMIT, Decision, FireRange, decide, decide_for_nobody, undecided
+from common.planner import COUNT_LIMIT, Decision, FireRange, Fires, decide, decide_for_nobody, undecided
 
 SECOND = 1000
 NOW = 1_000_000
@@ -15,19 +15,63 @@ NOW = 1_000_000
 
 @dataclass(frozen=True)
 class Each:
-    """A fire at every whole multiple of ``step`` ms."""
+    """A fire at every whole multiple of ``step`` ms; counts what is asked of it."""
 
     step: int = SECOND
+    asked: list[int] = field(default_factory=list, compare=False)
+
+    @property
+    def open_fires(self) -> Each:
+        return self
 
     def next_after_ms(self, ms: int) -> int | None:
+        self.asked.append(1)
         return (ms // self.step + 1) * self.step
 
     def last_before_ms(self, ms: int) -> int | None:
+        self.asked.append(1)
         return ((ms - 1) // self.step) * self.step
 
     def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
         first = (lo // self.step + 1) * self.step
-        return list(range(first, hi + 1, self.step))[:limit]
+        fires = list(range(first, hi + 1, self.step)[:limit])
+        self.asked.append(len(fires))
+        return fires
+
+
+@dataclass(frozen=True)
+class Working(Each):
+    """The same, but the calendar closes the last ``closed`` of every ten of them."""
+
+    closed: int = 3
+
+    @property
+    def open_fires(self) -> Open:  # type: ignore[override]
+        return Open(self)
+
+
+@dataclass(frozen=True)
+class Open:
+    """Those that it lets run."""
+
+    every: Working
+
+    def next_after_ms(self, ms: int) -> int | None:
+        at = self.every.next_after_ms(ms)
+        assert at is not None
+        return at if is_open(at, self.every.closed) else self.next_after_ms(at)
+
+    def last_before_ms(self, ms: int) -> int | None:
+        at = self.every.last_before_ms(ms)
+        assert at is not None
+        return at if is_open(at, self.every.closed) else self.last_before_ms(at)
+
+    def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
+        return [at for at in self.every.fires_between_ms(lo, hi, limit) if is_open(at, self.every.closed)]
+
+
+def is_open(ms: int, closed: int = 3) -> bool:
+    return ms // SECOND % 10 < 10 - closed
 
 
 def misses(lo: int, hi: int) -> FireRange:
@@ -40,7 +84,10 @@ class Case:
     mark: int
     until: int = NOW
     now: int = NOW
-    afresh: bool = False
+    fresh: int | None = None
+    waited: bool = False
+    keeps_one: bool = False
+    jitter: int = 0
     misfire: Misfire = field(default_factory=lambda: Misfire(grace_s=10, window_s=60, limit=3))
     expected: Decision | None
 
@@ -74,12 +121,12 @@ CASES = [
     ),
     Case(
         situation="looked at afresh, only the newest has its grace",
-        mark=NOW - 5000, afresh=True,
+        mark=NOW - 5000, fresh=NOW,
         expected=Decision(from_ms=NOW - 5000, to_ms=NOW, missed=misses(NOW - 4000, NOW - 1000), claim_ms=NOW),
     ),
     Case(
         situation="looked at afresh with one fire due",
-        mark=NOW - 1000, afresh=True, expected=Decision(from_ms=NOW - 1000, to_ms=NOW, claim_ms=NOW),
+        mark=NOW - 1000, fresh=NOW, expected=Decision(from_ms=NOW - 1000, to_ms=NOW, claim_ms=NOW),
     ),
     Case(
         situation="latest: the newest misfire within the window is claimed, the older ones missed",
@@ -100,7 +147,7 @@ CASES = [
     ),
     Case(
         situation="all: the newest three become requests, the rest is missed",
-        mark=NOW - 20_000, afresh=True, misfire=policy("all"),
+        mark=NOW - 20_000, fresh=NOW, misfire=policy("all"),
         expected=Decision(
             from_ms=NOW - 20_000, to_ms=NOW, missed=misses(NOW - 19_000, NOW - 3000),
             requests=(NOW - 2000, NOW - 1000, NOW),
@@ -108,7 +155,7 @@ CASES = [
     ),
     Case(
         situation="all: with fewer misfires than the limit none is missed",
-        mark=NOW - 2000, afresh=True, misfire=policy("all"),
+        mark=NOW - 2000, fresh=NOW, misfire=policy("all"),
         expected=Decision(from_ms=NOW - 2000, to_ms=NOW, requests=(NOW - 1000, NOW)),
     ),
     Case(
@@ -116,21 +163,94 @@ CASES = [
         mark=NOW - 100_000, until=NOW - 61_000, misfire=policy("all"),
         expected=Decision(from_ms=NOW - 100_000, to_ms=NOW - 61_000, missed=misses(NOW - 99_000, NOW - 61_000)),
     ),
+    Case(
+        situation="a fire whose dispatch time is still to come is not the newest that is due",
+        mark=NOW - 3000, fresh=NOW - 1000, jitter=900, now=NOW + 500,
+        expected=Decision(from_ms=NOW - 3000, to_ms=NOW - 1000, missed=misses(NOW - 2000, NOW - 2000),
+                          claim_ms=NOW - 1000),
+    ),
+    Case(
+        situation="grace is counted from the dispatch time",
+        mark=NOW - 11_000, jitter=900, now=NOW + 900,
+        expected=Decision(from_ms=NOW - 11_000, to_ms=NOW - 10_000, claim_ms=NOW - 10_000),
+    ),
+    Case(
+        situation="a millisecond later it is over",
+        mark=NOW - 11_000, jitter=900, now=NOW + 901,
+        expected=Decision(from_ms=NOW - 11_000, to_ms=NOW - 9000, missed=misses(NOW - 10_000, NOW - 10_000),
+                          claim_ms=NOW - 9000),
+    ),
+    Case(
+        situation="the window is counted from the dispatch time",
+        mark=NOW - 62_000, until=NOW - 61_000, jitter=900, now=NOW - 100,
+        expected=Decision(from_ms=NOW - 62_000, to_ms=NOW - 61_000, claim_ms=NOW - 61_000),
+    ),
+    Case(
+        situation="all: what is not due yet is not made up for",
+        mark=NOW - 13_000, jitter=900, now=NOW + 700, misfire=policy("all"), fresh=NOW - 1000,
+        expected=Decision(from_ms=NOW - 13_000, to_ms=NOW - 1000, missed=misses(NOW - 12_000, NOW - 4000),
+                          requests=(NOW - 3000, NOW - 2000, NOW - 1000)),
+    ),
+    Case(
+        situation="of those that waited for a lock the newest is claimed, however late, the others are superseded",
+        mark=NOW - 40_000, until=NOW - 30_000, waited=True, misfire=policy("skip"),
+        expected=Decision(from_ms=NOW - 40_000, to_ms=NOW - 30_000, superseded=misses(NOW - 39_000, NOW - 31_000),
+                          claim_ms=NOW - 30_000),
+    ),
+    Case(
+        situation="one that waited for a lock alone",
+        mark=NOW - 31_000, until=NOW - 30_000, waited=True,
+        expected=Decision(from_ms=NOW - 31_000, to_ms=NOW - 30_000, claim_ms=NOW - 30_000),
+    ),
+    Case(
+        situation="one that comes up ahead of its time does not supersede the newest that waited",
+        mark=NOW - 3000, until=NOW + 1000, now=NOW + 900, waited=True,
+        expected=Decision(from_ms=NOW - 3000, to_ms=NOW, superseded=misses(NOW - 2000, NOW - 1000), claim_ms=NOW),
+    ),
+    Case(
+        situation="nothing waits any more: the next is claimed ahead of its time",
+        mark=NOW, until=NOW + 1000, now=NOW + 900, waited=True,
+        expected=Decision(from_ms=NOW, to_ms=NOW + 1000, claim_ms=NOW + 1000),
+    ),
+    Case(
+        situation="where one is kept, the newest of those in their grace is claimed",
+        mark=NOW - 3000, until=NOW + 1000, now=NOW + 900, keeps_one=True,
+        expected=Decision(from_ms=NOW - 3000, to_ms=NOW, superseded=misses(NOW - 2000, NOW - 1000), claim_ms=NOW),
+    ),
+    Case(
+        situation="where one is kept, those out of their grace are missed first",
+        mark=NOW - 15_000, keeps_one=True,
+        expected=Decision(from_ms=NOW - 15_000, to_ms=NOW - 11_000, missed=misses(NOW - 14_000, NOW - 11_000)),
+    ),
+    Case(
+        situation="where one is kept, the next is claimed ahead of its time",
+        mark=NOW, until=NOW + 1000, now=NOW + 900, keeps_one=True,
+        expected=Decision(from_ms=NOW, to_ms=NOW + 1000, claim_ms=NOW + 1000),
+    ),
+    Case(
+        situation="all that waited for a lock beyond their window are missed",
+        mark=NOW - 100_000, until=NOW - 61_000, waited=True,
+        expected=Decision(from_ms=NOW - 100_000, to_ms=NOW - 61_000, missed=misses(NOW - 99_000, NOW - 61_000)),
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.situation)
 def test_decides(case: Case) -> None:
-    decision = decide(Each(), case.misfire, mark_ms=case.mark, until_ms=case.until, now_ms=case.now, afresh=case.afresh)
+    decision = decide(
+        Fires.of(Each(), lambda plan_ms: plan_ms + case.jitter, keeps_one=case.keeps_one), case.misfire,
+        mark_ms=case.mark, until_ms=case.until, now_ms=case.now, fresh_ms=case.fresh, waited=case.waited,
+    )  # fmt: skip
     assert decision == case.expected
 
 
 @pytest.mark.parametrize("name", ["skip", "latest", "all"])
-@pytest.mark.parametrize("afresh", [True, False])
+@pytest.mark.parametrize("fresh", [NOW, None])
 @pytest.mark.parametrize("age", [0, 5, 11, 59, 61, 5000])
-def test_steps_cover_every_fire_exactly_once(name: str, afresh: bool, age: int) -> None:
+def test_steps_cover_every_fire_exactly_once(name: str, fresh: int | None, age: int) -> None:
     mark, until, covered = NOW - 70 * SECOND - age * SECOND, NOW - age * SECOND, list[int]()
-    while step := decide(Each(), policy(name), mark_ms=mark, until_ms=until, now_ms=NOW, afresh=afresh):
+    fires = Fires.of(Each())
+    while step := decide(fires, policy(name), mark_ms=mark, until_ms=until, now_ms=NOW, fresh_ms=fresh):
         assert step.from_ms == mark < step.to_ms
         if step.missed:
             covered += Each().fires_between_ms(step.missed.lo_ms - 1, step.missed.hi_ms, 10_000)
@@ -175,5 +295,90 @@ NOBODY = [
 
 @pytest.mark.parametrize("case", NOBODY, ids=lambda case: case.situation)
 def test_steward_gives_up_late_fires(case: Nobody) -> None:
-    decision = decide_for_nobody(Each(case.step), policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
+    fires = Fires.of(Each(case.step))
+    decision = decide_for_nobody(fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
     assert (decision.to_ms if decision else None) == case.last_missed
+
+
+def steps(schedule: Each, misfire: Misfire, *, mark: int, fresh: int | None = NOW, now: int = NOW) -> list[Decision]:
+    found: list[Decision] = []
+    while step := decide(Fires.of(schedule), misfire, mark_ms=mark, until_ms=NOW, now_ms=now, fresh_ms=fresh):
+        found.append(step)
+        mark = step.to_ms
+    return found
+
+
+def test_closed_fires_are_decided_by_themselves_as_one_range() -> None:
+    assert NOW % 10_000 == 0
+    first, *_ = steps(Working(), policy("latest"), mark=NOW - 4000)
+    assert first == Decision(from_ms=NOW - 4000, to_ms=NOW - 1000, closed=misses(NOW - 3000, NOW - 1000))
+
+
+def test_closed_fires_to_come_are_left_until_they_are_due() -> None:
+    fires = Fires.of(Working())
+    step = decide(fires, policy("latest"), mark_ms=NOW - 4000, until_ms=NOW - 2000, now_ms=NOW - 2000)
+    assert step == Decision(from_ms=NOW - 4000, to_ms=NOW - 2000, closed=misses(NOW - 3000, NOW - 2000))
+
+
+@pytest.mark.parametrize("name", ["skip", "latest"])
+def test_newest_open_fire_is_claimed_after_closed_ones(name: str) -> None:
+    found = steps(Working(), policy(name), mark=NOW - 30_000)
+    assert [(step.claim_ms, step.requests) for step in found] == [(None, ()), (None, ()), (NOW, ())]
+
+
+def test_all_makes_up_for_open_fires_only_up_to_the_limit_on_either_side_of_closed_ones() -> None:
+    found = steps(Working(), Misfire(policy=MisfirePolicy.ALL, grace_s=10, window_s=60, limit=9), mark=NOW - 30_000)
+    assert [step.requests for step in found if step.requests] == [
+        (NOW - 14_000,), tuple(range(NOW - 10_000, NOW - 3000, SECOND)),
+    ]  # fmt: skip
+    assert found[-1].claim_ms == NOW, "after closed ones the newest still has its grace"
+
+
+def test_missed_range_does_not_count_closed_fires() -> None:
+    found = steps(Working(), policy("latest"), mark=NOW - 30_000)
+    missed = [step.missed for step in found if step.missed]
+    assert missed == [FireRange(lo_ms=NOW - 29_000, hi_ms=NOW - 4000, count=6 + 7 + 7)]
+    assert [step.closed for step in found if step.closed] == [misses(NOW - 3000, NOW - 1000)]
+
+
+def test_latest_is_the_newest_open_fire_where_closed_ones_came_later() -> None:
+    until = NOW - 2000
+    found, mark = list[Decision](), NOW - 30_000
+    while step := decide(
+        Fires.of(Working()), policy("latest"), mark_ms=mark, until_ms=until, now_ms=until, fresh_ms=until
+    ):
+        found.append(step)
+        mark = step.to_ms
+    assert [step.claim_ms for step in found if step.claim_ms] == [NOW - 4000]
+    assert found[-1].closed == misses(NOW - 3000, NOW - 2000)
+
+
+@pytest.mark.parametrize("name", ["skip", "latest", "all"])
+@pytest.mark.parametrize("make", [Each, Working])
+def test_cost_does_not_depend_on_the_length_of_the_outage(make: type[Each], name: str) -> None:
+    costs, counts = list[int](), list[int]()
+    for outage_s in (1800, 3 * 86_400):
+        schedule, misfire = make(), Misfire(policy=MisfirePolicy(name), grace_s=10, window_s=60, limit=3)
+        mark = NOW * 1000 - outage_s * SECOND
+        found = 0
+        while step := decide(
+            Fires.of(schedule), misfire, mark_ms=mark, until_ms=NOW * 1000, now_ms=NOW * 1000, fresh_ms=NOW * 1000
+        ):
+            found += 1
+            mark = step.to_ms
+        costs.append(sum(schedule.asked))
+        counts.append(found)
+    assert counts[0] == counts[1] <= 6
+    assert costs[0] == costs[1] <= COUNT_LIMIT + 100
+
+
+def test_steward_gives_up_what_may_wait_for_a_lock_only_by_its_window() -> None:
+    for now, expected in ((NOW + 61_000, None), (NOW + 62_001, NOW)):
+        fires = Fires.of(Each(100_000), keeps_one=True)
+        decision = decide_for_nobody(fires, policy("skip"), mark_ms=NOW - 1, now_ms=now, patience_ms=2000)
+        assert (decision.to_ms if decision else None) == expected
+
+
+def test_steward_leaves_closed_fires_to_a_decision_of_their_own() -> None:
+    fires, later = Fires.of(Working()), NOW + 3_600_000
+    assert decide_for_nobody(fires, policy("skip"), mark_ms=NOW - 4000, now_ms=later, patience_ms=0) is None

@@ -35,7 +35,8 @@ OPEN = st.builds(
     RunEntry,
     state=st.sampled_from([EntryState.OPEN, EntryState.ENDED]), worker=TEXTS, session=TEXTS, instance=TEXTS,
     revision=MS, locked=st.booleans(), lost_after_ms=maybe(MS), plan_ms=MS, dispatch_ms=MS, claim_ms=MS,
-    trigger=st.sampled_from(Trigger), by=maybe(TEXTS),
+    trigger=st.sampled_from(Trigger), by=maybe(TEXTS), note=maybe(TEXTS), create_ms=maybe(MS),
+    args=st.lists(TEXTS, max_size=3).map(tuple), env=st.dictionaries(TEXTS, TEXTS, max_size=3),
 )  # fmt: skip
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from common.etcd import Change, KeyValue
+from common.job_reader import parse_job
 from common.keys import Keys, RunId
 from common.kill import Kill
 from common.member import Beat, Member
 from common.request import Origin, Request
+from worker.catalog import Catalog, CatalogJob
 from worker.kills import Kills
 from worker.members import Beats, Members
 
@@ -56,6 +59,96 @@ def test_of_two_sessions_of_one_name_the_newest_counts() -> None:
     members.on_changes(put(KEYS.worker("w1", "b"), newest.to_json(), lease=11))
     members.on_changes(put(KEYS.worker("w1", "a"), MEMBER.to_json()))
     assert members.accepting()["w1"].slots == 9
+
+
+def job(*, of_worker: str | None = None, **fields: Any) -> CatalogJob:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"} | fields)
+    return CatalogJob(
+        spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1, of_worker=of_worker
+    )  # fmt: skip
+
+
+def joined(*workers: Member) -> Members:
+    members = Members(KEYS, on_changed=lambda: None)
+    for worker in workers:
+        lease = int(worker.session, 16)
+        members.on_changes(put(KEYS.worker(worker.worker, worker.session), worker.to_json(), lease=lease))
+    return members
+
+
+EU = replace(MEMBER, worker="eu", labels={"zone": "eu"})
+US = replace(MEMBER, worker="us", labels={"zone": "us"}, slots=8)
+DRAINED = replace(MEMBER, worker="drained", labels={"zone": "eu"}, slots=8, not_accepting="drained by me")
+
+
+@pytest.mark.parametrize(
+    ("fields", "eligible"),
+    [
+        ({}, {"eu", "us"}),
+        ({"workers": {"zone": "eu"}}, {"eu"}),
+        ({"workers": {"zone": ["eu", "us"]}}, {"eu", "us"}),
+        ({"slots": 3}, {"us"}),
+        ({"slots": 3, "workers": {"zone": "eu"}}, set()),
+        ({"slots": 9}, set()),
+    ],
+)
+def test_only_eligible_workers_are_ranked(fields: dict[str, Any], eligible: set[str]) -> None:
+    members = joined(EU, US, DRAINED)
+    asked = job(**fields)
+    assert members.eligible(asked) == eligible
+    assert set(members.order(asked, "5")) == eligible
+    ranks = {name: members.rank(name, asked, "5") for name in ("eu", "us", "drained")}
+    assert sorted(rank for rank in ranks.values() if rank is not None) == list(range(len(eligible)))
+    assert {name for name, rank in ranks.items() if rank is not None} == eligible
+
+
+def test_a_workers_own_sequence_is_its_own_alone() -> None:
+    members = joined(EU, US, DRAINED)
+    own = job(of_worker="eu", broadcast=True)
+    assert own.sequence == "job~eu"
+    assert (members.order(own, "5"), members.eligible(own)) == (("eu",), frozenset({"eu"}))
+    assert (members.rank("eu", own, "5"), members.rank("us", own, "5")) == (0, None)
+    assert members.rank("drained", job(of_worker="drained", broadcast=True), "5") is None
+    assert members.rank("eu", job(of_worker="eu", broadcast=True, workers={"zone": "us"}), "5") is None
+
+
+def test_labels_that_change_are_a_new_membership() -> None:
+    told: list[int] = []
+    members = Members(KEYS, on_changed=lambda: told.append(1))
+    asked = job(workers={"zone": "eu"})
+    members.on_changes(put(KEYS.worker("eu", "a"), EU.to_json()))
+    assert members.eligible(asked) == {"eu"}
+    members.on_changes(gone(KEYS.worker("eu", "a")))
+    members.on_changes(put(KEYS.worker("eu", "b"), replace(EU, labels={"zone": "us"}).to_json(), lease=11))
+    assert members.eligible(asked) == set()
+    members.on_changes(put(KEYS.worker("eu", "b"), replace(EU, labels={"zone": "eu"}).to_json(), lease=11))
+    assert members.eligible(asked) == {"eu"}
+    assert len(told) == 4
+
+
+def test_of_a_broadcast_job_only_an_open_sequence_of_its_revision_is_decided() -> None:
+    catalog = Catalog(KEYS, on_changed=lambda _name: None)
+    saved = job(broadcast=True)
+    assert catalog.planned("job") is None
+    catalog.jobs["job"] = saved
+    assert catalog.planned("job") is None
+    own = catalog.of_run(RunId.planned("job~w1", 5))
+    assert own is not None
+    assert (own.sequence, own.spec) == ("job~w1", saved.spec)
+    catalog.sequences["job"] = own
+    assert catalog.planned("job") is own
+    catalog.jobs["job"] = replace(saved, revision=2)
+    assert catalog.planned("job") is None, "its mark is not in place yet"
+    catalog.jobs["job"] = job()
+    assert catalog.planned("job") == job()
+    assert catalog.of_run(RunId.planned("other~w1", 5)) is None
+
+
+def test_slots_that_a_job_asks_for_are_free_where_a_beat_says_so() -> None:
+    beats = Beats(KEYS)
+    beats.on_changes(put(KEYS.beat("w1"), Beat(kind="worker", wall_ms=1, free_slots=2).to_json()))
+    assert beats.any_free({"w1"}, 2)
+    assert not beats.any_free({"w1", "w2"}, 3)
 
 
 @pytest.mark.parametrize("value", GARBAGE)

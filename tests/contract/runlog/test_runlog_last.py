@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
@@ -35,6 +36,22 @@ async def test_a_later_attempt_of_the_same_fire_is_newer(runlog: RunLog) -> None
     for attempt in attempts:
         await runlog.write([attempt])
     assert await last_run(runlog) == str(attempts[1].run_id)
+
+
+async def test_a_later_attempt_that_never_started_leaves_the_verdict_of_the_one_before(runlog: RunLog) -> None:
+    def attempt(number: int, status: Verdict, **changes: Any) -> RunRecord:
+        return record(1, run_id=RunId.planned("backup", record(1).plan_ms, number), status=status, **changes)
+
+    failed = attempt(1, Verdict.FAILED)
+    for never_started in (attempt(2, Verdict.SKIPPED, reason="overlap"), attempt(3, Verdict.KILLED, start_ms=None)):
+        await runlog.write([failed])
+        await runlog.write([never_started])
+        assert await last_run(runlog) == str(failed.run_id)
+    await runlog.write([attempt(4, Verdict.LOST, start_ms=None)])
+    last = (await runlog.job_results(["backup"]))["backup"]
+    assert last.last is not None
+    assert (last.last["status"], last.last["attempt"]) == ("lost", 4)
+    assert [(one["status"], one["runId"]) for one in last.recent] == [("lost", f"backup@{failed.plan_ms}#4")]
 
 
 async def test_the_late_verdict_takes_the_place_of_lost_and_not_the_other_way(runlog: RunLog) -> None:

@@ -8,6 +8,8 @@ import dataclasses
 import pytest
 
 import worker.settlement
+import worker.steps
+import worker.unlocking
 from common.keys import RunId
 from common.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
@@ -18,7 +20,9 @@ from worker.runs import Run
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.settlement, "_RETRY_S", 0.02)
+    monkeypatch.setattr(worker.settlement, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.steps, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.unlocking, "RETRY_S", 0.02)
 
 
 async def started(shop: Workshop, name: str = "job", **fields: object) -> Run:

@@ -7,13 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from common.member import Beat
+from common.errors import EtcdAccessError, Problem
+from common.etcd import EtcdClient
+from common.member import Beat, Member
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.waiting import wait_until
 
 JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
+
+
+async def join(manager: Managed, name: str, *, slots: int = 4, not_accepting: str | None = None) -> None:
+    """A worker's session, as the worker would write it."""
+    lease = (await manager.etcd.lease_grant(60)).id
+    session = f"{lease:x}"
+    member = Member(
+        worker=name, session=session, instance=name, host="h", address="10.0.0.1", slots=slots,
+        not_accepting=not_accepting,
+    )  # fmt: skip
+    await manager.etcd.put(manager.keys.worker(name, session), member.to_json(), lease)
 
 
 @pytest.fixture
@@ -31,7 +44,7 @@ async def test_ready_with_every_server_in_sight(manager: Managed) -> None:
     assert endpoint["isLeader"] is True
     assert endpoint["dbSizeBytes"] < endpoint["quotaBytes"]
     assert answer["checks"]["logStore"]["state"] == "ok"
-    assert answer["checks"]["workers"] == {"live": 0}
+    assert answer["checks"]["workers"] == {"live": 0, "refusing": []}
 
 
 async def test_etcd_that_can_lose_writes_is_named(manager: Managed) -> None:
@@ -39,6 +52,43 @@ async def test_etcd_that_can_lose_writes_is_named(manager: Managed) -> None:
     assert set(answer) == {"status", "problems", "notes"}
     if (await manager.parts.etcd.status()).version == "3.5.1":
         assert "can lose committed writes in a crash: use 3.5.3 or newer" in answer["notes"][0]
+
+
+async def test_etcd_that_tells_our_user_no_status_is_well_with_a_note(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def withheld(self: EtcdClient, endpoint: str | None = None) -> None:
+        raise EtcdAccessError(Problem(field="etcdUser", message="permission denied", remedy="grant the role root"))
+
+    await join(manager, "w")
+    monkeypatch.setattr(EtcdClient, "status", withheld)
+    answer = await manager.get("/readyz", verbose="")
+    assert (answer["status"], answer["problems"]) == ("ready", [])
+    assert "does not tell our user its version, size and alarms" in answer["notes"][0]
+    assert answer["checks"]["etcd"]["state"] == "ok"
+    (endpoint,) = answer["checks"]["etcd"]["endpoints"]
+    assert endpoint["problem"] is None
+    assert "permission denied" in endpoint["withheld"]
+
+
+async def test_worker_that_takes_no_fires_is_named_with_its_reason(manager: Managed) -> None:
+    await join(manager, "fine")
+    assert (await manager.get("/readyz"))["status"] == "ready"
+    await join(manager, "full", not_accepting="its disk is full")
+    answer = await manager.get("/readyz", verbose="")
+    assert answer["status"] == "degraded"
+    assert answer["problems"] == ["the worker full takes no fires: its disk is full"]
+    assert answer["checks"]["workers"] == {"live": 2, "refusing": [{"name": "full", "reason": "its disk is full"}]}
+
+
+async def test_nobody_who_takes_fires_is_said_first_and_not_everybody_is_named(manager: Managed) -> None:
+    for number in range(7):
+        await join(manager, f"w{number}", not_accepting="its disk is full")
+    problems = (await manager.get("/readyz"))["problems"]
+    assert problems[0] == "no worker takes fires: nothing fires until one does"
+    assert problems[1] == "the worker w0 takes no fires: its disk is full"
+    assert problems[-1] == "2 more workers take no fires"
+    assert len(problems) == 7
 
 
 async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: LogStoreServer) -> None:
@@ -50,8 +100,9 @@ async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: Lo
         document = await ready.json()
         assert document["status"] == "unready"
         assert f"etcd unreachable: looked at {own_etcd.endpoint}, since 20" in document["problems"][0]
-        assert "no etcd took" in await refusal_of(await manager.http.get("/job/list"), 503)
-        assert "no etcd took" in await refusal_of(await manager.http.post("/job/save", data={"job": JOB}), 503)
+        away = f"etcd ({own_etcd.endpoint}) does not answer: connection refused; try again"
+        assert away in await refusal_of(await manager.http.get("/job/list"), 503)
+        assert away in await refusal_of(await manager.http.post("/job/save", data={"job": JOB}), 503)
         assert (await problem_of(await manager.http.get("/api/v1/jobs"), 503))["code"] == "unavailable"
         async with own_etcd:
 

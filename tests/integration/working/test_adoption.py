@@ -11,11 +11,13 @@ import pytest
 from common.clock import SystemClock
 from common.etcd import Put
 from common.keys import RunId, Watched
+from common.request import Origin, Request
 from common.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.spool import Spool
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -170,7 +172,7 @@ async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_firs
         proxy.set(Mode.RESET)  # etcd is away for as long as delivery takes
         async with working(place, etcd=proxy.endpoint) as worker:
             spool = worker.agent._spool
-            worker.agent._former_records.add(run_id)
+            worker.agent._former_records[run_id] = record
             await spool.append(record)
             await wait_until(lambda: spool.pending == 0, description="it is delivered")
             proxy.set(Mode.PASS)
@@ -215,3 +217,60 @@ async def test_what_could_not_be_ended_keeps_its_lock(place: Place, world: World
         assert entry is not None
         assert entry.state is EntryState.OPEN
         assert await world.has(world.keys.lock("job"))
+
+
+# What follows the runs of a former life
+
+
+async def followed(place: Place, world: World, run_id: RunId) -> list[Request]:
+    """What is asked for, and not due yet, once the worker has settled its former life."""
+    async with working(place) as worker:
+        await worker.deciding()
+        requests = await world.requests()
+        await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
+        assert not await world.has(world.keys.lock("job"))
+    return requests
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+@pytest.mark.parametrize("where", ["spool", "log store"])
+async def test_failed_run_whose_worker_died_before_it_said_so_in_etcd_is_tried_again(
+    place: Place, world: World, where: str, overlap: str
+) -> None:
+    job = await world.save(retry={"limit": 2, "delaySeconds": 600}, overlap=overlap)
+    run_id = await of_a_former_life(place, world, revision=job.mod_revision, locked=overlap == "skip")
+    end_ms = SystemClock().wall_ms()
+    record = RunRecord(run_id=run_id, status=Verdict.FAILED, exit_code=1, end_ms=end_ms, output="out\n")
+    if where == "spool":
+        spool = Spool.open(place.directory / "w1" / "spool")
+        await spool.append(record)
+        await spool.close()
+    else:
+        await world.runlog.write([record])
+    [request] = await followed(place, world, run_id)
+    assert (request.run_id.attempt, request.origin, request.not_before_ms) == (2, Origin.RETRY, end_ms + 600_000)
+    assert (await world.record(run_id))["status"] == "failed"
+
+
+async def test_ended_run_of_a_former_life_has_had_what_follows(place: Place, world: World) -> None:
+    job = await world.save(retry={"limit": 2, "delaySeconds": 600}, onWorkerLost="rerun", overlap="allow")
+    run_id = await of_a_former_life(place, world, revision=job.mod_revision, locked=False, state=EntryState.ENDED)
+    end_ms = SystemClock().wall_ms()
+    await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.FAILED, exit_code=1, end_ms=end_ms)])
+    assert await followed(place, world, run_id) == []
+
+
+async def test_lost_run_of_a_former_life_is_run_again_by_the_jobs_wish(place: Place, world: World) -> None:
+    job = await world.save(onWorkerLost="rerun")
+    run_id = await of_a_former_life(place, world, revision=job.mod_revision)
+    async with working(place):
+        again = await world.record(RunId(run_id.job, run_id.fire, 2))
+        assert (again["status"], again["trigger"]) == ("success", "rerun")
+        assert (await world.record(run_id))["reason"] == "worker restarted"
+
+
+async def test_chain_of_a_former_life_goes_on(place: Place, world: World) -> None:
+    job = await world.save(after="600s")
+    run_id = await of_a_former_life(place, world, revision=job.mod_revision)
+    [request] = await followed(place, world, run_id)
+    assert request.origin is Origin.CHAIN

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
 from common.errors import UnavailableError
 from common.etcd import Change, KeyValue
 from common.keys import RunId
-from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.request import Origin
+from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from tests.support.working import SteppingClock, World
+from worker.aftermath import Aftermath
+from worker.catalog import Catalog
 from worker.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
 from worker.members import Members
 from worker.settlement import Settlement
@@ -56,12 +59,13 @@ class Office:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
         self.members = Members(world.keys, on_changed=lambda: None)
+        self.aftermath = Aftermath(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
         self.duty = self.another()
 
     def another(self) -> LostRuns:
         duty = LostRuns(
             client=self.world.etcd, keys=self.world.keys, worker="w1", members=self.members,
-            settlement=cast(Settlement, self.delivered), store=self.store, clock=self.clock,
+            settlement=cast(Settlement, self.delivered), aftermath=self.aftermath, store=self.store, clock=self.clock,
         )  # fmt: skip
         duty.begin()
         return duty
@@ -265,3 +269,98 @@ async def test_who_leads_no_more_changes_nothing(office: Office, world: World) -
     await office.look(2)
     assert not is_final(await office.entry(run))
     assert office.delivered.records == []
+
+
+# What follows
+
+
+async def lost(office: Office, world: World, **changes: Any) -> KeyValue:
+    """A run of the job as it is, whose worker is gone; the steward has looked at it once."""
+    job = await world.etcd.get(world.keys.job("job"))
+    assert job is not None
+    run = await world.open_run(lost_after_ms=1000, **({"revision": job.mod_revision} | changes))
+    await office.look()
+    return run
+
+
+def next_of(run: KeyValue, world: World) -> RunId:
+    run_id = world.keys.run_of(run.key)
+    return RunId(run_id.job, run_id.fire, run_id.attempt + 1)
+
+
+@pytest.mark.parametrize("locked", [True, False])
+async def test_lost_run_is_run_again_once_by_two_stewards(
+    office: Office, world: World, term: Term, locked: bool
+) -> None:
+    await world.save(onWorkerLost="rerun", overlap="skip" if locked else "allow")
+    run = await lost(office, world, locked=locked, args=("x",))
+    other = office.another()
+    await other.perform(term)
+    office.clock.advance(2)
+    await office.duty.perform(term)
+    assert is_final(await office.entry(run))
+    [request] = await world.requests()
+    assert (request.run_id, request.origin) == (next_of(run, world), Origin.RERUN)
+    assert (request.trigger, request.args) == (Trigger.RERUN, ("x",))
+    assert request.not_before_ms <= office.clock.wall_ms()
+    await world.etcd.delete(world.keys.request(request.run_id))  # claimed, run, and over
+    await other.perform(term)
+    await office.look(10)
+    assert await world.requests() == []
+
+
+@pytest.mark.parametrize("state", [EntryState.ENDED, EntryState.OPEN])
+async def test_run_that_had_ended_is_not_run_again(office: Office, world: World, state: EntryState) -> None:
+    await world.save(onWorkerLost="rerun", overlap="allow")
+    run = await lost(office, world, state=state, locked=state is EntryState.OPEN)
+    await world.etcd.delete(world.keys.lock("job"))  # of a run that took one: the sign of its end
+    await office.look(2)
+    assert is_final(await office.entry(run))
+    assert office.delivered.records[0].reason == "result not delivered"
+    assert await world.requests() == []
+
+
+async def test_run_whose_end_somebody_wished_is_not_run_again(office: Office, world: World) -> None:
+    await world.save(onWorkerLost="rerun")
+    run = await lost(office, world)
+    await world.kill(world.keys.run_of(run.key))
+    await office.look(2)
+    assert is_final(await office.entry(run))
+    assert await world.requests() == []
+
+
+@pytest.mark.parametrize(("status", "expected"), [
+    (Verdict.SUCCESS, []), (Verdict.FAILED, [Origin.RETRY]), (Verdict.KILLED, []),
+])  # fmt: skip
+async def test_record_that_is_found_decides_what_follows_and_never_a_rerun(
+    office: Office, world: World, status: Verdict, expected: list[Origin]
+) -> None:
+    await world.save(onWorkerLost="rerun", retry={"limit": 1})
+    run = await lost(office, world)
+    run_id = world.keys.run_of(run.key)
+    office.store.records[str(run_id)] = RunRecord(run_id=run_id, status=status, end_ms=5000)
+    await office.look(2)
+    assert await office.entry(run) is None
+    assert not await office.is_locked()
+    assert [one.origin for one in await world.requests()] == expected
+
+
+async def test_chain_goes_on_after_a_lost_run(office: Office, world: World) -> None:
+    await world.save(after="10s")
+    await lost(office, world)
+    before_ms = office.clock.wall_ms()
+    await office.look(2)
+    link = await world.link()
+    assert link is not None
+    assert link.plan_ms >= before_ms + 12_000
+    assert not await office.is_locked()
+
+
+async def test_job_that_was_paused_or_made_again_meanwhile_is_not_run_again(office: Office, world: World) -> None:
+    await world.save(onWorkerLost="rerun")
+    await lost(office, world)
+    await world.etcd.delete(world.keys.job("job"))
+    await world.save(onWorkerLost="rerun")
+    await office.look(2)
+    assert not await office.is_locked()
+    assert await world.requests() == []

@@ -16,6 +16,8 @@ from common.keys import RunId
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.request_claiming import Tried
+from worker.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -77,7 +79,9 @@ async def test_waits_for_a_lock_that_somebody_else_frees(place: Place, world: Wo
         await worker.deciding()
         run_id = await world.ask(job, SystemClock().wall_ms())
         turns = worker.parts.requests._turns
-        await wait_until(lambda: "job" in turns and turns["job"].locked, description="it waits for the lock")
+        await wait_until(
+            lambda: any(turn.locked for turn in turns.get("job", {}).values()), description="it waits for the lock"
+        )
         assert await world.entry(run_id) is None
         await world.etcd.delete(world.keys.lock("job"))
         assert (await world.record(run_id))["status"] == "success"
@@ -89,11 +93,11 @@ async def test_a_worker_without_slots_leaves_it_to_another(place: Place, world: 
         await busy.deciding()
         await other.deciding()
         await wait_until(lambda: len(busy.parts.members.accepting()) == 2, description="both are ranked")
-        busy.parts.table.running += 1  # its only slot is taken
+        busy.parts.table.running_slots += 1  # its only slot is taken
         plan_ms = SystemClock().wall_ms() - 2000
         run_id = await world.ask(job, plan_ms)
         assert (await world.record(run_id))["worker"] == "w2"
-        busy.parts.table.running -= 1
+        busy.parts.table.running_slots -= 1
 
 
 async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) -> None:
@@ -116,13 +120,14 @@ async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) 
             assert len(await world.records()) == 1
 
 
-async def test_a_claim_whose_answer_was_cut_runs_once(place: Place, world: World, tmp_path: Path) -> None:
+async def test_a_claim_whose_answer_was_cut_runs_once(
+    place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     evidence = tmp_path / "evidence"
     job = await world.save(command=f"echo x >> {evidence}")
     async with Proxy(place.etcd) as proxy, working(place, etcd=proxy.endpoint, lease_ttl_s=10) as worker:
         await worker.deciding()
-        queue = worker.parts.requests
-        claim = queue._transaction
+        claim = RequestClaim.transaction
         cut: list[int] = []
 
         def cutting(*arguments: Any) -> Any:
@@ -131,7 +136,7 @@ async def test_a_claim_whose_answer_was_cut_runs_once(place: Place, world: World
                 proxy.set(Mode.CUT_REPLY)
             return claim(*arguments)
 
-        queue._transaction = cutting  # type: ignore[method-assign,assignment]
+        monkeypatch.setattr(RequestClaim, "transaction", cutting)
         run_id = await world.ask(job, SystemClock().wall_ms())
         record = await world.record(run_id, timeout=20)
         assert record["status"] == "success"
@@ -189,18 +194,17 @@ async def test_a_lock_that_came_free_during_a_try_is_not_forgotten(place: Place,
     async with working(place) as worker:
         await worker.deciding()
         queue, tries = worker.parts.requests, 0
-        claim = queue._claim
+        claim = queue._claiming.claim
 
-        async def answered_late(turn: Any, *arguments: Any) -> None:
+        async def answered_late(*arguments: Any) -> Tried:
             nonlocal tries
             tries += 1
             if tries > 1:
-                await claim(turn, *arguments)
-                return
+                return await claim(*arguments)
             queue.lock_freed("job")
-            turn.locked = True  # as the answer says, which is older
+            return Tried(met_lock=True)  # as the answer says, which is older
 
-        queue._claim = answered_late  # type: ignore[method-assign,assignment]
+        queue._claiming.claim = answered_late  # type: ignore[method-assign,assignment]
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: tries > 0, description="it is tried")
         await wait_until(lambda: tries > 1, description="it is tried again at once", timeout=0.3)

@@ -156,6 +156,79 @@ async def test_a_held_lock_decides_by_the_overlap_policy(office: Office) -> None
     assert await office.mark() == hour_ms
 
 
+@pytest.mark.parametrize("overlap", ["queue", "replace"])
+async def test_a_held_lock_is_waited_for_where_one_fire_is_kept_until_its_window_is_over(
+    office: Office, overlap: str
+) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms - 3_600_001, overlap=overlap, misfire={"policy": "skip", "windowSeconds": 600})
+    await office.world.etcd.put(office.keys.lock("job"), b"job@7#1")
+    office.join("w1", "w2", "w3", "w4")
+    office.fires.begin()
+    await office.look()
+    await office.look(300)
+    await office.look(294)
+    assert (office.delivered, await office.asked()) == ([], [])
+    await office.look(6)
+    (record,) = office.delivered
+    assert (record.status, record.reason, record.count) == (Verdict.MISSED, "late: job@7#1 was going", 2)
+    assert await office.mark() == hour_ms
+
+
+@pytest.mark.parametrize("overlap", ["queue", "replace"])
+async def test_of_those_that_waited_only_the_newest_is_offered(office: Office, overlap: str) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save("*/10 * * * * * *", mark_ms=hour_ms - 30_001, overlap=overlap)
+    office.join("w1", "w2", "w3", "w4")
+    office.fires.begin()
+    await office.look()
+    assert await office.asked() == [RunId.planned("job", hour_ms)]
+    (record,) = office.delivered
+    reason = f"overlap: {overlap} kept a newer fire"
+    assert (record.status, record.reason, record.count) == (Verdict.SKIPPED, reason, 3)
+    await office.see_requests()
+    (request,) = office.queue.by_job["job"].values()
+    assert request.expires_ms == hour_ms + 3_600_000
+    assert await office.mark() == hour_ms
+
+
+async def test_where_a_newer_one_is_due_the_first_two_in_rank_have_their_time(office: Office) -> None:
+    await office.save(SECOND, mark_ms=office.now_ms - 8000, overlap="queue")
+    office.join("w1", "w2", "w3", "w4")
+    office.fires.begin()
+    await office.look()
+    assert (office.delivered, await office.asked()) == ([], [])
+
+
+async def test_closed_fires_that_nobody_has_decided_are_recorded(office: Office) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    mark_ms = hour_ms - 3 * 3_600_000 - 1
+    await office.save(mark_ms=mark_ms, calendar={"include": ["1999-12-31"]}, misfire={"policy": "all"})
+    await office.world.etcd.put(office.keys.lock("job"), b"job@7#1")
+    office.fires.begin()
+    await office.look()
+    (record,) = office.delivered
+    assert (record.status, record.reason, record.count) == (Verdict.SKIPPED, "calendar", 4)
+    assert await office.mark() == hour_ms
+
+
+async def test_5_s_are_counted_from_the_dispatch_time(office: Office) -> None:
+    hour_ms = await at_full_hour(office)
+    await office.save(mark_ms=hour_ms - 1, jitterSeconds=900, misfire={"policy": "skip"})
+    delay_s = (office.catalog.jobs["job"].dispatch_ms(hour_ms) - hour_ms) / 1000
+    assert delay_s > 7
+    office.join("w1", "w2", "w3", "w4")
+    office.fires.begin()
+    await office.look(6)
+    await office.look(delay_s - 2)
+    assert await office.asked() == []
+    await office.look(1.5)
+    assert await office.asked() == [RunId.planned("job", hour_ms)]
+    await office.see_requests()
+    (request,) = office.queue.by_job["job"].values()
+    assert request.expires_ms == hour_ms + round(delay_s * 1000) + 60_000
+
+
 async def test_skip_is_given_up_after_the_grace_and_not_before(office: Office) -> None:
     hour_ms = await at_full_hour(office, 60 + HEDGES_AND_SKEW_S - 1)
     await office.save(mark_ms=hour_ms - 1000, misfire={"policy": "skip", "graceSeconds": 60})

@@ -121,6 +121,22 @@ async def test_marks_of_deleted_jobs_go_after_a_day(office: Office, world: World
     assert await world.has(world.keys.mark("there"))
 
 
+async def test_marks_of_workers_own_sequences_go_with_the_job_or_the_worker(office: Office, world: World) -> None:
+    now_ms = office.clock.wall_ms()
+    await world.save("there", mark_ms=now_ms, broadcast=True)
+    await wait_until(lambda: "there" in office.catalog.jobs, description="the job is seen")
+    lease = await world.etcd.lease_grant(60)
+    session = world.keys.worker("live", f"{lease.id:x}")
+    await world.etcd.put(session, b"{}", lease.id)
+    old = encode_mark(now_ms - MARK_KEPT_MS - 1000)
+    for sequence in ("there~live", "there~away", "gone~live", "gone~away"):
+        await world.etcd.put(world.keys.mark(sequence), old)
+    await world.etcd.put(world.keys.mark("there~young"), encode_mark(now_ms - MARK_KEPT_MS + 3_600_000))
+    await office.sweep(COMPARE_EVERY_S + 1)
+    left = [kv.key async for page in world.etcd.read_prefix(world.keys.marks) for kv in page.kvs]
+    assert left == [world.keys.mark(name) for name in ("there", "there~live", "there~young")], "live in etcd's eyes"
+
+
 async def test_a_count_that_does_not_match_twice_puts_the_sentinel(office: Office, world: World) -> None:
     mirror = office.mirrors[Watched.JOBS]
     await world.save()

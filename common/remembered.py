@@ -1,0 +1,68 @@
+"""What etcd remembers of a call under ``dedupe/``: what it was answered, so that the same call again does nothing new.
+
+Pure: standard library and its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any, Final, Self
+
+ANYTHING: Final = "~"
+"""In place of a job, for calls that start no run; no job is called so."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """One call."""
+
+    expires_ms: int
+    """Past it, the same call is a new one; and the key is swept."""
+    fingerprint: str = ""
+    """Of the whole request, where another one under the same key is a mistake."""
+    job_create_revision: int = 0
+    """Of the job that was to run: one that was made again has not been asked."""
+    token: str = ""
+    """Of the very call, so that it knows its own write again."""
+    status: int | None = None
+    """None: it has not been answered yet."""
+    answer: Mapping[str, Any] | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def is_over(self, now_ms: int) -> bool:
+        """Whether it counts no more."""
+        return now_ms >= self.expires_ms
+
+    def to_json(self) -> bytes:
+        """The value of its key."""
+        document = {
+            "expiresMs": self.expires_ms, "fingerprint": self.fingerprint, "status": self.status, "token": self.token,
+            "jobCreateRevision": self.job_create_revision, "answer": self.answer, "headers": dict(self.headers),
+        }  # fmt: skip
+        told = {name: value for name, value in document.items() if value or name == "expiresMs"}
+        return json.dumps(told, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes) -> Self:
+        """Read one; ValueError where it is none."""
+        try:
+            document = json.loads(value)
+            status, answer = document.get("status"), document.get("answer")
+            if answer is not None and not isinstance(answer, dict):
+                raise ValueError("its answer is no object")
+            return cls(
+                expires_ms=int(document["expiresMs"]), fingerprint=str(document.get("fingerprint", "")),
+                token=str(document.get("token", "")), job_create_revision=int(document.get("jobCreateRevision", 0)),
+                status=None if status is None else int(status), answer=answer,
+                headers={str(name): str(text) for name, text in document.get("headers", {}).items()},
+            )  # fmt: skip
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"not a remembered call: {error}") from error
+
+
+def digest_of(kind: str, *texts: str) -> str:
+    """Where a call is remembered: what a client calls a key, apart from what others call so."""
+    return sha256("\0".join((kind, *texts)).encode()).hexdigest()

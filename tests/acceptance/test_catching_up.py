@@ -1,0 +1,93 @@
+"""All workers are stopped for a while, then started: each job makes up for what its policy says, and no more."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import EVERY_SECOND, Cluster, covered, running_cluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+AWAY_S = 15
+LIMIT = 4
+RARE_S = 20
+RARELY = f"*/{RARE_S} * * * * * *"
+POLICIES: dict[str, dict[str, Any]] = {
+    "latest": {"policy": "latest", "graceSeconds": 10},
+    "all": {"policy": "all", "graceSeconds": 10, "limit": LIMIT},
+    "skip": {"policy": "skip", "graceSeconds": 1},
+}
+
+
+async def stopped_and_started(cluster: Cluster) -> tuple[int, int]:
+    """From when until when (ms) no worker was there; started again 3 s after a fire of the rare job."""
+    for worker in cluster.workers:
+        await worker.end()
+    stopped_s = time.time()
+    await wait_until(
+        lambda: time.time() - stopped_s > AWAY_S and 3 <= time.time() % RARE_S < 5,
+        description="long enough without workers",
+        timeout=AWAY_S + 2 * RARE_S,
+    )
+    back_ms = int(time.time() * 1000)
+    for worker in cluster.workers:
+        worker.start()
+    return int(stopped_s * 1000), back_ms
+
+
+def of_the_gap(records: list[dict[str, Any]], job: str, status: str, lo_ms: int, hi_ms: int) -> list[dict[str, Any]]:
+    found = [one for one in records if (one["jobName"], one["status"]) == (job, status)]
+    return sorted(
+        (one for one in found if lo_ms < (one.get("rangeEndTime") or one["planTime"]) and one["planTime"] <= hi_ms),
+        key=lambda one: one["planTime"],
+    )
+
+
+async def test_workers_stopped_for_a_while_make_up_for_what_the_policy_says(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
+        for name, misfire in POLICIES.items():
+            every = RARELY if name == "skip" else EVERY_SECOND
+            await cluster.save(name, cluster.evidence_command(), every, misfire=misfire)
+        await wait_until(
+            lambda: {"latest", "all"} <= {start.job for start in cluster.starts()}, description="both fire", timeout=30
+        )
+        stopped_ms, back_ms = await stopped_and_started(cluster)
+
+        def fires_again() -> bool:
+            newest = max(start.plan_ms for start in cluster.starts() if start.job == "latest")
+            return newest > back_ms + 6000
+
+        await wait_until(fires_again, description="fires run again", timeout=30)
+        last_ms = max(start.plan_ms for start in cluster.starts()) - 2000
+        records: list[dict[str, Any]] = []
+
+        async def complete() -> bool:
+            records[:] = await cluster.runs()
+            return all(
+                {stopped_ms // 1000 * 1000 + 1000, last_ms} <= set(covered(records, job)) for job in ("latest", "all")
+            )
+
+        await wait_until(complete, description="every fire has its record", timeout=30)
+        for job in ("latest", "all"):
+            counts = covered(records, job)
+            first_ms = min(counts)
+            assert [counts[plan] for plan in range(first_ms, last_ms + 1, 1000)] == [1] * (
+                (last_ms - first_ms) // 1000 + 1
+            )
+            (missed,) = of_the_gap(records, job, "missed", stopped_ms, back_ms)
+            print(f"{job}: {missed['count']} missed as one")
+            after_ms = missed["rangeEndTime"]
+            expected = [after_ms + number * 1000 for number in range(1, (1 if job == "latest" else LIMIT) + 1)]
+            made_up = [start.plan_ms for start in cluster.starts() if start.job == job and start.plan_ms in expected]
+            assert made_up == expected, "each once, oldest first"
+            assert missed["planTime"] >= stopped_ms - 2000
+            assert missed["count"] == (after_ms - missed["planTime"]) // 1000 + 1
+        rare = [one for one in records if one["jobName"] == "skip" and stopped_ms < one["planTime"] <= back_ms]
+        assert {one["status"] for one in rare} == {"missed"}
+        assert len(rare) == 1
+        assert not [s for s in cluster.starts() if s.job == "skip" and stopped_ms < s.plan_ms <= back_ms]

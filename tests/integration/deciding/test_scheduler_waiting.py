@@ -1,0 +1,449 @@
+"""Overlap `queue` and `replace`: while a run holds the lock one fire is kept waiting, on a real etcd."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from common.errors import EtcdInDoubtError
+from common.etcd import EtcdClient, TxnResult
+from common.keys import RunId
+from common.kill import Kill
+from common.run import RunRecord, Verdict
+from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
+from tests.support.waiting import wait_until
+
+BOTH = pytest.mark.parametrize("overlap", ["queue", "replace"])
+MINUTELY = "0 * * * * * *"
+
+
+async def end_run(world: World, *, by: int | None = 0) -> None:
+    """The run that holds the lock is over; the worker that had it (None: one that is not there) frees the lock."""
+    kv = await world.client.get(world.keys.lock("job"))
+    assert kv is not None
+    await world.unlock()
+    if by is not None:
+        world.planners[by].free_slots()
+        world.planners[by].scheduler.lock_freed("job")
+
+
+async def kill_of(world: World, run: str) -> Kill | None:
+    run_id = RunId.parse(run)
+    kv = await world.client.get(world.keys.kill(run_id))
+    return None if kv is None else Kill.from_json(kv.value, run_id=run_id, revision=kv.create_revision)
+
+
+async def killed(world: World, run: str) -> Kill:
+    async def there() -> bool:
+        return await kill_of(world, run) is not None
+
+    await wait_until(there, description=f"{run} is to be killed")
+    kill = await kill_of(world, run)
+    assert kill is not None
+    return kill
+
+
+async def waits(world: World, index: int = 0) -> None:
+    planner = world.planners[index]
+    await wait_until(
+        lambda: (agendum := planner.scheduler._agenda_of["job"]).parked and agendum.waited,
+        description="a fire waits for the lock",
+    )
+    await world.settled()
+
+
+def told(records: list[RunRecord]) -> list[tuple[Any, ...]]:
+    return [(one.status, one.reason, one.plan_ms, one.range_end_ms, one.count) for one in records]
+
+
+@BOTH
+async def test_due_fires_stay_undecided_while_the_lock_is_held(client: EtcdClient, prefix: str, overlap: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap=overlap, misfire={"policy": "skip", "graceSeconds": 1})
+        await world.lock()
+        for moment in (800, 1000, 1100, 2000, 3000, 9000):
+            world.at(NOON + moment)
+            await world.settled()
+        await waits(world)
+        assert await world.runs() == {}
+        assert await world.mark() == NOON
+
+
+@BOTH
+async def test_when_the_lock_is_free_the_newest_is_claimed_and_the_others_are_skipped(
+    client: EtcdClient, prefix: str, overlap: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap=overlap, misfire={"policy": "skip", "graceSeconds": 1})
+        await world.lock()
+        for tick in range(1, 6):
+            world.at(NOON + tick * SECOND)
+            await world.settled()
+        await waits(world)
+        await end_run(world)
+        await world.mark_comes_to(NOON + 5 * SECOND)
+        planner = world.planners[0]
+        reason = f"overlap: {overlap} kept a newer fire"
+        assert told(planner.records) == [(Verdict.SKIPPED, reason, NOON + SECOND, NOON + 4 * SECOND, 4)]
+        (won,) = planner.won_results
+        assert won.proposal.decision.claim_ms == NOON + 5 * SECOND
+        assert won.proposal.start_by_ms == NOON + 5 * SECOND + 3600 * SECOND
+        keys = [world.keys.mark("job"), world.keys.lock("job"), world.keys.run(RunId.planned("job", NOON + 5 * SECOND))]
+        found = await client.get_many(keys)
+        assert len({found[key].mod_revision for key in keys}) == 1, "one transaction"
+
+
+async def test_a_job_of_3_s_every_second_runs_back_to_back(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(overlap="queue")
+        names = [planner.name for planner in world.planners]
+        running: tuple[int, int] | None = None  # whose run it is, since when
+        starts: list[int] = []
+        for moment in range(SECOND, 31 * SECOND, 100):
+            first = moment // SECOND % 3  # each second another is first in rank
+            world.rank(*names[first:], *names[:first])
+            world.at(NOON + moment)
+            await world.settled()
+            if running is not None and moment - running[1] >= 3 * SECOND:
+                await end_run(world, by=running[0])
+                await world.settled()
+                running = None
+            if running is None and await client.get(world.keys.lock("job")) is not None:
+                wins = [len(planner.wins) for planner in world.planners]
+                assert sum(wins) == len(starts) + 1
+                owner = next(i for i, p in enumerate(world.planners) if len(p.table))
+                starts.append(moment)
+                running = owner, moment
+        gaps = [later - earlier for earlier, later in pairwise(starts)]
+        assert len(starts) >= 9
+        assert max(gaps) <= 3 * SECOND, "the next starts as soon as the one before it has ended"
+        wins = sorted(plan_ms for planner in world.planners for plan_ms in planner.wins)
+        skipped = [record for planner in world.planners for record in planner.records]
+        assert {record.status for record in skipped} == {Verdict.SKIPPED}
+        assert sum(record.count or 1 for record in skipped) + len(wins) == (await world.mark() - NOON) // SECOND
+
+
+async def test_lock_that_somebody_else_frees_is_seen_by_ranks_0_and_1_only(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(overlap="queue", cronExpr=MINUTELY)
+        await world.lock()
+        for planner in world.planners:
+            planner.members.placement = Ranked([planner.name, *({"w1", "w2", "w3"} - {planner.name})])
+        world.at(NOON + MINUTE)
+        for index in range(3):
+            await waits(world, index)
+        world.rank("w1", "w2", "w3")
+        waiting = [planner.scheduler._lock_waits._waiting for planner in world.planners]
+        await wait_until(lambda: [len(one) for one in waiting] == [1, 1, 0], description="w3 looks no more")
+        await end_run(world, by=None)
+        await world.mark_comes_to(NOON + MINUTE)
+        await wait_until(lambda: not any(waiting), description="nobody looks any more")
+        assert sorted(len(planner.wins) for planner in world.planners) == [0, 0, 1]
+
+
+@BOTH
+async def test_who_still_waits_for_a_lock_that_came_free_unheard_is_in_time_for_the_next_fire(
+    client: EtcdClient, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    async with planning(client, prefix) as world:
+        await world.save(overlap=overlap, cronExpr=MINUTELY)
+        await world.lock("job@1789999999000#1")
+        world.at(NOON + MINUTE)
+        await waits(world)
+        await world.set_mark(NOON + MINUTE)  # somebody else has claimed what it waits for, and run it
+        await world.unlock()
+        world.at(NOON + 2 * MINUTE - 200)
+        await world.mark_comes_to(NOON + 2 * MINUTE)
+        assert world.planners[0].wins == [NOON + 2 * MINUTE]
+
+
+async def test_fire_that_is_due_presently_is_not_given_up_with_the_one_before(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(overlap="queue", cronExpr=MINUTELY)
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await waits(world)
+        world.at(NOON + 2 * MINUTE - 100)
+        await waits(world)
+        world.rank("w2", "w3", "w1")
+        agendum = world.planners[0].scheduler._agenda_of["job"]
+        await world.planners[0].scheduler._lock_waits._look()
+        assert agendum.until_ms == NOON + 2 * MINUTE
+        world.at(NOON + 2 * MINUTE)
+        await world.settled()
+        await wait_until(lambda: not agendum.wants, description="it is for others then")
+
+
+async def test_nothing_waits_nothing_is_read(client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with planning(client, prefix) as world:
+        waits_for = world.planners[0].scheduler._lock_waits
+        assert not waits_for._some.is_set()
+        await world.save(overlap="queue")
+        await world.lock()
+        world.at(NOON + SECOND)
+        await waits(world)
+        await end_run(world)
+        await world.mark_comes_to(NOON + SECOND)
+        await wait_until(lambda: not waits_for._some.is_set(), description="the look at the locks sleeps again")
+
+
+async def test_beyond_its_window_what_waited_is_missed(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(
+            overlap="queue", cronExpr=MINUTELY, misfire={"policy": "latest", "graceSeconds": 1, "windowSeconds": 30}
+        )
+        await world.lock()
+        for minute in (1, 2):
+            world.at(NOON + minute * MINUTE)
+            await waits(world)
+        world.at(NOON + 2 * MINUTE + 31 * SECOND)
+        await end_run(world)
+        await world.mark_comes_to(NOON + 2 * MINUTE)
+        (record,) = world.planners[0].records
+        assert (record.status, record.reason, record.count) == (Verdict.MISSED, "late", 2)
+        assert world.planners[0].wins == []
+
+
+@pytest.mark.parametrize("policy", ["skip", "latest", "all"])
+async def test_after_an_outage_nothing_is_decided_either_while_the_lock_is_held(
+    client: EtcdClient, prefix: str, policy: str
+) -> None:
+    async with planning(client, prefix, start=False) as world:
+        await world.save(overlap="queue", misfire={"policy": policy, "graceSeconds": 5})
+        await world.lock()
+        world.at(NOON + 300 * SECOND)
+        world.planners[0].begin()
+        await waits(world)
+        assert await world.mark() == NOON
+        assert await client.count(world.keys.requests) == 0
+        await end_run(world)
+        await world.mark_comes_to(NOON + 300 * SECOND)
+        assert world.planners[0].wins == [NOON + 300 * SECOND]
+        assert [(one.status, one.count) for one in world.planners[0].records] == [(Verdict.SKIPPED, 299)]
+
+
+async def test_job_that_is_paused_while_a_fire_waits_claims_nothing(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="queue")
+        await world.lock()
+        world.at(NOON + SECOND)
+        await waits(world)
+        await world.save(overlap="queue", enabled=False, tell=False)
+        await end_run(world)
+        await world.settled()
+        assert await world.mark() == NOON + SECOND, "where the pause has put it"
+        assert world.planners[0].wins == []
+        world.tell(world.keys.job("job"), await client.get(world.keys.job("job")))
+        waiting = world.planners[0].scheduler._lock_waits._waiting
+        await wait_until(lambda: not waiting, description="it waits no more")
+
+
+async def test_lock_that_comes_free_while_a_try_is_under_way_is_tried_again_at_once(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    async with planning(client, prefix) as world:
+        await world.save(overlap="queue", cronExpr=MINUTELY)
+        await world.lock()
+        real, freed = client.txn, list[int]()
+
+        async def txn(*arguments: Any) -> TxnResult:
+            result = await real(*arguments)
+            if not result.succeeded and world.clock.wall_ms() == NOON + MINUTE and not freed:
+                freed.append(await client.delete(world.keys.lock("job")))
+                world.planners[0].scheduler.lock_freed("job")
+            return result
+
+        monkeypatch.setattr(client, "txn", txn)
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE)
+        assert freed
+        assert world.planners[0].wins == [NOON + MINUTE]
+
+
+async def test_worker_that_may_not_run_the_job_any_more_leaves_it_to_others(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2"]) as world:
+        await world.save(overlap="queue", cronExpr=MINUTELY)
+        world.rank("w2")
+        world.planners[1].members.placement = Ranked(["elsewhere", "another", "w2"])
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await world.unlock()
+        for planner in world.planners:
+            planner.scheduler.lock_freed("job")
+        await world.mark_comes_to(NOON + MINUTE)
+        assert [planner.wins for planner in world.planners] == [[], [NOON + MINUTE]]
+
+
+# Replace
+
+
+async def test_run_that_holds_the_lock_is_killed_when_a_newer_fire_is_due_and_not_before(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace")
+        fence = await world.lock("job@1789999999000#1")
+        for moment in (800, 999):
+            world.at(NOON + moment)
+            await world.settled()
+            assert await kill_of(world, "job@1789999999000#1") is None
+        world.at(NOON + SECOND)
+        kill = await killed(world, "job@1789999999000#1")
+        assert (kill.by, kill.reason, kill.revision > fence) == ("schedule", "replaced", True)
+        seen = await client.get(world.keys.seen_prefix + "kills")
+        assert seen is not None
+        assert seen.mod_revision == kill.revision
+
+
+async def test_with_jitter_it_is_killed_only_at_the_dispatch_time(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY, jitterSeconds=50)
+        await world.lock("job@1789999999000#1")
+        due_ms = world.jobs["job"].dispatch_ms(NOON + MINUTE)
+        assert due_ms > NOON + MINUTE + SECOND
+        for moment in (NOON + MINUTE, due_ms - 200, due_ms - 1):
+            world.at(moment)
+            await world.settled()
+            assert await kill_of(world, "job@1789999999000#1") is None
+        world.at(due_ms)
+        await killed(world, "job@1789999999000#1")
+
+
+async def test_run_is_killed_once_however_long_it_takes_to_end(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2"]) as world:
+        await world.save(overlap="replace")
+        await world.lock("job@1789999999000#1")
+        world.at(NOON + SECOND)
+        first = await killed(world, "job@1789999999000#1")
+        for moment in range(1600, 6600, 500):
+            world.at(NOON + moment)
+            await world.settled()
+        waiting = world.planners[0].scheduler._lock_waits
+        await waiting._look()
+        await world.settled()
+        kv = await client.get(world.keys.kill(RunId.parse("job@1789999999000#1")))
+        assert kv is not None
+        assert (kv.mod_revision, kv.version) == (first.revision, 1)
+        await end_run(world)
+        await world.mark_comes_to(NOON + 6 * SECOND)
+        records = [record for planner in world.planners for record in planner.records]
+        assert told(records) == [
+            (Verdict.SKIPPED, "overlap: replace kept a newer fire", NOON + SECOND, NOON + 5 * SECOND, 5)
+        ]
+
+
+async def test_newest_run_is_not_killed_by_who_still_waits_for_the_one_before(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2"]) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        await world.lock("job@1789999999000#1")
+        for planner in world.planners:
+            planner.members.placement = Ranked([planner.name, *({"w1", "w2"} - {planner.name})])
+        world.at(NOON + MINUTE)
+        await waits(world, 0)
+        await waits(world, 1)
+        await end_run(world, by=0)  # w1 claims the newest at once; w2 does not know yet
+        await world.mark_comes_to(NOON + MINUTE)
+        assert world.planners[0].wins == [NOON + MINUTE]
+        await wait_until(lambda: not world.planners[1].scheduler._lock_waits._waiting, description="w2 has looked")
+        assert await client.count(world.keys.kills) == 1
+        assert await kill_of(world, f"job@{NOON + MINUTE}#1") is None
+
+
+async def test_each_run_is_replaced_by_the_next(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1", "w2", "w3"]) as world:
+        await world.save(overlap="replace")
+        names = [planner.name for planner in world.planners]
+        world.rank(*names)
+        world.at(NOON + SECOND)
+        await world.mark_comes_to(NOON + SECOND)
+        owner = 0
+        for tick in range(2, 8):
+            first = tick % 3
+            world.rank(*names[first:], *names[:first])
+            world.at(NOON + tick * SECOND)
+            await killed(world, f"job@{NOON + (tick - 1) * SECOND}#1")
+            await end_run(world, by=owner)
+            await world.mark_comes_to(NOON + tick * SECOND)
+            owner = next(i for i, planner in enumerate(world.planners) if len(planner.table))
+        wins = sorted(plan_ms for planner in world.planners for plan_ms in planner.wins)
+        assert wins == [NOON + tick * SECOND for tick in range(1, 8)]
+        assert [planner.records for planner in world.planners] == [[], [], []]
+
+
+async def test_kill_that_is_older_than_the_run_is_put_anew(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace")
+        run = "job@1789999999000#1"
+        old = Kill(run_id=RunId.parse(run), by="me", at_ms=1)
+        await client.put(world.keys.kill(old.run_id), old.to_json())
+        fence = await world.lock(run)
+        world.at(NOON + SECOND)
+
+        async def anew() -> bool:
+            kill = await kill_of(world, run)
+            return kill is not None and kill.revision > fence
+
+        await wait_until(anew, description="a kill that is newer than the run")
+
+
+@pytest.mark.parametrize("change", ["paused", "edited"])
+async def test_job_changed_meanwhile_kills_nothing(client: EtcdClient, prefix: str, change: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace")
+        await world.lock("job@1789999999000#1")
+        if change == "paused":
+            await world.save(overlap="replace", enabled=False, tell=False)
+        else:
+            await world.save(overlap="queue", tell=False)
+        world.at(NOON + SECOND)
+        await world.settled()
+        await world.settled()
+        assert await client.count(world.keys.kills) == 0
+
+
+async def test_lock_of_nobody_kills_nothing_and_is_waited_for(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        await world.lock("garbage")
+        world.at(NOON + MINUTE)
+        await waits(world)
+        assert await client.count(world.keys.kills) == 0
+        await world.unlock()
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_kill_whose_answer_is_lost_is_put_once(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        run = "job@1789999999000#1"
+        await world.lock(run)
+        real, lost = client.txn, list[bool]()
+
+        async def txn(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
+            result = await real(compares, then, otherwise)
+            if not lost and any(one.key.startswith(world.keys.kills) for one in then):
+                lost.append(result.succeeded)
+                raise EtcdInDoubtError("the answer is lost")
+            return result
+
+        monkeypatch.setattr(client, "txn", txn)
+        world.at(NOON + MINUTE)
+        first = await killed(world, run)
+        waiting = world.planners[0].scheduler._lock_waits._waiting
+        await wait_until(lambda: set(waiting.values()) == {first_lock(waiting)}, description="it knows of the kill")
+        kv = await client.get(world.keys.kill(first.run_id))
+        assert kv is not None
+        assert (lost, kv.version) == ([True], 1)
+        await end_run(world)
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+def first_lock(waiting: dict[Any, int]) -> int:
+    """The lock whose run is known to be killed."""
+    return next((revision for revision in waiting.values() if revision), -1)

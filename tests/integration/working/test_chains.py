@@ -1,0 +1,117 @@
+"""The steward's care for chains: what is broken goes on, what is not stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from common.clock import SystemClock
+from common.etcd import Change, Put
+from common.keys import Keys
+from common.request import Origin
+from tests.support.working import World
+from worker.catalog import Catalog
+from worker.chains import Chains
+from worker.request_queue import RequestQueue
+from worker.steward import Term
+
+pytestmark = [pytest.mark.etcd]
+
+
+@dataclass
+class Seen:
+    """The requests that the steward knows of."""
+
+    by_job: dict[str, object] = field(default_factory=dict)
+
+
+class Office:
+    """The duty, and what it looks at."""
+
+    def __init__(self, world: World, term: Term) -> None:
+        self.world, self.term = world, term
+        self.catalog = Catalog(world.keys, on_changed=lambda name: self.duty.job_changed(name))
+        self.seen = Seen()
+        self.duty = self.another()
+
+    def another(self) -> Chains:
+        duty = Chains(
+            client=self.world.etcd, keys=self.world.keys, catalog=self.catalog, queue=cast(RequestQueue, self.seen),
+            clock=SystemClock(),
+        )  # fmt: skip
+        duty.begin()
+        return duty
+
+    async def save(self, **fields: Any) -> None:
+        kv = await self.world.save(**(fields if "cronExpr" in fields else {"after": "10s"} | fields))
+        self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
+
+    async def look(self) -> None:
+        await self.duty.perform(self.term)
+
+
+@pytest.fixture
+def office(world: World, term: Term) -> Office:
+    return Office(world, term)
+
+
+async def test_chain_without_a_link_goes_on_after_its_delay_and_once(office: Office, world: World) -> None:
+    await office.save()
+    now_ms = SystemClock().wall_ms()
+    other = office.another()
+    await office.look()
+    first = await world.link()
+    assert first is not None
+    assert first.origin is Origin.CHAIN
+    assert now_ms + 10_000 <= first.plan_ms < now_ms + 15_000
+    await office.look()
+    await other.perform(office.term)
+    assert await world.link() == first
+
+
+def lock_of(keys: Keys) -> Put:
+    return Put(keys.lock("job"), b"job@5#1")
+
+
+def retry_of(keys: Keys) -> Put:
+    return Put(f"{keys.requests_of('job')}0000000000000005/2", b"a retry that the steward has not seen yet")
+
+
+@pytest.mark.parametrize("there", [lock_of, retry_of])
+async def test_chain_with_a_run_or_a_request_is_not_broken(office: Office, world: World, there: Any) -> None:
+    await office.save()
+    await world.etcd.txn([], [there(world.keys)])
+    await office.look()
+    assert await world.link() is None
+
+
+@pytest.mark.parametrize("fields", [
+    {"enabled": False}, {"after": None, "cronExpr": "* * * * * * *"}, {"endAt": "2020-01-01T00:00:00Z"},
+])  # fmt: skip
+async def test_only_enabled_after_jobs_within_their_window_are_looked_after(
+    office: Office, world: World, fields: dict[str, Any]
+) -> None:
+    await office.save()  # known as an `after` job, and then as something else
+    wanted = {"after": "10s"} | fields
+    await office.save(**{name: value for name, value in wanted.items() if value is not None})
+    await office.look()
+    assert await world.link() is None
+
+
+async def test_edit_that_the_steward_has_not_seen_stands(office: Office, world: World) -> None:
+    await office.save()
+    await world.save(after="10s", enabled=False)
+    await office.look()
+    assert await world.link() is None
+
+
+async def test_who_leads_no_more_mends_nothing(office: Office, world: World) -> None:
+    await office.save()
+    await world.etcd.delete(world.keys.steward)
+    await office.look()
+    assert await world.link() is None
+    office.duty.end()
+    office.duty.job_changed("job")
+    assert not office.duty._chained

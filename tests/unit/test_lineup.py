@@ -1,0 +1,99 @@
+"""The order of a job's requests, and the times of a worker's turns at them, as the plainest way to say it has them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.keys import RunId
+from common.request import Origin, Request
+from worker.lineup import Lineup, order_of
+from worker.request_turns import Timetable, Turn
+
+
+def request(fire: str, plan_ms: int = 0, not_before_ms: int = 0, revision: int = 1) -> Request:
+    return Request(
+        run_id=RunId("job", fire), origin=Origin.RUN_NOW, job_create_revision=1, plan_ms=plan_ms,
+        dispatch_ms=plan_ms, not_before_ms=not_before_ms, revision=revision,
+    )  # fmt: skip
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["put", "put", "remove", "advance"]), st.sampled_from("abcde"), st.integers(0, 9),
+        st.integers(0, 9),
+    ),
+    max_size=40,
+)  # fmt: skip
+
+
+@given(steps=STEPS)
+def test_the_lineup_is_those_whose_time_has_come_oldest_first(steps: list[tuple[str, str, int, int]]) -> None:
+    lineup, there, now_ms = Lineup(), dict[str, Request](), 0
+    for number, (what, key, plan_ms, at_ms) in enumerate(steps):
+        match what:
+            case "put":
+                there[key] = request(key, plan_ms, at_ms, number)
+                lineup.put(key, there[key])
+            case "remove":
+                there.pop(key, None)
+                lineup.remove(key)
+            case _:
+                now_ms = max(now_ms, at_ms)
+        later = [one.not_before_ms for one in there.values() if one.not_before_ms > now_ms]
+        assert lineup.advance(now_ms) == min(later, default=None)
+        ready = sorted((one for one in there.values() if one.not_before_ms <= now_ms), key=order_of)
+        assert [one for _, one in lineup.heads(3)] == ready[:3]
+        assert len(lineup) == len(there)
+        assert sorted(lineup.values(), key=order_of) == sorted(there.values(), key=order_of)
+
+
+def due(times: Timetable) -> list[str]:
+    found = []
+    while (turn := times.first_due()) is not None:
+        found.append(turn.key)
+        turn.due = False
+    return found
+
+
+def test_turns_come_up_at_their_time_the_most_urgent_first() -> None:
+    times = Timetable()
+    turns = {key: Turn(key, request(key, plan_ms), 0) for key, plan_ms in (("a", 3), ("b", 2), ("c", 1), ("d", 0))}
+    for key, at_ms in (("a", 5), ("b", 5), ("c", 4), ("d", 9)):
+        times.arm(turns[key], at_ms)
+    assert times.next_ms == 4
+    assert times.collect(5, urgency=lambda one: 7 if one.run_id.fire == "a" else 0) == []
+    assert due(times) == ["a", "c", "b"]
+    assert times.next_ms == 9
+
+
+def test_a_turn_that_is_gone_or_locked_or_armed_anew_does_not_come_up() -> None:
+    times = Timetable()
+    gone, locked, later, busy = (Turn(key, request(key), 0) for key in "abcd")
+    for turn in (gone, locked, later, busy):
+        times.arm(turn, 1)
+    gone.gone, locked.locked, busy.busy = True, True, True
+    times.arm(later, 3)
+    times.collect(2, urgency=lambda _: 0)
+    assert due(times) == []
+    times.collect(3, urgency=lambda _: 0)
+    assert due(times) == ["c"]
+
+
+def test_one_that_is_armed_while_it_is_due_waits_for_its_new_time() -> None:
+    times, turn = Timetable(), Turn("a", request("a"), 0)
+    times.arm(turn, 1)
+    times.collect(1, urgency=lambda _: 0)
+    times.arm(turn, 5)
+    assert due(times) == []
+    times.collect(5, urgency=lambda _: 0)
+    assert due(times) == ["a"]
+
+
+def test_a_job_is_reminded_of_once_for_each_time() -> None:
+    times = Timetable()
+    for _ in range(1000):
+        times.remind("job", 5)
+    assert len(times._cues) == 1
+    assert times.collect(5, urgency=lambda _: 0) == ["job"]
+    assert times.next_ms is None

@@ -1,0 +1,77 @@
+"""The arithmetic of slots: a run takes one or several, and who needs several gets them in the end."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from common.etcd import Session
+from common.job_reader import parse_job
+from common.keys import RunId
+from common.run import EntryState, RunEntry
+from worker.catalog import CatalogJob
+from worker.runs import Run, RunTable
+
+
+def run(number: int, slots: int = 1) -> Run:
+    spec = parse_job({"name": f"job{number}", "command": "true", "cronExpr": "* * * * * * *", "slots": slots})
+    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
+    return Run(
+        run_id=RunId.planned(spec.name, 5), job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,
+        session=cast(Session, None), sent=0.0, start_by_ms=0,
+    )  # fmt: skip
+
+
+def test_a_run_takes_its_slots_from_the_claim_to_its_end() -> None:
+    table = RunTable(6)
+    big, small = run(1, slots=4), run(2)
+    table.add(big)
+    table.add(small)
+    assert (table.free_slots, table.claimed, table.claimed_slots) == (1, 2, 5)
+    table.started(big)
+    assert (table.free_slots, table.running, table.running_slots, table.claimed_slots) == (1, 1, 4, 1)
+    assert not table.may_start(run(3, slots=3))
+    assert table.may_start(run(3, slots=2)), "what is claimed waits its turn as well"
+    table.ended(big, now=10.0)
+    assert (table.free_slots, table.running_slots) == (5, 0)
+    table.forget(big)
+    table.forget(small)
+    assert (table.free_slots, table.claimed_slots) == (6, 0)
+
+
+def test_beyond_the_free_slots_as_many_are_claimed_as_came_free_in_the_last_second() -> None:
+    table = RunTable(4)
+    big = run(1, slots=3)
+    table.add(big)
+    table.started(big)
+    assert table.may_claim(10.0) == 1
+    table.ended(big, now=10.0)
+    assert table.may_claim(10.5) == 7
+    assert table.may_claim(11.5) == 4
+
+
+def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again() -> None:
+    table, told = RunTable(4), []
+    table.on_room = lambda: told.append(1)
+    table.wait_for("fires", 1)
+    assert table.kept_from("requests") == 0, "one slot is had as it comes free"
+    table.wait_for("fires", 3)
+    table.wait_for("requests", 4)
+    assert (table.kept_from("fires"), table.kept_from("requests"), table.kept_from("somebody")) == (0, 3, 7)
+    table.wait_for("fires", 2)
+    assert (table.kept_from("requests"), len(told)) == (2, 1)
+    table.wait_for("fires", 0)
+    assert (table.kept_from("fires"), table.kept_from("requests"), len(told)) == (4, 0, 2)
+    table.wait_for("fires", 3)
+    assert (table.kept_from("requests"), table.kept_from("fires")) == (0, 4), "who waits anew stands behind"
+
+
+def test_while_slots_are_kept_nothing_is_claimed_beyond_the_free_ones() -> None:
+    table = RunTable(4)
+    small = run(1)
+    table.add(small)
+    table.started(small)
+    table.ended(small, now=10.0)
+    assert table.may_claim(10.0, "fires") == 5
+    table.wait_for("requests", 4)
+    assert table.may_claim(10.0, "fires") == 0
+    assert table.may_claim(10.0, "requests") == 5

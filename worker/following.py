@@ -1,0 +1,175 @@
+"""What follows the end of a run: another attempt, or the next link of an ``after`` job's chain.
+
+    failed, timeout                               --retry-->         the next attempt, after its delay
+    lost with its worker, or killed with it       --onWorkerLost-->  the next attempt, at once
+    anything else that frees an `after` job's lock               --> the next link: end + delay
+
+It is written by the very transaction that ends the run: the one that deletes its lock, or, of a run without a lock, the
+one that puts its key as `ended`, or final. That transaction compares the lock's create revision, or the run key's mod
+revision, so it is carried out once, whoever sends it: what follows, follows once. If we die before it, the lock is
+held and whoever settles the run writes it; if we die after it, the request waits in etcd.
+
+By the job as it is now, which the transaction compares. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Self
+
+from common.chain import link_after
+from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
+from common.job import OnWorkerLost
+from common.keys import Keys, RunId, Watched, decode_mark
+from common.request import Origin, Request
+from common.run import RunEntry, RunRecord, Trigger, Verdict
+from worker.catalog import CatalogJob
+
+SHUTDOWN: Final = "worker shutdown"
+"""Why a run was killed that its worker took with it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The end of a run, as far as what follows depends on it."""
+
+    run_id: RunId
+    entry: RunEntry
+    verdict: Verdict
+    end_ms: int
+    exit_code: int | None = None
+    with_its_worker: bool = False
+    """It was given up with its worker, or ended by its shutdown; not because somebody wished so."""
+    frees_lock: bool
+    """Whether its transaction deletes the job's lock."""
+
+    @classmethod
+    def by(cls, entry: RunEntry, record: RunRecord, *, frees_lock: bool) -> Self:
+        """The end that this record tells of. A record ``lost`` says that the run was given up just now."""
+        shut_down = record.status is Verdict.KILLED and record.reason == SHUTDOWN
+        return cls(
+            run_id=record.run_id, entry=entry, verdict=record.status,
+            end_ms=record.end_ms if record.end_ms is not None else entry.claim_ms, exit_code=record.exit_code,
+            with_its_worker=shut_down or record.status is Verdict.LOST, frees_lock=frees_lock,
+        )  # fmt: skip
+
+    @property
+    def next_attempt(self) -> RunId:
+        return RunId(self.run_id.job, self.run_id.fire, self.run_id.attempt + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What etcd holds, as far as what follows depends on it; its transaction compares what it relied on."""
+
+    job: CatalogJob | None
+    """As it is now; None: there is none, or none that can be read."""
+    mark: KeyValue | None = None
+    is_killed: bool = False
+    """Somebody wished an end of the run."""
+    has_next: bool = False
+    """The next attempt is asked for already, or has a run key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Follow:
+    """The share of what follows in the transaction that ends the run."""
+
+    request: Request | None = None
+    compares: tuple[Compare, ...] = ()
+    then: tuple[Put, ...] = ()
+
+
+NOTHING: Final = Follow()
+
+
+def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
+    """Why the fire is to be tried again by this job; None: it is not."""
+    if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
+        return None
+    spec, attempt = job.spec, end.run_id.attempt
+    if end.with_its_worker:
+        may = spec.on_worker_lost is OnWorkerLost.RERUN and attempt <= max(1, spec.retry.limit)
+        return Origin.RERUN if may else None
+    if end.verdict not in (Verdict.FAILED, Verdict.TIMEOUT) or attempt > spec.retry.limit:
+        return None
+    codes = spec.retry.on_exit_codes
+    return Origin.RETRY if not codes or end.exit_code in codes else None
+
+
+def follow(keys: Keys, end: End, facts: Facts) -> Follow:
+    """What follows this end, given these facts."""
+    if (job := facts.job) is None:
+        return NOTHING
+    origin = another_attempt(end, job)
+    if origin is None or (origin is Origin.RERUN and facts.is_killed):
+        return next_link(keys, job, end_ms=end.end_ms, last_plan_ms=end.entry.plan_ms) if _ends_link(end) else NOTHING
+    if facts.has_next:
+        return NOTHING
+    request = _attempt(end, job, origin, facts)
+    compares = [absent(keys.run(request.run_id)), absent(keys.request(request.run_id))]
+    if facts.mark is not None and request.mark_ms is not None:
+        compares.append(value_is(facts.mark.key, facts.mark.value))
+    if origin is Origin.RERUN:
+        compares.append(absent(keys.kill(end.run_id)))
+    return _asking(keys, job, request, compares)
+
+
+def next_link(keys: Keys, job: CatalogJob, *, end_ms: int, last_plan_ms: int) -> Follow:
+    """The next link of the chain after a fire that ended, also one that never ran; nothing where it has no chain.
+
+    It is put over a link that may be there.
+    """
+    request = link_after(job.spec, end_ms, last_plan_ms=last_plan_ms, job_create_revision=job.create_revision)
+    return NOTHING if request is None else _asking(keys, job, request, ())
+
+
+def merged(operations: Iterable[Put | Delete], then: Follow) -> list[Operation]:
+    """Operations and those of what follows in one branch: of two that write one key, the latter."""
+    written = {operation.key for operation in then.then}
+    return [*(operation for operation in operations if operation.key not in written), *then.then]
+
+
+def _ends_link(end: End) -> bool:
+    """A run without the lock (its job was another then) is no part of the chain."""
+    return end.frees_lock and end.run_id.of_worker is None
+
+
+def _is_its_job(end: End, job: CatalogJob) -> bool:
+    """Not one that was made after the run's was deleted."""
+    return job.create_revision <= end.entry.revision
+
+
+def _attempt(end: End, job: CatalogJob, origin: Origin, facts: Facts) -> Request:
+    entry, retry = end.entry, job.spec.retry
+    not_before_ms, is_retry = end.end_ms, origin is Origin.RETRY
+    if is_retry:
+        not_before_ms += retry.delay_ms(str(RunId(end.run_id.job, end.run_id.fire)), end.run_id.attempt)
+    elsewhere = is_retry and retry.other_worker and end.run_id.of_worker is None
+    return Request(
+        run_id=end.next_attempt, origin=origin, job_create_revision=job.create_revision, plan_ms=entry.plan_ms,
+        dispatch_ms=not_before_ms, not_before_ms=not_before_ms,
+        trigger=Trigger.RETRY if is_retry else Trigger.RERUN, by=entry.by, note=entry.note,
+        create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,
+        args=entry.args, env=entry.env, avoid=entry.worker if elsewhere else None,
+        mark_ms=_mark_ms(facts.mark) if is_retry and _gives_way(end, job) else None,
+    )  # fmt: skip
+
+
+def _gives_way(end: End, job: CatalogJob) -> bool:
+    """Whether a newer fire takes the place of this one's retry: where they may not run side by side."""
+    return job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
+
+
+def _mark_ms(mark: KeyValue | None) -> int | None:
+    try:
+        return None if mark is None else decode_mark(mark.value)
+    except ValueError:
+        return None
+
+
+def _asking(keys: Keys, job: CatalogJob, request: Request, compares: Iterable[Compare]) -> Follow:
+    as_planned = mod_revision_is(keys.job(job.name), job.revision)
+    puts = (Put(request.key(keys), request.to_json()), Put(keys.seen(Watched.REQUESTS), b""))
+    return Follow(request=request, compares=(as_planned, *compares), then=puts)
