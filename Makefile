@@ -16,8 +16,14 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
+# Most tests wait more than they work, so three run side by side; whole clusters (tests/acceptance) run alone.
 test: venv-test etcd34 try-assets chromium ## run the tests (TESTS="tests/unit -k cron" runs some of them)
+ifeq ($(TESTS),)
+	@status=0; $(VENV)/python -m pytest -n 3 --dist loadfile --ignore=tests/acceptance || status=1; \
+	    $(VENV)/python -m pytest tests/acceptance || status=1; exit $$status
+else
 	$(VENV)/python -m pytest $(TESTS)
+endif
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .

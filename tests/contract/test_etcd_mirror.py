@@ -170,8 +170,8 @@ async def test_a_watch_from_a_compacted_revision_is_cancelled_and_read_again(
     own_client.watch_stream = compact_then_open  # type: ignore[assignment,method-assign]
     with caplog.at_level(logging.WARNING):
         async with running(mirror.run()):
-            await wait_until(lambda: copy.values == {"/p/a": b"3"}, description="it is in step")
-    assert mirror.readings == 2
+            await wait_until(lambda: mirror.readings == 2, description="it has read again")
+    assert copy.values == {"/p/a": b"3"}
     [record] = [record for record in caplog.records if getattr(record, "action", "") == "mirror.interrupted"]
     assert "compacted" in record.getMessage()
 

@@ -88,15 +88,17 @@ async def test_the_log_store_starts_although_its_pid_file_names_a_living_process
 
 async def test_the_servers_listen_on_loopback_alone(stores: tuple[Plan, Child, Child]) -> None:
     _, *children = stores
-    listening = [
-        connection.laddr.ip
-        for child in children
-        for connection in psutil.Process(child.pid).net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    ]
 
-    assert len(listening) == 3
-    assert set(listening) == {"127.0.0.1"}
+    def listening() -> list[str]:
+        return [
+            connection.laddr.ip
+            for child in children
+            for connection in psutil.Process(child.pid).net_connections("tcp")
+            if connection.status == psutil.CONN_LISTEN
+        ]
+
+    await wait_until(lambda: len(listening()) == 3, description="all of them listen")
+    assert set(listening()) == {"127.0.0.1"}
 
 
 async def test_everything_that_the_servers_write_is_in_the_data_directory(

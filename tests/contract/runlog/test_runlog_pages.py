@@ -71,7 +71,6 @@ async def all_pages(runlog: RunLog, wanted: RunFilter, limit: int) -> list[dict[
         RunFilter(job="job-1", from_ms=PLAN_0_MS + 5000),
         RunFilter(job="none such"),
     ],
-    ids=str,
 )
 async def test_pages_give_each_matching_record_once_newest_first(runlog: RunLog, wanted: RunFilter, limit: int) -> None:
     records = history()
