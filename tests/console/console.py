@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +22,12 @@ _WATCH_CSP = """
 document.addEventListener("securitypolicyviolation", (event) =>
   console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}:${event.lineNumber}`));
 """
+WATCH_INPUTS = """
+window.inputs = [];
+new PerformanceObserver((list) => window.inputs.push(...list.getEntries().map((one) => one.duration)))
+  .observe({ type: "event", durationThreshold: 16, buffered: true });
+"""
+"""Gathers how long the browser takes from each input to the next frame, in ms."""
 
 expect.set_options(timeout=15_000)
 
@@ -33,7 +38,8 @@ class Console:
 
     browser: Browser
     base: str
-    screenshots: Path
+    screenshots: Path | None
+    """Where they are kept; None: nobody wants to look."""
     usual: BrowserContext
     """One for all tests, so that its cache is warm; pages that need something special get a context of their own."""
     problems: list[str] = field(default_factory=list)
@@ -77,18 +83,18 @@ class Console:
                 await context.close()
 
     async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:
-        """In both widths and themes where somebody wants to look (ETCRON_SCREENSHOTS), else in two of the four ways."""
-        ways: list[tuple[int, Theme]] = [(NARROW, "dark"), (WIDE, "light")]
-        if "ETCRON_SCREENSHOTS" in os.environ:
-            ways = [(NARROW, "light"), (NARROW, "dark"), (WIDE, "dark"), (WIDE, "light")]
-        for width, theme in ways:
+        """The page fits into both widths; it is kept in these and in both themes where somebody wants to look."""
+        for width in (NARROW, WIDE):
             await page.set_viewport_size({"width": width, "height": 800})
-            await page.emulate_media(color_scheme=theme)
-            await self.shoot(page, f"{name}-{width}-{theme}", whole=whole and width == NARROW)
+            assert await overflow(page) == 0, f"{name} is wider than {width} px"
+            for theme in THEMES if self.screenshots else ():
+                await page.emulate_media(color_scheme=theme)
+                await self.shoot(page, f"{name}-{width}-{theme}", whole=whole and width == NARROW)
 
     async def shoot(self, page: Page, name: str, *, whole: bool = False) -> None:
-        """A screenshot, for people to look at."""
-        await page.screenshot(path=self.screenshots / f"{name}.png", full_page=whole)
+        """A screenshot, where somebody wants to look."""
+        if self.screenshots:
+            await page.screenshot(path=self.screenshots / f"{name}.png", full_page=whole)
 
 
 async def new_context(browser: Browser, base: str, **options: Any) -> BrowserContext:
@@ -110,12 +116,14 @@ async def overflow(page: Page) -> int:
     return width
 
 
-async def findings(page: Page) -> list[str]:
-    """What axe finds on the page that is serious, one line each."""
+async def findings(page: Page, *, colours_alone: bool = False) -> list[str]:
+    """What axe finds on the page that is serious, one line each. `colours_alone`: what a theme changes."""
     session = await page.context.new_cdp_session(page)
     await session.send("Runtime.evaluate", {"expression": AXE.read_text()})
+    rules = "{runOnly: ['color-contrast']}" if colours_alone else "{}"
     found = await session.send(
-        "Runtime.evaluate", {"expression": "axe.run(document)", "awaitPromise": True, "returnByValue": True}
+        "Runtime.evaluate",
+        {"expression": f"axe.run(document, {rules})", "awaitPromise": True, "returnByValue": True},
     )
     await session.detach()
     violations = found["result"]["value"]["violations"]

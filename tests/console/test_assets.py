@@ -118,3 +118,13 @@ def test_nothing_but_files_below_static_is_found(webroot: Path, path: str) -> No
 )
 def test_language_is_the_choice_or_the_browsers(chosen: str | None, accepted: str, language: str) -> None:
     assert language_for(chosen, accepted) == language
+
+
+async def test_foreign_webroot_takes_the_place_of_ours_and_nothing_leaves_it(webroot: Path, tmp_path: Path) -> None:
+    (webroot / "templates/jobs.html").write_text("theirs: {{ t('title.jobs') }}")
+    (tmp_path / "secret").write_text("secret")
+    (webroot / "static/link").symlink_to(tmp_path / "secret")
+    async with serving(webroot) as client:
+        assert await (await client.get("/", headers={"Accept-Language": "zh"})).text() == "theirs: 任务"
+        for path in ("link", "%2e%2e/secret", "..%2f..%2fsecret", "a%00b", f"{Assets(webroot / 'static')._tag}/link"):
+            assert (await client.get(f"/static/{path}")).status in (400, 404), path

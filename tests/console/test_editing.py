@@ -17,52 +17,12 @@ async def spec_of(cluster: Cluster, name: str) -> dict[str, Any]:
     return spec
 
 
-async def test_every_field_is_saved_and_shown_again(console: Console, cluster: Cluster, name: str) -> None:
-    page = await console.open("/new")
-    await settled(page)
-    for summary in await page.locator("details > summary").all():
-        await summary.click()
-    texts = {
-        "name": name, "command": "echo a\necho b", "cronExpr": "0 15 2 1 1 * *", "timezone": "Europe/Berlin",
-        "timeoutSeconds": "90", "killGraceSeconds": "2.5", "outputLimitBytes": "1000", "misfire.graceSeconds": "30",
-        "misfire.windowSeconds": "600", "misfire.limit": "3", "lostAfterSeconds": "never",
-    }  # fmt: skip
-    for field, text in texts.items():
-        await page.locator(f'[data-field="{field}"]').fill(text)
-    await page.locator('[data-field="overlap"]').select_option("allow")
-    await page.locator('[data-field="misfire.policy"]').select_option("all")
-    await page.locator('[data-field="enabled"]').uncheck()
-    for group, key, value in (("env", "LEVEL", "debug <b>"), ("labels", "team", "billing")):
-        await page.locator(f"[data-add={group}]").click()
-        inputs = page.locator(f"[data-pairs={group}] input")
-        await inputs.nth(0).fill(key)
-        await inputs.nth(1).fill(value)
-    await page.get_by_role("button", name="Create the job").click()
-    await page.wait_for_url(f"**/jobs/{name}")
-    saved = await spec_of(cluster, name)
-    assert saved == {
-        "name": name, "command": "echo a\necho b", "cronExpr": "0 15 2 1 1 * *", "timezone": "Europe/Berlin",
-        "enabled": False, "overlap": "allow", "timeoutSeconds": 90, "killGraceSeconds": 2.5, "outputLimitBytes": 1000,
-        "misfire": {"policy": "all", "graceSeconds": 30, "windowSeconds": 600, "limit": 3}, "lostAfterSeconds": "never",
-        "env": {"LEVEL": "debug <b>"}, "labels": {"team": "billing"},
-    }  # fmt: skip
-
-    await page.goto(f"/jobs/{name}/edit")
-    await settled(page)
-    for field, text in texts.items():
-        await expect(page.locator(f'[data-field="{field}"]')).to_have_value(text)
-    await expect(page.locator("[data-pairs=env] input").nth(1)).to_have_value("debug <b>")
-    await page.get_by_role("button", name="Save").click()
-    await page.wait_for_url(f"**/jobs/{name}")
-    assert await spec_of(cluster, name) == saved
-
-
 async def test_each_error_stands_at_its_field(console: Console, cluster: Cluster, name: str) -> None:
     page = await console.open("/new")
     await settled(page)
     await page.get_by_label("Name").first.fill("not a name")
     await page.get_by_label("Expression").fill("0 0 0 30 2 * *")
-    await page.get_by_text("Limits and overlap").click()
+    await page.get_by_text("Overlap and timeout").click()
     await page.get_by_label("Timeout in seconds").fill("soon")
     await page.get_by_role("button", name="Create the job").click()
     await expect(page.locator("[data-errors=name]")).to_contain_text("characters that a name cannot have")

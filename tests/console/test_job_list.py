@@ -7,7 +7,9 @@ import re
 
 from playwright.async_api import expect
 
-from tests.console.console import Console, settled
+from common.etcd import Delete, EtcdClient
+from common.keys import Keys
+from tests.console.console import Console, overflow, settled
 from tests.support.cluster import Cluster
 
 
@@ -107,6 +109,47 @@ async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name
     await page.keyboard.press("n")
     await page.wait_for_url("**/new")
     await expect(page.locator("#f-name")).to_be_focused()
+
+
+async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, cluster: Cluster) -> None:
+    """Somebody has put it there with etcdctl; `\udcff` stands for a byte that is no UTF-8."""
+    names = ("\udcff", "a/b <i>c", "..", "x" * 300)
+    async with EtcdClient([cluster.etcd.endpoint]) as etcd:
+        for foreign in names:
+            await etcd.put(Keys("/etcron").job(foreign), b"no job")
+        try:
+            page = await console.open("/?state=broken")
+            rows = page.locator("#jobs tbody tr")
+            await expect(rows).to_have_count(len(names))
+            await expect(page.locator("#total")).to_have_text(f"{len(names)} jobs found")
+            await expect(page.locator("#problem")).to_be_empty()
+            assert await overflow(page) == 0
+            for row in await rows.all():
+                await expect(row.locator(".c-state")).to_have_text(" broken")
+            await console.shoot_all(page, "impossible-names")
+            for link in [await one.get_attribute("href") for one in await rows.get_by_role("link").all()]:
+                answer = await page.request.get(str(link))
+                assert answer.status < 500, link
+            await rows.filter(has_text="<i>c").locator("[data-row-link]").click()
+            await expect(page.get_by_role("heading", level=1)).to_have_text("a/b <i>c")
+            await expect(page.locator("#problem")).not_to_be_empty()
+            await settled(page)
+            for path in ("/", "/runs", "/workers", "/system"):
+                await page.goto(path)
+                await settled(page)
+            await page.goto("/?state=broken")
+            for left, foreign in ((3, ".."), (2, "<i>c")):
+                row = rows.filter(has_text=foreign)
+                await row.locator("[data-action=delete]").click()
+                await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+                await expect(rows).to_have_count(left)
+            await page.locator("#pick-all").check()
+            await page.locator("#bulk").get_by_role("button", name="Delete").click()
+            await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+            await expect(rows).to_have_count(0)
+        finally:
+            for foreign in names:
+                await etcd.txn([], [Delete(Keys("/etcron").job(foreign))])
 
 
 async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, name: str) -> None:

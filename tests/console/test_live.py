@@ -86,19 +86,43 @@ async def test_manager_that_is_gone_is_said_and_recovered_from(console: Console,
     await expect(jobs.locator("#jobs .c-schedule").last).to_contain_text("@monthly")
 
 
-async def test_log_store_that_is_away_is_named(console: Console, cluster: Cluster) -> None:
-    page = await console.open("/", watched=False)
-    await expect(page.locator("#live")).to_have_text(" Live")
+async def test_server_that_is_away_is_named_and_recovered_from(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/?q={name}", watched=False)
+    chip, row = page.locator("#live"), page.locator("#jobs tbody tr")
+    await expect(chip).to_have_text(" Live")
     cluster.log_store.pause()
     try:
-        await expect(page.locator("#live")).to_contain_text("Log store unreachable", timeout=STALE_WITHIN_MS)
-        await console.shoot(page, "log-store-away")
+        await expect(chip).to_contain_text("Log store unreachable since", timeout=STALE_WITHIN_MS)
+        await console.shoot_all(page, "log-store-away")
+        await cluster.etcd.stop()
+        await expect(chip).to_contain_text("Stale: etcd and log store unreachable since", timeout=STALE_WITHIN_MS)
+        await console.shoot_all(page, "both-away")
         system = await page.context.new_page()
         await system.goto("/system")
-        await expect(system.locator(".check-of").filter(has_text="Log store")).to_contain_text("unreachable")
+        for server in ("etcd", "Log store"):
+            await expect(system.locator(".check-of").filter(has_text=server).first).to_contain_text("unreachable")
+        await console.shoot_all(system, "system-both-away")
     finally:
         cluster.log_store.resume()
-    await expect(page.locator("#live")).to_have_text(" Live", timeout=STALE_WITHIN_MS)
+    try:
+        await expect(chip).to_contain_text("Stale: etcd unreachable since", timeout=STALE_WITHIN_MS)
+        await expect(row).to_have_count(1)
+        await expect(page.locator("#problem")).to_contain_text(
+            "etcd cannot be reached: jobs and runs are shown as they"
+        )
+        await page.get_by_role("button", name=f"Pause: {name}").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+        await expect(page.locator("#toasts .tone-bad")).to_contain_text("etcd")
+        await console.shoot_all(page, "etcd-away")
+    finally:
+        await cluster.etcd.start()
+    await expect(chip).to_have_text(" Live", timeout=STALE_WITHIN_MS)
+    await expect(page.locator("#problem")).to_be_empty()
+    await expect(system.locator(".check-of").filter(has_text="etcd").first).to_contain_text("ok")
+    await cluster.ready()
+    await cluster.save(name, "true", "@monthly")
+    await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
 
 
 async def test_workers_come_and_go_by_themselves(console: Console, cluster: Cluster) -> None:

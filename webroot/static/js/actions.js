@@ -1,15 +1,16 @@
-/** What one can do to jobs from any page: pause, resume, kill, delete. Each says afterwards what became of it. */
-import { ApiError, get, jobPath, send } from "./api.js";
+/** What one can do to jobs from any page: run now, pause, resume, kill, delete. Each says afterwards what became of it. */
+import { ApiError, jobPath, send } from "./api.js";
 import { ask } from "./dialogs.js";
 import { h } from "./dom.js";
 import { badge } from "./verdicts.js";
 import { announce, toast } from "./notices.js";
 import { stamp } from "./stamp.js";
 import { t } from "./text.js";
+import { getJob, wrote } from "./written.js";
 
 /** @typedef {"pause" | "resume" | "kill" | "delete"} Action */
 
-/** @type {Record<Action, {tone: "danger" | "primary", reason: boolean}>} */
+/** @type {Record<string, {tone: "danger" | "primary", reason: boolean}>} */
 const KINDS = {
   pause: { tone: "primary", reason: true },
   resume: { tone: "primary", reason: false },
@@ -17,17 +18,26 @@ const KINDS = {
   delete: { tone: "danger", reason: false },
 };
 
+/** @param {string} name */
+const isJobName = (name) => /^[A-Za-z0-9._-]{1,128}$/.test(name) && !/^\.{1,2}$/.test(name);
+
 /**
  * Asks where that is due, does it, says what became of it.
- * @param {Action} action
+ * @param {Action | "run"} action
  * @param {string} name
  * @returns {Promise<boolean>} whether something was done
  */
 export async function act(action, name) {
-  return carried(async () => {
-    const reason = action === "resume" ? "" : await confirmed(action, name);
+  if (action === "run") return (await import("./job/run_now.js")).runNow(name);
+  // What no job can be called by may not fit into a path: a list can name it.
+  if (action === "delete" && !isJobName(name)) return actOnAll(action, [{ name, running: [], revision: 0, state: "broken" }]);
+  return carried(action, async () => {
+    const job = action === "kill" || action === "delete" ? await getJob(name) : null;
+    const reason = action === "resume" ? "" : await confirmed(action, name, job?.running ?? []);
     if (reason === null) return false;
     const answer = await call(action, name, reason);
+    if (action === "delete") wrote(name, job.revision, { gone: true });
+    else wrote(name, answer.job?.revision);
     toast(answer.message || t(`done.${action}`, { name }));
     return true;
   });
@@ -36,7 +46,7 @@ export async function act(action, name) {
 /**
  * The same for many jobs.
  * @param {Action} action
- * @param {{name: string, running: any[]}[]} jobs
+ * @param {{name: string, running: any[], revision: number, state: string}[]} jobs
  */
 export async function actOnAll(action, jobs) {
   const names = jobs.map((job) => job.name);
@@ -46,19 +56,26 @@ export async function actOnAll(action, jobs) {
   const title = t(`action.${action}`);
   const given = await ask({ title, body, action: title, tone, reason: reason ? t("reason") : null });
   if (given === null) return false;
-  return carried(async () => {
+  return carried(action, async () => {
     const { results } = await send("POST", "/jobs/bulk", { body: { action, names, reason: given } });
     const failed = results.filter((/** @type {any} */ one) => !one.ok);
+    const done = new Set(results.filter((/** @type {any} */ one) => one.ok).map((/** @type {any} */ one) => one.name));
+    jobs.filter(({ name }) => done.has(name)).forEach((job) => noteWritten(action, job));
     toast(t(`done.${action}.many`, { n: results.length - failed.length }));
     failed.slice(0, 5).forEach((/** @type {any} */ one) => toast(`${one.name}: ${one.message}`, "bad"));
     return true;
   });
 }
 
-/** @param {Action} action @param {string} name */
-async function confirmed(action, name) {
+/** What many are at now is not told, but it is newer than what they were. @param {Action} action @param {any} job */
+function noteWritten(action, { name, revision, state }) {
+  if (action === "delete") wrote(name, revision, { gone: true });
+  if (action === (state === "paused" ? "resume" : "pause")) wrote(name, revision + 1);
+}
+
+/** @param {Action} action @param {string} name @param {any[]} running */
+async function confirmed(action, name, running) {
   const { tone, reason } = KINDS[action];
-  const running = action === "pause" ? [] : (await get(jobPath(name))).running;
   const body = [h("p", {}, t(`ask.${action}`, { name })), ...runsNamed(action, running)];
   const title = t(`action.${action}`);
   return ask({ title: `${title}: ${name}`, body, action: title, tone, reason: reason ? t("reason") : null });
@@ -87,14 +104,15 @@ function listed(names) {
   return h("p", { class: "named" }, names.slice(0, 10).join(", "), rest > 0 && ` ${t("ask.more", { n: rest })}`);
 }
 
-/** @param {() => Promise<boolean>} work */
-async function carried(work) {
+/** @param {Action} action @param {() => Promise<boolean>} work */
+async function carried(action, work) {
   try {
     return await work();
   } catch (error) {
     if (!(error instanceof ApiError)) throw error;
-    toast(error.message, "bad");
-    announce(error.message);
+    const text = `${t(`action.${action}`)}: ${error.message}`;
+    toast(text, "bad");
+    announce(text);
     return false;
   }
 }

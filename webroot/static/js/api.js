@@ -1,4 +1,5 @@
 /** Calls to /api/v1. Every failure is an ApiError; its message is for people. */
+import { encoded } from "./links.js";
 import { t } from "./text.js";
 
 const BASE = "/api/v1";
@@ -58,7 +59,7 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
 }
 
 /** @param {string} name @returns {string} the path of a job in the API */
-export const jobPath = (name) => `/jobs/${encodeURIComponent(name)}`;
+export const jobPath = (name) => `/jobs/${encoded(name)}`;
 
 /** @param {string} text */
 function parsed(text) {

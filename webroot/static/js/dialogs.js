@@ -1,5 +1,5 @@
 /** Dialogs on Bootstrap's Modal, which keeps the focus inside and gives it back. */
-import { h, icon } from "./dom.js";
+import { fill, h, icon } from "./dom.js";
 import { t } from "./text.js";
 import { Modal } from "./vendor.js";
 
@@ -24,6 +24,38 @@ export function ask({ title, body = [], action, tone = "primary", reason = null 
       event.preventDefault();
       answer = /** @type {HTMLInputElement} */ (field).value.trim();
       hide();
+    });
+  });
+}
+
+/**
+ * Asks with fields of its own, as often as it takes.
+ * @param {{title: string, body: Child[], action: string, tone?: "danger" | "primary", send: () => Promise<Child[] | null>}} question
+ *   `send`: carries it out. What it gives takes the place of the question (nothing: the dialog closes); null: it could
+ *   not be done, and it has said why
+ * @returns {Promise<boolean>} whether it was carried out
+ */
+export function askFor({ title, body, action, tone = "primary", send }) {
+  const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
+  const dismiss = h("button", { type: "button", class: "btn btn-plain", "data-bs-dismiss": "modal" }, t("cancel"));
+  const inner = h("div", { class: "modal-body" }, body);
+  const form = h("form", { class: "modal-content", novalidate: true }, head(title), inner, h("div", { class: "modal-footer" }, dismiss, submit));
+  return new Promise((resolve) => {
+    let done = false;
+    const hide = show(form, { focus: submit, closed: () => resolve(done) });
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      if (done || submit.hasAttribute("disabled")) return;
+      submit.setAttribute("disabled", "");
+      const told = await send();
+      submit.removeAttribute("disabled");
+      if (told === null) return;
+      done = true;
+      if (!told.length) return hide();
+      fill(inner, told);
+      submit.remove();
+      dismiss.textContent = t("close");
+      (inner.querySelector("a") ?? dismiss).focus();
     });
   });
 }

@@ -5,6 +5,7 @@ const SECOND = 1000;
 const MINUTE = 60 * SECOND;
 const HOUR = 60 * MINUTE;
 const DAY = 24 * HOUR;
+const YEAR = 365.2425 * DAY;
 
 /** To the millisecond below a second, to a tenth below ten. @param {number | null | undefined} ms */
 export function duration(ms) {
@@ -24,7 +25,7 @@ export function whole(ms) {
   if (ms < DAY) return t("duration.h.min", { h: String(Math.floor(ms / HOUR)), min: two(minutes % 60) });
   const hours = Math.floor(ms / HOUR);
   if (ms < 100 * DAY) return t("duration.d.h", { d: String(Math.floor(ms / DAY)), h: String(hours % 24) });
-  return t("duration.d", { d: Math.floor(ms / DAY) });
+  return days(ms);
 }
 
 /** In one unit, for `... ago`. @param {number} ms at least 0 */
@@ -32,7 +33,12 @@ export function rough(ms) {
   if (ms < MINUTE) return t("duration.s", { s: String(Math.floor(ms / SECOND)) });
   if (ms < HOUR) return t("duration.min", { min: String(Math.floor(ms / MINUTE)) });
   if (ms < 2 * DAY) return t("duration.h", { h: String(Math.floor(ms / HOUR)) });
-  return t("duration.d", { d: Math.floor(ms / DAY) });
+  return days(ms);
+}
+
+/** Nobody counts thousands of days. @param {number} ms */
+function days(ms) {
+  return ms < 2 * YEAR ? t("duration.d", { d: Math.floor(ms / DAY) }) : t("duration.y", { y: number(ms / YEAR, 1) });
 }
 
 /** @param {number} value */

@@ -1,4 +1,8 @@
 /** Loads again when something has changed: never twice at once, not too often, and only while the page is seen. */
+
+/** Events come in batches, at most every half a second. */
+const HEARD_MS = 500;
+
 export class Refresher {
   /**
    * @param {(signal: AbortSignal) => Promise<void>} load handles its own errors, but for being aborted
@@ -8,26 +12,33 @@ export class Refresher {
     this.load = load;
     this.everyMs = everyMs;
     this.lastMs = -Infinity;
-    this.wanted = false;
+    /** The least time between two loads, as the most urgent wish has it; Infinity: nobody wishes anything. */
+    this.spacingMs = Infinity;
+    this.twice = false;
     this.timer = 0;
     /** @type {AbortController | null} */
     this.going = null;
-    document.addEventListener("visibilitychange", () => this.wanted && this.soon());
+    document.addEventListener("visibilitychange", () => this.spacingMs < Infinity && this.want(this.spacingMs));
   }
 
   /** What is shown may be old. */
   soon() {
-    this.wanted = true;
-    if (this.going || document.hidden || this.timer) return;
-    const waitMs = Math.max(0, this.lastMs + this.everyMs - performance.now());
-    this.timer = window.setTimeout(() => void this.now(), waitMs);
+    this.want(this.everyMs);
+  }
+
+  /**
+   * Something has changed: look, and look once more a little later. Behind several managers the first answer may come
+   * from one that has not heard of it yet.
+   */
+  heard() {
+    this.twice = true;
+    this.want(Math.min(HEARD_MS, this.everyMs));
   }
 
   /** The user has asked for something else: at once, whatever is under way. */
   async now() {
     window.clearTimeout(this.timer);
-    this.timer = 0;
-    this.wanted = false;
+    this.spacingMs = Infinity;
     this.going?.abort();
     const going = new AbortController();
     this.going = going;
@@ -39,6 +50,18 @@ export class Refresher {
     if (this.going !== going) return;
     this.going = null;
     this.lastMs = performance.now();
-    if (this.wanted) this.soon();
+    if (this.spacingMs < Infinity) this.want(this.spacingMs);
+    else if (this.twice) {
+      this.twice = false;
+      this.soon();
+    }
+  }
+
+  /** @param {number} spacingMs */
+  want(spacingMs) {
+    this.spacingMs = Math.min(this.spacingMs, spacingMs);
+    if (this.going || document.hidden) return;
+    window.clearTimeout(this.timer);
+    this.timer = window.setTimeout(() => void this.now(), Math.max(0, this.lastMs + this.spacingMs - performance.now()));
   }
 }

@@ -11,9 +11,15 @@ const LOOKS = {
   lost: ["question-diamond-fill", "bad"],
   skipped: ["skip-forward-fill", "idle"],
   missed: ["slash-circle", "warn"],
+  created: ["circle-half", "run"],
   claimed: ["clock", "run"],
   running: ["play-circle-fill", "run"],
   ended: ["clock-history", "run"],
+  waiting: ["hourglass-bottom", "warn"],
+  planned: ["calendar3", "plain"],
+  closed: ["slash-circle", "idle"],
+  none: ["pause-circle", "idle"],
+  unknown: ["question-diamond-fill", "idle"],
   enabled: ["check2", "plain"],
   paused: ["pause-circle", "idle"],
   broken: ["exclamation-triangle-fill", "bad"],
@@ -22,6 +28,8 @@ const LOOKS = {
   accepting: ["check-circle-fill", "ok"],
   degraded: ["exclamation-triangle-fill", "warn"],
   "not accepting": ["pause-circle", "warn"],
+  draining: ["pause-circle", "warn"],
+  drained: ["pause-circle", "idle"],
   detached: ["question-diamond-fill", "warn"],
   unready: ["x-circle-fill", "bad"],
   unreachable: ["x-circle-fill", "bad"],
@@ -41,13 +49,33 @@ export function badge(code, { href, title } = {}) {
   return h(href ? "a" : "span", { class: `badge tone-${tone}`, href, title }, icon(glyph), " ", word("verdict", code));
 }
 
+/** Verdicts whose reasons are phrases of etcron's own; that of a kill may be a user's. */
+const OWN = ["skipped", "missed", "lost", "waiting", "planned", "none", "unknown"];
+
+/** A reason in words: the phrase that etcron keeps it by, then what it says beside it. @param {string} reason */
+function reasonOf(reason) {
+  const at = reason.indexOf(": ");
+  return at < 0 ? word("why", reason) : `${word("why", reason.slice(0, at))}: ${reason.slice(at + 2)}`;
+}
+
+/**
+ * Why it did not go well, or did not run; the verdict stands beside it already.
+ * @param {{status?: string, verdict?: string, err?: string | null, reason?: string | null, waitsFor?: string}} run or a fire
+ */
+export function whyOf({ status, verdict = status, err, reason, waitsFor }) {
+  if (waitsFor) return t("run.waits.for", { what: waitsFor });
+  if (reason && OWN.includes(verdict ?? "")) return reasonOf(reason);
+  const text = (err || reason || "").replace(`${verdict}: `, "");
+  if (!reason || text.includes(reason)) return text === reason ? word("why", text) : text;
+  return `${text}; ${word("why", reason)}`;
+}
+
 /**
  * The newest verdicts, oldest first: a bar each, told apart by height and shape too; in words for who cannot see it.
  * @param {{status: string, planTime: number}[]} recent
  * @param {(ms: number) => string} when
  */
 export function strip(recent, when) {
-  if (!recent.length) return h("span", { class: "muted" }, t("strip.none"));
   const bars = recent.map(({ status, planTime }) =>
     h("span", { class: `bar-of tone-${toneOf(status)} is-${status}`, title: `${word("verdict", status)} ${when(planTime)}` }));
   return h("span", { class: "strip", role: "img", "aria-label": summary(recent) }, bars);

@@ -1,75 +1,52 @@
-/** The inputs of the form: filling and reading them, and what was wrong with each. */
-import { h } from "../dom.js";
+/** The inputs of the form: filling and reading them, and what is shown for the trigger that is chosen. */
 import { t } from "../text.js";
-import { $ } from "../vendor.js";
-import { fillPairs, readPairs } from "./pairs.js";
-import { DEFAULTS, FIELDS, same } from "./spec.js";
+import { KINDS } from "./kinds.js";
+import { namesGivenTwice } from "./rows.js";
+import { FIELDS, same, triggerOf, withTrigger } from "./spec.js";
 
-const GROUPS = {
-  limits: ["overlap", "timeoutSeconds", "killGraceSeconds", "outputLimitBytes"],
-  late: ["misfire.policy", "misfire.graceSeconds", "misfire.windowSeconds", "misfire.limit", "lostAfterSeconds"],
-  env: ["env"],
-  labels: ["labels"],
-};
+/** What was filled in, and how it is read back: what nobody has touched stays as it was, whatever a field can hold. */
+let filled = /** @type {Record<string, any>} */ ({});
+let asRead = /** @type {Record<string, any>} */ ({});
 
 /** @param {string} name @returns {any} */
 const input = (name) => document.querySelector(`[data-field="${name}"]`);
-/** @param {string} name @returns {any} */
-const pairs = (name) => document.querySelector(`[data-pairs="${name}"]`);
+/** @param {string} name */
+const kindOf = (name) => KINDS[input(name).dataset.kind];
 
 /** @param {Record<string, any>} fields */
 export function fillInputs(fields) {
-  for (const name of FIELDS) {
-    if (pairs(name)) fillPairs(pairs(name), fields[name]);
-    else if (input(name).type === "checkbox") input(name).checked = fields[name];
-    else input(name).value = fields[name] ?? "";
-  }
-  for (const [group, names] of Object.entries(GROUPS)) {
-    const changed = names.filter((name) => !same(fields[name], DEFAULTS[name]));
-    const details = $(`[data-group=${group}]`);
-    details.prop("open", changed.length > 0);
-    details.find("[data-summary]").text(changed.length ? "" : t(`form.${group}.default`));
-  }
+  for (const name of FIELDS) kindOf(name).write(input(name), fields[name]);
+  document.querySelector(`[name=trigger][value=${triggerOf(fields)}]`).checked = true;
+  filled = fields;
+  asRead = read();
+  showForTrigger();
 }
 
-/** What is in the form; a number that is none stays the text that it is, so that the manager says what is wrong. */
+/** What is in the form, without what the trigger rules out. */
 export function readInputs() {
-  return Object.fromEntries(FIELDS.map((name) => [name, pairs(name) ? readPairs(pairs(name)) : valueOf(name, input(name))]));
+  const now = read();
+  const fields = Object.fromEntries(FIELDS.map((name) => [name, same(now[name], asRead[name]) ? filled[name] : now[name]]));
+  return withTrigger(fields, chosenTrigger());
 }
 
-/** @param {string} name @param {any} field */
-function valueOf(name, field) {
-  if (field.type === "checkbox") return field.checked;
-  const text = field.tagName === "TEXTAREA" ? field.value : field.value.trim();
-  if (name === "lostAfterSeconds") return text === "" ? null : numeric(text);
-  return field.hasAttribute("data-number") ? (text === "" ? DEFAULTS[name] : numeric(text)) : text;
+/** @returns {string} */
+const chosenTrigger = () => document.querySelector("[name=trigger]:checked").value;
+
+/** What belongs to the trigger, and no more; the days of a calendar only where there is one. */
+export function showForTrigger() {
+  const chosen = chosenTrigger();
+  const show = (/** @type {string} */ kind, /** @type {(trigger: string) => boolean} */ isShown) =>
+    document.querySelectorAll(`[data-${kind}]`).forEach((one) => void (one.hidden = !isShown(one.getAttribute(`data-${kind}`))));
+  show("trigger", (trigger) => trigger === chosen);
+  show("not-with", (trigger) => trigger !== chosen);
+  show("only-with", (trigger) => trigger === chosen);
+  document.querySelector("[data-calendar-days]").hidden = kindOf("calendar").read(input("calendar")) === null;
 }
 
-/** @param {string} text */
-const numeric = (text) => (Number.isFinite(Number(text)) ? Number(text) : text);
-
-/**
- * Each error at its field; the first one gets the focus if wanted.
- * @param {{field: string, message: string, remedy: string}[]} errors
- * @param {{focus?: boolean, only?: (field: string) => boolean}} [options] `only`: the fields to judge, the others stay
- * @returns {string[]} errors without a place in the form
- */
-export function showErrors(errors, { focus = false, only = () => true } = {}) {
-  for (const box of document.querySelectorAll("[data-errors]")) {
-    const name = box.dataset.errors;
-    if (!only(name)) continue;
-    const own = errors.filter((error) => placeOf(error.field) === name);
-    box.replaceChildren(...own.map((error) => h("div", { class: "invalid-feedback" }, `${error.message}; ${error.remedy}`)));
-    input(name)?.classList.toggle("is-invalid", own.length > 0);
-    input(name)?.setAttribute("aria-invalid", String(own.length > 0));
-    if (own.length) box.closest("details")?.setAttribute("open", "");
-  }
-  if (focus) document.querySelector("[aria-invalid=true], .pairs-of:has(+ .errors > *) input")?.focus();
-  return errors.filter((error) => !placeOf(error.field)).map((error) => `${error.field}: ${error.message}; ${error.remedy}`);
+/** What the manager cannot see: of two rows with one name it would get one. */
+export function ownErrors() {
+  return ["env", "labels", "workers"].flatMap((field) => namesGivenTwice(input(field)).map((name) =>
+    ({ field, message: t("form.twice", { name }), remedy: t("form.twice.remedy") })));
 }
 
-/** @param {string} field as the manager names it @returns {string | undefined} */
-function placeOf(field) {
-  if (field === "misfire") return "misfire.policy";
-  return FIELDS.find((name) => field === name) ?? FIELDS.find((name) => field.startsWith(`${name}.`));
-}
+const read = () => Object.fromEntries(FIELDS.map((name) => [name, kindOf(name).read(input(name))]));

@@ -1,21 +1,24 @@
 /** A new job, or a change to one. */
-import { get, jobPath, send } from "../api.js";
+import { jobPath, send } from "../api.js";
 import { byId } from "../dom.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
+import { getJob, wrote } from "../written.js";
 import { $ } from "../vendor.js";
+import { turnCommand } from "./command.js";
 import { showConflict } from "./conflict.js";
-import { fillInputs, readInputs, showErrors } from "./inputs.js";
-import { addPair } from "./pairs.js";
+import { showErrors } from "./errors.js";
+import { fillInputs, ownErrors, readInputs, showForTrigger } from "./inputs.js";
 import { fillZones, Preview } from "./preview.js";
-import { DEFAULTS, fieldsOf, same, specOf } from "./spec.js";
+import { addExpression, addPair } from "./rows.js";
+import { drawSections, startUnfolding } from "./sections.js";
+import { DEFAULTS, fieldsOf, same, specOf, TIMING } from "./spec.js";
 
 const CHECK_MS = 600;
-const OF_THE_PREVIEW = ["cronExpr", "timezone"];
 
 /** What is being edited: what it was when it was read, and the revision of that. */
-const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), done: false };
+const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, done: false };
 /** Fields that the user has touched: nobody is told off for what he has not come to yet. @type {Set<string>} */
 const touched = new Set();
 
@@ -23,28 +26,38 @@ const touched = new Set();
 export async function start(target) {
   const form = $("#job-form");
   fillZones(byId("zones"));
-  const read = () => /** @type {any} */ (readInputs());
-  const preview = new Preview(byId("preview"), read, (errors) => showErrors(errors, { only: (field) => OF_THE_PREVIEW.includes(field) }));
+  const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
   if (!(await begin(target))) return;
   form.attr("aria-busy", "false");
   const check = new Refresher(checkAll, CHECK_MS);
-  form.on("input change", (event) => {
-    const field = event.target.dataset.field ?? event.target.closest("[data-pairs]")?.dataset.pairs;
+  form.on("input", ({ target: changed }) => {
+    if (changed.name === "trigger" || changed.name === "given" || changed.id === "f-calendar-mode") turned(changed);
+    const { field } = changed.closest("[data-field]")?.dataset ?? {};
     if (field) touched.add(field);
-    if ([...OF_THE_PREVIEW, "name"].includes(field)) preview.soon();
+    if (changed.name === "trigger") preview.now();
+    else if ([...TIMING, "name"].includes(field)) preview.soon();
+    drawSections(readInputs());
     check.soon();
   });
   form.on("click", "[data-add]", (event) => addPair(document.querySelector(`[data-pairs=${event.currentTarget.dataset.add}]`)));
-  form.on("click", "[data-example]", (event) => {
-    $("#f-cronExpr").val(event.currentTarget.dataset.example).trigger("input").trigger("focus");
+  form.on("click", "#add-expression", () => addExpression(document.querySelector("[data-kind=expressions]")).focus());
+  form.on("click", "[data-example]", ({ currentTarget: { dataset } }) => {
+    $(`#f-${dataset.for}`).val(dataset.example).trigger("input").trigger("focus");
   });
   form.on("submit", (event) => {
     event.preventDefault();
     void save(edit.etag);
   });
-  window.addEventListener("beforeunload", (event) => !edit.done && !same(readInputs(), edit.base) && event.preventDefault());
+  startUnfolding(byId("unfold"));
+  window.addEventListener("beforeunload", (event) => !edit.done && !same(readInputs(), edit.begun) && event.preventDefault());
   preview.now();
   (edit.name ? byId("f-command") : byId("f-name")).focus();
+}
+
+/** Something was chosen that changes what else there is to say. @param {HTMLInputElement} changed */
+function turned(changed) {
+  if (changed.name === "given") turnCommand(changed.closest("[data-field]"));
+  showForTrigger();
 }
 
 /** @param {string} target @returns {Promise<boolean>} whether there is something to edit */
@@ -52,26 +65,36 @@ async function begin(target) {
   const copied = new URLSearchParams(window.location.search).get("from");
   try {
     if (target || copied) {
-      const job = await get(jobPath(target || copied));
-      edit.base = fieldsOf(job.spec ?? {});
+      const job = await getJob(target || copied);
+      edit.spec = job.spec ?? {};
+      edit.base = fieldsOf(edit.spec);
       if (target) Object.assign(edit, { name: target, etag: job.etag, base: { ...edit.base, name: target } });
       else edit.base = { ...edit.base, name: "" };
       if (job.problem) note(byId("warnings"), job.problem, "warn");
     }
   } catch (error) {
     note(byId("problem"), error.message);
+    byId("job-form").hidden = true; // there is nothing to edit
+    byId("job-form").setAttribute("aria-busy", "false");
     return false;
   }
-  fillInputs(edit.base);
+  show(edit.base);
+  edit.begun = readInputs();
   /** @type {HTMLInputElement} */ (byId("f-name")).readOnly = Boolean(target);
   return true;
+}
+
+/** @param {Record<string, any>} fields */
+function show(fields) {
+  fillInputs(fields);
+  drawSections(readInputs());
 }
 
 /** What a save would say, while one types. @param {AbortSignal} signal */
 async function checkAll(signal) {
   try {
-    const { errors, warnings } = await send("POST", "/jobs/check", { body: specOf(readInputs()), signal });
-    showErrors(errors, { only: (field) => touched.has(field) && !OF_THE_PREVIEW.includes(field) });
+    const { errors, warnings } = await send("POST", "/jobs/check", { body: specOf(readInputs(), edit.spec), signal });
+    showErrors([...ownErrors(), ...errors], { only: (field) => touched.has(field) && !TIMING.includes(field) });
     note(byId("warnings"), warnings.filter((/** @type {string} */ one) => !byId("preview").textContent.includes(one)).join("; ") || null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
@@ -81,11 +104,13 @@ async function checkAll(signal) {
 /** @param {string} etag the revision that is to be replaced; "" for a job that must not exist */
 async function save(etag) {
   const mine = readInputs();
+  if (ownErrors().length) return refused({ errors: ownErrors() }, mine);
   const button = /** @type {HTMLButtonElement} */ (byId("save"));
   button.disabled = true;
   try {
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
-    await send("PUT", jobPath(mine.name || "-"), { body: specOf(mine), headers: /** @type {any} */ (headers) });
+    const { job } = await send("PUT", jobPath(mine.name || "-"), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
+    wrote(mine.name, job?.revision);
     edit.done = true;
     window.location.assign(`/jobs/${encodeURIComponent(mine.name)}`);
   } catch (error) {
@@ -99,12 +124,12 @@ async function save(etag) {
 function refused(error, mine) {
   if (error.status === 412 && edit.name) {
     const current = error.body?.current;
-    return showConflict(byId("conflict"), { base: edit.base, mine, current }, {
+    return showConflict(byId("conflict"), { base: edit.base, spec: edit.spec, mine, current }, {
       take: (fields) => {
         byId("conflict").replaceChildren();
-        Object.assign(edit, { base: fieldsOf(current.spec), etag: current.etag });
-        fillInputs(fields);
-        $("#f-cronExpr").trigger("input");
+        Object.assign(edit, { base: fieldsOf(current.spec), spec: current.spec, etag: current.etag });
+        show(fields);
+        $("#f-timezone").trigger("input"); // look at all of it again
         byId("save").focus();
       },
       overwrite: () => {

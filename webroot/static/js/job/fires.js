@@ -1,39 +1,140 @@
-/** What became of the recent fires, and when the next ones are. */
-import { fill, h } from "../dom.js";
+/** Why did it not run? Every planned fire with what became of it, and those to come with who would take them. */
+import { get, jobPath } from "../api.js";
+import { now } from "../clock.js";
+import { byId, fill, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { runUrl } from "../links.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
-import { badge } from "../verdicts.js";
+import { badge, whyOf } from "../verdicts.js";
+import { Range } from "./range.js";
 
-const RECENT = 10;
+const NEWEST = 10;
+const A_PAGE = 25;
+const HOUR_MS = 3_600_000;
+/** A run that a schedule has planned: its id has the plan time. */
+const PLANNED = /@\d+#\d+$/;
 
-/** @param {HTMLElement} box @param {any[]} fires newest first @param {string} zone */
-export function showRecent(box, fires, zone) {
-  const columns = [
-    { key: "planned", draw: (/** @type {any} */ fire) => [stamp(fire.planTime, { zone }), fire.rangeEndTime && [" … ", stamp(fire.rangeEndTime, { zone })]].flat() },
-    { key: "verdict", draw: (/** @type {any} */ fire) => badge(fire.verdict, { href: fire.runId && fire.startTime ? runUrl(fire.runId) : undefined }) },
-    { key: "why", draw: why, className: "wraps sub" },
-  ];
-  fill(box, fires.length ? grid(t("job.recent"), columns, fires.slice(0, RECENT)) : h("p", { class: "muted" }, t("job.recent.none")));
+export class Fires {
+  /** @param {string} name of the job @param {() => void} changed the user wants to see others */
+  constructor(name, changed) {
+    this.path = `${jobPath(name)}/fires`;
+    this.changed = changed;
+    /** Cursors of the pages up to this one. @type {string[]} */
+    this.cursors = [];
+    this.range = new Range(byId("range"), () => {
+      this.cursors = [];
+      changed();
+    });
+  }
+
+  /** @param {any} job null: it has been deleted @param {AbortSignal} signal */
+  async load(job, signal) {
+    const { recent, upcoming } = await get(this.path, { signal });
+    const zone = job?.spec?.timezone;
+    const last = upcoming.at(-1)?.ms;
+    const [past, toCome] = await Promise.all([
+      this.page(recent, signal),
+      last ? get(this.path, { query: { from: now(), to: last, limit: upcoming.length }, signal }) : { items: [] },
+    ]);
+    this.showPast(past, zone);
+    const known = new Map(toCome.items.map((/** @type {any} */ fire) => [fire.planTime, fire]));
+    showUpcoming(upcoming.map((/** @type {any} */ fire) => ({ ...fire, ...known.get(fire.ms) })), zone, job);
+  }
+
+  /** @param {any[]} recent @param {AbortSignal} signal */
+  async page(recent, signal) {
+    if (!this.range.isNewest) return get(this.path, { query: { ...this.range.span, cursor: this.cursors.at(-1), limit: A_PAGE }, signal });
+    const oldest = recent.filter(({ runId }) => !runId || PLANNED.test(runId)).at(NEWEST - 1) ?? recent.at(-1);
+    const { items } = await get(this.path, { query: { from: Math.min(oldest?.planTime ?? Infinity, now() - HOUR_MS), limit: NEWEST }, signal });
+    return { items, nextCursor: null };
+  }
+
+  /** @param {{items: any[], nextCursor: string | null}} page @param {string} [zone] */
+  showPast({ items, nextCursor }, zone) {
+    const box = byId("recent");
+    const key = JSON.stringify([items, nextCursor, this.cursors.length]);
+    if (box.dataset.drawn === key) return;
+    box.dataset.drawn = key;
+    const focused = box.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
+    const columns = [
+      { key: "planned", draw: (/** @type {any} */ fire) => [stamp(fire.planTime, { zone }), ...(fire.rangeEndTime ? [" … ", stamp(fire.rangeEndTime, { zone })] : [])] },
+      { key: "verdict", draw: verdict },
+      { key: "why", draw: why, className: "wraps sub" },
+    ];
+    const none = t(this.range.isNewest ? "job.recent.none" : "job.recent.none.there");
+    fill(box, items.length ? scrolls(t("job.recent"), grid(t("job.recent"), columns, items, "auto stack")) : h("p", { class: "muted" }, none), this.pager(nextCursor));
+    if (focused) box.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+  }
+
+  /** @param {string | null} nextCursor */
+  pager(nextCursor) {
+    const step = (/** @type {string} */ label, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", onclick: () => {
+      move();
+      this.changed();
+    } }, label);
+    if (!nextCursor && !this.cursors.length) return null;
+    return h("nav", { class: "pager", "aria-label": t("job.pager") },
+      this.cursors.length > 0 && step(t("pager.previous"), () => this.cursors.pop()),
+      nextCursor && step(t("pager.next"), () => this.cursors.push(nextCursor)));
+  }
 }
 
 /** @param {any} fire */
-function why({ count, reason, startTime, endTime, planTime }) {
-  const many = count > 1 && t("job.fires", { n: count });
-  const took = startTime && endTime && t("job.took", { time: duration(endTime - startTime) });
-  const late = startTime - planTime >= 1000 && t("job.late", { time: duration(startTime - planTime) });
-  return [many, reason, !reason && took, late].filter(Boolean).join("; ");
+function verdict({ verdict: code, runId, startTime, attempts }) {
+  const href = runId && (startTime || code === "claimed") ? runUrl(runId) : undefined;
+  return [badge(code, { href }), attempts > 1 && h("div", { class: "sub" }, t("job.attempts"), " ", attemptsOf(runId, attempts))];
 }
 
-/** @param {HTMLElement} box @param {any[]} fires @param {string} zone @param {string} none why there are none */
-export function showUpcoming(box, fires, zone, none) {
+/** A link to each attempt. @param {string} runId of one of them @param {number} attempts */
+function attemptsOf(runId, attempts) {
+  const links = Array.from({ length: attempts }, (_, index) => h("a", { href: runUrl(runId.replace(/#\d+$/, `#${index + 1}`)), "aria-label": t("job.attempt", { n: index + 1 }) }, index + 1));
+  return h("span", {}, links.flatMap((link, index) => (index ? [", ", link] : [link])));
+}
+
+/** @param {any} fire */
+function why(fire) {
+  const { count, countIsMinimum, startTime, endTime, planTime, worker, takers } = fire;
+  const reason = whyOf(fire);
+  const many = count > 1 && t(countIsMinimum ? "job.fires.least" : "job.fires", { n: count });
+  const took = startTime && endTime && t("job.took", { time: duration(endTime - startTime) });
+  const on = startTime && worker && t("ask.on", { worker });
+  const late = startTime - planTime >= 1000 && t("job.late", { time: duration(startTime - planTime) });
+  const who = takers?.length > 0 && t("job.takers", { workers: takers.join(", ") });
+  return [many, reason, !reason && took, !reason && on, late, who].filter(Boolean).join("; ");
+}
+
+/** @param {any[]} fires @param {string | undefined} zone @param {any} job */
+function showUpcoming(fires, zone, job) {
+  const [first, ...others] = fires.map((fire) => (fire.open !== false && !fire.takers?.length && fire.verdict ? whyOf(fire) : ""));
+  const said = first && others.length && others.every((one) => one === first) ? first : "";
   const columns = [
     { key: "planned", draw: (/** @type {any} */ fire) => stamp(fire.ms, { zone }) },
     { key: "in", draw: (/** @type {any} */ fire) => stamp(fire.ms, { as: "until" }) },
-    { key: "note", draw: (/** @type {any} */ fire) => fire.note, className: "wraps sub tone-warn" },
+    { key: "takers", draw: (/** @type {any} */ fire) => taker(fire, said), className: "wraps" },
   ];
-  const noted = fires.some((fire) => fire.note);
-  fill(box, fires.length ? grid(t("job.upcoming"), columns.filter(({ key }) => noted || key !== "note"), fires) : h("p", { class: "muted" }, none));
+  const box = byId("upcoming");
+  const drawn = JSON.stringify([fires, job?.state, zone]);
+  if (box.dataset.drawn === drawn) return;
+  box.dataset.drawn = drawn;
+  fill(box, said && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, said)),
+    fires.length ? scrolls(t("job.upcoming"), grid(t("job.upcoming"), columns, fires)) : h("p", { class: "muted" }, none(job)));
+}
+
+/** A table that is wider than its place is moved by itself. @param {string} label @param {HTMLElement} table */
+const scrolls = (label, table) => h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": label }, table);
+
+/** Who would take it, or why it will not run. @param {any} fire @param {string} said why nobody can take any of them, as it stands above */
+function taker({ open, takers, note, ...fire }, said) {
+  const nobody = fire.verdict && whyOf(fire);
+  const who = open === false ? badge("closed") : takers?.length ? takers.join(", ") : nobody && h("span", { class: "tone-warn" }, nobody === said ? t("job.nobody") : nobody);
+  return [who, note && h("div", { class: "sub tone-warn" }, note)];
+}
+
+/** Why there are none to come. @param {any} job */
+function none(job) {
+  if (!job) return t("job.upcoming.deleted");
+  if (job.state === "paused") return t("job.upcoming.paused");
+  return job.spec?.after ? t("job.upcoming.after", { words: job.words }) : t("job.upcoming.none");
 }

@@ -1,56 +1,90 @@
-/** One job: its fires, its runs. */
+/** One job: its fires, its runs, its versions; a deleted one has them still. */
 import { act } from "../actions.js";
 import { get, jobPath } from "../api.js";
 import { everySecond, now } from "../clock.js";
-import { byId } from "../dom.js";
+import { byId, fill, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
-import { RunList, whyOf } from "../runs/list.js";
+import { RunList } from "../runs/list.js";
+import { stamp } from "../stamp.js";
 import { t } from "../text.js";
+import { getJob } from "../written.js";
 import { $ } from "../vendor.js";
-import { showRecent, showUpcoming } from "./fires.js";
-import { showHead } from "./head.js";
+import { showDefinition } from "./definition.js";
+import { Fires } from "./fires.js";
+import { attemptOf, showHead } from "./head.js";
+import { Versions } from "./versions.js";
+
+/** @typedef {{name: string, job: any, runs: RunList, fires: Fires, versions: Versions}} Shown */
 
 /** @param {string} name */
 export async function start(name) {
-  const shown = { job: /** @type {any} */ (null) };
+  const again = () => {
+    page.heard();
+    void page.now();
+  };
   const runs = new RunList(byId("runs"), { caption: t("job.log"), query: () => ({ job: name }), job: false, zoneOf: () => shown.job?.spec?.timezone });
+  /** @type {Shown} */
+  const shown = { name, job: null, runs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
   const page = new Refresher(async (signal) => {
     try {
-      await load(name, shown, runs, signal);
+      await load(shown, signal);
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
     }
+    byId("facts").setAttribute("aria-busy", "false");
   });
   runs.onStep = () => void page.now();
   $("#actions").on("click", "[data-action]", async (event) => {
     const { action } = event.currentTarget.dataset;
     if (!(await act(action, name))) return;
     if (action === "delete") window.location.assign("/");
-    else void page.now();
+    else again();
   });
-  on(["again"], () => page.soon());
-  on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.soon());
-  on(["runs"], ({ jobs }) => name in jobs && page.soon());
+  on(["again", "workers"], () => page.soon());
+  on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.heard());
+  on(["runs"], ({ jobs }) => name in jobs && page.heard());
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());
-  onKey("e", () => byId("edit").click());
+  onKey("e", () => document.getElementById("edit")?.click());
   await page.now();
   if (window.location.hash === "#log") byId("log").scrollIntoView();
 }
 
-/** @param {string} name @param {{job: any}} shown @param {RunList} runs @param {AbortSignal} signal */
-async function load(name, shown, runs, signal) {
-  const [job, fires] = await Promise.all([get(jobPath(name), { signal }), get(`${jobPath(name)}/fires`, { signal })]);
-  shown.job = job;
-  const zone = job.spec?.timezone;
-  showHead(job);
-  showUpcoming(byId("upcoming"), fires.upcoming, zone, t(job.state === "paused" ? "job.upcoming.paused" : "job.upcoming.none"));
-  byId("facts").setAttribute("aria-busy", "false");
-  note(byId("problem"), job.problem);
-  const items = await runs.load(signal, job.running.map((/** @type {any} */ run) => ({ ...run, jobName: name })));
-  const errors = new Map(items.map((run) => [run.id, whyOf(run)]));
-  showRecent(byId("recent"), fires.recent.map((/** @type {any} */ fire) => ({ ...fire, reason: errors.get(fire.runId) || fire.reason })), zone);
+/** @param {Shown} shown @param {AbortSignal} signal */
+async function load(shown, signal) {
+  const { name, runs, fires, versions } = shown;
+  try {
+    shown.job = await getJob(name, { signal });
+  } catch (error) {
+    if (error.status !== 404) throw error;
+    if (!(await showGone(shown, signal))) throw error;
+  }
+  const { job } = shown;
+  if (job) {
+    byId("facts").hidden = false;
+    showHead(job);
+    byId("facts").setAttribute("aria-busy", "false");
+    note(byId("problem"), job.problem);
+  }
+  const open = (job?.running ?? []).map((/** @type {any} */ run) => ({ ...run, jobName: name, attempt: attemptOf(run.id) }));
+  await Promise.all([fires.load(job, signal), runs.load(signal, open), versions.isOpen && versions.load(signal)]);
+}
+
+/** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */
+async function showGone(shown, signal) {
+  const { deleted, items } = (await shown.versions.load(signal)) ?? {};
+  if (!deleted) return false;
+  const last = await get(`${jobPath(shown.name)}/versions/${items[0].revision}`, { signal });
+  shown.job = null;
+  [byId("actions"), byId("state"), byId("facts"), byId("definition"), byId("problem")].forEach((box) => fill(box));
+  delete byId("actions").dataset.drawn;
+  showDefinition(byId("definition"), last, ["name"]);
+  byId("facts").hidden = true;
+  fill(byId("paused"), h("p", { class: "note note-warn", id: "deleted" }, icon("trash"), h("span", {},
+    t("job.deleted", { by: deleted.by ?? "?" }), " ", stamp(deleted.ms), ", ", stamp(deleted.ms, { as: "ago" }), ". ", t("job.deleted.back"))));
+  shown.versions.open();
+  return true;
 }

@@ -11,7 +11,7 @@ export class Picked {
   constructor(table, done) {
     this.table = table;
     this.done = done;
-    /** @type {Map<string, {name: string, running: any[]}>} */
+    /** @type {Map<string, any>} */
     this.jobs = new Map();
     this.all = /** @type {HTMLInputElement} */ (byId("pick-all"));
     $("#jobs").on("change", "[data-pick]", (event) => this.pick([event.currentTarget.closest("tr").dataset.name], event.currentTarget.checked));

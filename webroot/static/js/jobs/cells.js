@@ -1,10 +1,11 @@
 /** The cells of one job's row. */
 import { now } from "../clock.js";
 import { h, icon } from "../dom.js";
+import { expressions } from "../job/values.js";
 import { jobUrl, runUrl } from "../links.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
-import { badge, strip } from "../verdicts.js";
+import { badge, strip, whyOf } from "../verdicts.js";
 import { full, zoneFor } from "../zones.js";
 
 /** @typedef {import("../dom.js").Child} Child */
@@ -18,7 +19,7 @@ import { full, zoneFor } from "../zones.js";
 export const COLUMNS = [
   { name: "state", of: (job) => [job.state, job.problem, job.paused], draw: state },
   { name: "name", of: (job) => [job.name, job.spec?.labels, job.problem], draw: name },
-  { name: "schedule", of: (job) => [job.words, job.spec?.cronExpr, job.spec?.timezone], draw: schedule },
+  { name: "schedule", of: (job) => [job.words, job.spec?.cronExpr, job.spec?.timezone, job.problem], draw: schedule },
   { name: "next", of: (job) => [job.nextFire, job.paused, job.spec?.timezone], draw: next },
   { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.spec?.timezone], draw: last },
   { name: "recent", of: (job) => [job.recent, job.resultUnknown], draw: recent },
@@ -36,32 +37,34 @@ function name(job) {
   const labels = Object.entries(job.spec?.labels ?? {});
   return [
     h("a", { href: jobUrl(job.name), class: "row-name", "data-row-link": true }, job.name),
-    job.problem && h("div", { class: "sub tone-bad clip", title: job.problem }, job.problem),
+    job.spec && job.problem && h("div", { class: "sub tone-bad clip", title: job.problem }, job.problem),
     labels.length > 0 && h("div", { class: "sub clip" }, labels.map(([key, value]) => h("span", { class: "label" }, `${key}=${value}`))),
   ];
 }
 
 /** @param {JobRow} job */
 function schedule(job) {
-  if (!job.spec) return [];
+  if (!job.spec) return [h("div", { class: "words-of sub tone-bad", title: job.problem }, job.problem)];
   const { cronExpr, timezone } = job.spec;
+  const written = expressions(cronExpr).join(" | ");
   const inWords = job.words && job.words !== cronExpr;
   return [
     inWords && h("div", { class: "words-of", title: job.words }, job.words),
-    h("div", { class: inWords ? "sub" : null }, h("code", { class: "expression", title: cronExpr }, cronExpr), h("span", { class: "zone" }, timezone)),
+    h("div", { class: inWords ? "sub" : null }, written && h("code", { class: "expression", title: written }, written), h("span", { class: "zone" }, timezone)),
   ];
 }
 
 /** @param {JobRow} job */
 function next(job) {
   const zone = job.spec?.timezone;
+  if (job.state === "broken") return [];
   if (job.state === "paused") {
     if (!job.paused?.sinceMs) return [h("span", { class: "muted" }, t("jobs.paused"))];
     const { sinceMs, by, reason } = job.paused;
     const since = [t("jobs.paused.since"), " ", stamp(sinceMs, { zone })];
     return [h("div", {}, since), h("div", { class: "sub clip", title: `${reason ?? ""} (${by})` }, reason || by)];
   }
-  if (!job.nextFire) return [h("span", { class: "muted" }, t("jobs.never"))];
+  if (!job.nextFire) return [h("span", { class: "muted" }, t(job.spec?.after ? "jobs.after" : "jobs.never"))];
   return [
     h("div", {}, stamp(job.nextFire.ms, { as: "until", zone })),
     h("div", { class: "sub" }, stamp(job.nextFire.ms, { zone })),
@@ -73,16 +76,18 @@ function last(job) {
   const result = job.lastResult;
   if (!result) return [h("span", { class: "muted" }, t(job.resultUnknown ? "jobs.result.unknown" : "jobs.no.result"))];
   const at = result.endTime ?? result.rangeEndTime ?? result.planTime;
+  const why = whyOf(result);
   const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
   return [
-    h("div", {}, badge(result.status, { href, title: result.err || result.reason || undefined })),
+    h("div", {}, badge(result.status, { href, title: why || undefined })),
+    why && h("div", { class: "sub clip", title: why }, why),
     h("div", { class: "sub" }, stamp(at, { zone: job.spec?.timezone }), " · ", stamp(at, { as: "ago" })),
   ];
 }
 
 /** @param {JobRow} job */
 function recent(job) {
-  if (job.resultUnknown) return [];
+  if (job.resultUnknown || !job.recent.length) return [];
   return [strip(job.recent, (ms) => full(ms, zoneFor(job.spec?.timezone)))];
 }
 
@@ -91,10 +96,11 @@ function running(job) {
   const [first, ...more] = job.running;
   if (!first) return [];
   const since = first.startTime ?? first.planTime;
+  const workers = [...new Set(job.running.map((/** @type {any} */ run) => run.worker).filter(Boolean))];
   return [
     h("a", { class: "badge tone-run", href: runUrl(first.id), title: first.worker },
       icon("play-circle-fill"), " ", since > now() ? t("verdict.claimed") : stamp(since, { as: "lasting" })),
-    more.length > 0 && h("div", { class: "sub" }, t("jobs.more.runs", { n: more.length })),
+    more.length > 0 && h("div", { class: "sub clip", title: workers.join(", ") }, t("jobs.more.runs", { n: more.length }), workers.length > 1 && ` (${workers.join(", ")})`),
   ];
 }
 
@@ -102,6 +108,7 @@ function running(job) {
 function actions(job) {
   const toggle = job.state === "paused" ? ["resume", "play-fill"] : ["pause", "pause-fill"];
   return [
+    button("run", "play-circle-fill", job, job.state === "broken"),
     link("log", "file-text", `${jobUrl(job.name)}#log`, job),
     link("edit", "pencil", `${jobUrl(job.name)}/edit`, job),
     button(toggle[0], toggle[1], job, job.state === "broken"),

@@ -8,6 +8,7 @@ import { on } from "../live/live.js";
 import { announce, note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
+import { isOld, upToDate } from "../written.js";
 import { $ } from "../vendor.js";
 import { Picked } from "./bulk.js";
 import { onBack, query, setQuery } from "./query.js";
@@ -18,26 +19,32 @@ const WORKERS_EVERY_MS = 10_000;
 export function start() {
   const table = new JobTable(document.querySelector("#jobs tbody"));
   const list = new Refresher((signal) => load(table, picked, signal));
-  const picked = new Picked(table, () => void list.now());
+  const picked = new Picked(table, () => changed(list));
   const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
   startFilters(list);
   $("#jobs").on("click", "[data-action]", async (event) => {
     const { action } = event.currentTarget.dataset;
-    if (await act(action, event.currentTarget.closest("tr").dataset.name)) void list.now();
+    if (await act(action, event.currentTarget.closest("tr").dataset.name)) changed(list);
   });
   $("#pager").on("click", "[data-cursor]", (event) => {
     setQuery({ cursor: event.currentTarget.dataset.cursor });
     void list.now();
     window.scrollTo(0, 0);
   });
-  on(["again"], () => { list.soon(); workers.soon(); });
-  on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.soon());
+  on(["again", "health"], () => { list.soon(); workers.soon(); });
+  on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.heard());
   on(["runs"], ({ jobs }) => Object.entries(jobs).forEach(([name, heard]) => table.update(name, changeOf(heard))));
-  on(["workers"], () => workers.soon());
+  on(["workers"], () => workers.heard());
   everySecond(() => table.jobs.some((job) => job.nextFire && job.nextFire.ms < now() - 500) && list.soon());
   onKey("e", () => document.activeElement?.closest("[data-row]")?.querySelector("a[href$='/edit']")?.click());
   if (window.location.search === "?search") byId("search").focus();
   return Promise.all([list.now(), workers.now()]);
+}
+
+/** The user has changed something: at once, and once more. @param {Refresher} list */
+function changed(list) {
+  list.heard();
+  void list.now();
 }
 
 /** A saved job may belong into the list that is shown, or on a page of its own: on the first page one looks again. */
@@ -48,7 +55,8 @@ async function load(table, picked, signal) {
   const wanted = query();
   const element = byId("jobs");
   try {
-    const page = await get("/jobs", { query: { ...wanted, limit: 50 }, signal });
+    const ask = () => get("/jobs", { query: { ...wanted, limit: 50 }, signal });
+    const page = await upToDate(ask, ({ items }) => !items.some(isOld));
     const known = page.warnings.length ? page.items.map((/** @type {any} */ job) => withWhatIsKnown(job, table.job(job.name))) : page.items;
     table.show(known, (name) => picked.jobs.has(name));
     picked.draw();

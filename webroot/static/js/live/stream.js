@@ -10,6 +10,8 @@ const HEALTH = "/readyz?verbose";
 const NAMES = ["hello", "jobs", "runs", "workers", "health", "ping"];
 const SILENCE_MS = 25_000;
 const POLL_EVERY_MS = 5_000;
+/** While nobody answers: the reader waits for it. */
+const POLL_STALE_MS = 2_000;
 const RETRY_MS = [500, 2_000, 5_000, 15_000];
 
 /** @typedef {{kind: "event", name: string, data: any} | {kind: "state", state: string, sinceMs: number}} Message */
@@ -59,7 +61,7 @@ export class Stream {
     if (this.source && this.state === "live" && now - this.heardMs > SILENCE_MS) this.failed();
     if (this.source && this.state !== "live" && this.failures === 0 && now - this.heardMs > POLL_EVERY_MS) this.failures = 1;
     if (!this.source && now >= this.retryMs) this.open();
-    if (this.failures > 0 && now - this.polledMs >= POLL_EVERY_MS) void this.poll();
+    if (this.failures > 0 && now - this.polledMs >= (this.state === "stale" ? POLL_STALE_MS : POLL_EVERY_MS)) void this.poll();
     if (now - this.heardMs > SILENCE_MS || (this.failures > 1 && this.pollFailed)) this.become("stale");
   }
 
@@ -68,6 +70,7 @@ export class Stream {
     try {
       const answer = await fetch(HEALTH, { cache: "no-store", signal: AbortSignal.timeout(POLL_EVERY_MS) });
       const report = await answer.json();
+      if (this.pollFailed) this.retryMs = 0; // somebody is there again, so the stream may be, too
       this.pollFailed = false;
       if (this.failures === 0) return;
       this.become("polling");

@@ -8,8 +8,10 @@
 const LINE = 4000;
 const LINES = 200;
 const CHARS = 32_768;
+/** A line of the worker's where the middle was cut: a block of its own. */
+const CUT = /^\.\.\. [\d,]+ bytes cut \.\.\.\n?$/;
 
-/** @typedef {{start: number, end: number, lines: number, widest: number, goesOn: boolean}} Block */
+/** @typedef {{start: number, end: number, lines: number, widest: number, goesOn: boolean, cut: boolean}} Block */
 
 /** @param {string} text @returns {Block[]} */
 export function blocksOf(text) {
@@ -28,7 +30,9 @@ export function blocksOf(text) {
       cutLine(blocks, text, start, end);
       open = blank(end);
     } else {
-      if (open.lines === LINES || end - open.start > CHARS) close(start);
+      const cut = text.startsWith("... ", start) && CUT.test(text.slice(start, end));
+      if (cut || open.cut || open.lines === LINES || end - open.start > CHARS) close(start);
+      open.cut = cut;
       open.end = end;
       open.lines += 1;
       open.widest = Math.max(open.widest, columns(text, start, end));
@@ -57,7 +61,7 @@ function cutLine(blocks, text, start, end) {
     let next = Math.min(at + LINE, end);
     if (end - next <= 1) next = end;
     else if (isLow(text.charCodeAt(next))) next += 1;
-    blocks.push({ start: at, end: next, lines: 1, widest: columns(text, at, next), goesOn: next < end });
+    blocks.push({ start: at, end: next, lines: 1, widest: columns(text, at, next), goesOn: next < end, cut: false });
     at = next;
   }
 }
@@ -76,4 +80,4 @@ function columns(text, start, end) {
 }
 
 /** @param {number} at @returns {Block} */
-const blank = (at) => ({ start: at, end: at, lines: 0, widest: 0, goesOn: false });
+const blank = (at) => ({ start: at, end: at, lines: 0, widest: 0, goesOn: false, cut: false });

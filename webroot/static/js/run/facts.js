@@ -2,11 +2,12 @@
 import { fill, h, byId } from "../dom.js";
 import { duration } from "../durations.js";
 import { facts } from "../grid.js";
-import { jobUrl } from "../links.js";
-import { lateness, took, whyOf } from "../runs/list.js";
+import { jobUrl, runUrl } from "../links.js";
+import { commandOf } from "../job/values.js";
+import { lateness, took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
-import { number, size, t, word } from "../text.js";
-import { badge } from "../verdicts.js";
+import { size, t, word } from "../text.js";
+import { badge, whyOf } from "../verdicts.js";
 
 /** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
 export function showFacts(run, zone) {
@@ -20,20 +21,28 @@ export function showFacts(run, zone) {
   fill(byId("facts"), facts([
     ["run.why", whyOf(run)],
     ["column.exit", run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null)],
-    ["column.planned", stamp(run.planTime || null, { as: "long", zone })],
     ["run.until", stamp(run.rangeEndTime, { as: "long", zone })],
-    ["column.claimed", stamp(run.claimTime, { as: "long", zone })],
-    ["column.started", stamp(run.startTime, { as: "long", zone })],
-    ["column.ended", stamp(run.endTime, { as: "long", zone })],
+    ["run.count", run.count > 1 ? t(run.countIsMinimum ? "job.fires.least" : "job.fires", { n: run.count }) : null],
+    ["run.not.before", run.notBefore > run.planTime ? stamp(run.notBefore, { as: "long", zone }) : null],
+    ["run.expires", stamp(run.expiresTime, { as: "long", zone })],
     ["column.lateness", lateness(run) === null ? null : duration(lateness(run))],
     ["column.duration", going && run.startTime ? stamp(run.startTime, { as: "lasting" }) : took(run) === null ? null : duration(took(run))],
     ["column.worker", run.worker && [run.worker, run.host && h("div", { class: "sub" }, run.host)]],
-    ["column.attempt", run.attempt],
+    ["column.attempt", attempts(run)],
     ["run.trigger", word("trigger", run.trigger)],
     ["run.by", run.by],
+    ["run.note", run.note],
     ["run.memory", run.maxRss ? size(run.maxRss) : null],
-    ["run.cpu", run.cpuSeconds === null || run.cpuSeconds === undefined ? null : t("duration.s", { s: number(run.cpuSeconds, 2) })],
+    ["run.cpu", run.cpuSeconds === null || run.cpuSeconds === undefined ? null : duration(run.cpuSeconds * 1000)],
     ["run.revision", run.revision],
+    ["run.args", run.args?.length > 0 && commandOf(run.args)],
     ["field.command", run.command && h("code", { class: "command" }, run.command)],
   ]));
+}
+
+/** The number of this one, and a link to each before it. @param {any} run */
+function attempts({ id, attempt }) {
+  if (!(attempt > 1)) return attempt;
+  const earlier = Array.from({ length: attempt - 1 }, (_, index) => h("a", { href: runUrl(id.replace(/#\d+$/, `#${index + 1}`)), "aria-label": t("job.attempt", { n: index + 1 }) }, index + 1));
+  return [String(attempt), h("div", { class: "sub" }, t("run.earlier"), " ", earlier.flatMap((link, index) => (index ? [", ", link] : [link])))];
 }

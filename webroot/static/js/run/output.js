@@ -4,8 +4,6 @@ import { t } from "../text.js";
 import { blockAt, blocksOf } from "./blocks.js";
 import { printable } from "./printed.js";
 
-/** A line of the worker's where the middle was cut. */
-const CUT = /^\.\.\. [\d,]+ bytes cut \.\.\.$/m;
 const BLOCKS_A_TURN = 200;
 
 export class Output {
@@ -42,7 +40,7 @@ export class Output {
     const added = this.blocks.slice(from, to).map((block) => {
       const text = document.createTextNode(this.printed.slice(block.start, block.end));
       this.nodes.push(text);
-      const element = h("pre", { class: block.goesOn ? "goes-on" : CUT.test(text.data) ? "cut" : null }, text);
+      const element = h("pre", { class: block.goesOn ? "goes-on" : block.cut ? "cut" : null }, text);
       element.style.setProperty("--lines", String(block.lines));
       return element;
     });

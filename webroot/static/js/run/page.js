@@ -8,11 +8,14 @@ import { Refresher } from "../refresher.js";
 import { size, t } from "../text.js";
 import { showFacts } from "./facts.js";
 import { Find } from "./find.js";
+import { showLife } from "./life.js";
 import { Output } from "./output.js";
 
 const WRAP = "etcron.wrap";
 /** A run that is going is looked at by itself, too: the event of its end may have been missed. */
 const LOOK_MS = 5000;
+/** One that waits to be claimed has no events. */
+const WAITS_MS = 2000;
 
 /** @param {string} id */
 export function start(id) {
@@ -30,10 +33,10 @@ export function start(id) {
       note(byId("problem"), error.message);
     }
     byId("facts").setAttribute("aria-busy", "false");
-    if (!shown.run?.status) window.setTimeout(() => page.soon(), LOOK_MS);
+    if (!shown.run?.status) window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
   }, 1000);
   on(["again"], () => !shown.run?.status && page.soon());
-  on(["runs"], ({ jobs }) => !shown.run?.status && (!shown.run || shown.run.jobName in jobs) && page.soon());
+  on(["runs"], ({ jobs }) => !shown.run?.status && (!shown.run || shown.run.jobName in jobs) && page.heard());
   startTools(id, output, () => void page.now(), shown);
   return page.now();
 }
@@ -47,7 +50,8 @@ async function zoneOf(job, signal) {
 /** @param {any} run @param {string} zone @param {Output} output @param {Find} find */
 function show(run, zone, output, find) {
   showFacts(run, zone);
-  const open = run.state === "running" || run.state === "claimed";
+  showLife(byId("life"), run, zone);
+  const open = ["created", "claimed", "running"].includes(run.state);
   const actions = byId("actions");
   if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));
   if (!open) fill(actions);
@@ -78,7 +82,7 @@ function startTools(id, output, again, shown) {
   byId("copy").addEventListener("click", () => void copy(output));
   byId("actions").addEventListener("click", async (event) => {
     if (!(/** @type {Element} */ (event.target).closest("#kill"))) return;
-    const body = [h("p", {}, t("ask.kill.run", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
+    const body = [h("p", {}, t(shown.run.worker ? "ask.kill.run" : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
     const reason = await ask({ title: `${t("action.kill")}: ${shown.run.jobName}`, body, action: t("action.kill"), tone: "danger", reason: t("reason") });
     if (reason === null) return;
     try {

@@ -5,8 +5,8 @@ import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { jobUrl, runUrl } from "../links.js";
 import { stamp } from "../stamp.js";
-import { t } from "../text.js";
-import { badge } from "../verdicts.js";
+import { t, word } from "../text.js";
+import { badge, whyOf } from "../verdicts.js";
 
 const A_PAGE = 25;
 
@@ -21,8 +21,8 @@ function columns(zoneOf) {
   const time = (/** @type {string} */ field) => (/** @type {any} */ run) => stamp(run[field] || null, { zone: zoneOf(run) });
   return [
     { key: "status", draw: (/** @type {any} */ run) => [link(run), why(run)], className: "wraps status" },
-    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName) }, run.jobName) },
     { key: "planned", draw: time("planTime") },
+    { key: "job", draw: (/** @type {any} */ run) => h("a", { href: jobUrl(run.jobName) }, run.jobName) },
     { key: "exit", draw: (/** @type {any} */ run) => run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null), className: "num" },
     { key: "worker", draw: (/** @type {any} */ run) => run.worker },
     { key: "claimed", draw: time("claimTime") },
@@ -31,6 +31,7 @@ function columns(zoneOf) {
     { key: "lateness", draw: (/** @type {any} */ run) => duration(lateness(run)), className: "num" },
     { key: "duration", draw: (/** @type {any} */ run) => (run.startTime && !run.endTime ? stamp(run.startTime, { as: "lasting" }) : duration(took(run))), className: "num" },
     { key: "attempt", draw: (/** @type {any} */ run) => run.attempt, className: "num" },
+    { key: "trigger", draw: (/** @type {any} */ run) => h("span", { title: run.by }, word("trigger", run.trigger)) },
   ];
 }
 
@@ -39,12 +40,6 @@ function link(run) {
   const element = badge(run.status ?? run.state, { href: runUrl(run.id) });
   element.setAttribute("data-row-link", "");
   return element;
-}
-
-/** Why it did not go well, in the worker's words; the verdict stands beside it already. @param {any} run @returns {string} */
-export function whyOf({ status, err, reason }) {
-  const text = (err || reason || "").replace(`${status}: `, "");
-  return reason && !text.includes(reason) ? `${text}; ${reason}` : text;
 }
 
 /** @param {any} run */
@@ -63,6 +58,7 @@ export class RunList {
     this.box = box;
     this.caption = caption;
     this.query = query;
+    this.withJob = job;
     this.columns = columns(zoneOf).filter(({ key }) => job || key !== "job");
     /** Cursors of the pages up to this one. @type {string[]} */
     this.cursors = [];
@@ -80,9 +76,10 @@ export class RunList {
    */
   async load(signal, open = []) {
     const cursor = this.cursors.at(-1);
-    const { items, nextCursor } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
+    const { items, nextCursor, waiting = [] } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
     const known = new Set(items.map((/** @type {any} */ run) => run.id));
-    this.draw([...(cursor ? [] : open.filter((run) => !known.has(run.id))), ...items], nextCursor);
+    const more = [...open, ...waiting.filter((/** @type {any} */ run) => !open.some(({ id }) => id === run.id))];
+    this.draw([...(cursor ? [] : more.filter((run) => !known.has(run.id))), ...items], nextCursor);
     return items;
   }
 
@@ -97,7 +94,7 @@ export class RunList {
       this.onStep();
     } }, label);
     fill(this.box,
-      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs)) : h("p", { class: "empty" }, icon("info-circle"), " ", t("runs.none")),
+      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(Object.entries(this.query()).some(([name, value]) => value && (this.withJob || name !== "job")) ? "runs.none" : "runs.none.yet")),
       (nextCursor || this.cursors.length > 0) && h("nav", { class: "pager", "aria-label": t("pager.label") },
         this.cursors.length > 0 && step(t("pager.previous"), () => this.cursors.pop()),
         nextCursor && step(t("pager.next"), () => this.cursors.push(nextCursor))));

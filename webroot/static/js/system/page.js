@@ -1,6 +1,6 @@
 /** Whether everything behind the manager is well, in words; versions; where each value of the configuration is from. */
 import { get } from "../api.js";
-import { byId, fill, h } from "../dom.js";
+import { byId, fill, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { on } from "../live/live.js";
@@ -43,17 +43,17 @@ function show(system, aheadMs, seen) {
   const { etcd, logStore, workers, ...others } = ready.checks ?? {};
   fill(byId("state"), badge(ready.status));
   fill(byId("checks"),
-    check("etcd", etcd, (etcd?.endpoints ?? []).map(endpoint), ready.problems),
+    check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version })], ready.problems),
-    check("workers", workers && { state: workers.live ? "ok" : "degraded" }, [t("jobs.healthy", { n: workers?.live ?? 0 })]),
+    check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
     Object.entries(others).map(([name, value]) => check(name, value, [])),
-    spool(seen),
-    clocks(aheadMs, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs))),
-    ready.problems.map((/** @type {string} */ text) => h("p", { class: "note note-warn" }, text)),
-    ready.notes.map((/** @type {string} */ text) => h("p", { class: "note" }, text)));
+    spool(seen, workers?.live !== null),
+    clocks(aheadMs, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), workers?.live !== null),
+    ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
+    ready.notes.map((/** @type {string} */ text) => said(text, "info")));
   fill(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
     .filter(([, version]) => version).flatMap(([name, version]) => [h("dt", {}, name), h("dd", {}, version)]));
-  fill(byId("managers"), grid(t("system.managers"), [
+  fill(byId("managers"), system.managers.length === 0 ? h("p", { class: "muted" }, word("verdict", "unknown")) : grid(t("system.managers"), [
     { key: "host", draw: (/** @type {any} */ one) => one.host },
     { key: "version", draw: (/** @type {any} */ one) => one.version },
     { key: "manager", draw: (/** @type {any} */ one) => h("code", {}, one.id), className: "wraps" },
@@ -65,16 +65,28 @@ function show(system, aheadMs, seen) {
   ], system.configuration, "auto stack"));
 }
 
-/** Records that wait at the workers for the log store. @param {any[]} workers */
-function spool(workers) {
+/** @param {{live: number | null, refusing?: any[]}} workers live: null where nobody could be asked */
+function stateOf({ live, refusing = [] }) {
+  if (live === null) return "unknown";
+  return live && !refusing.length ? "ok" : "degraded";
+}
+
+/** @param {string} text @param {"bad" | "warn" | "info"} tone */
+function said(text, tone) {
+  return h("p", { class: `note note-${tone}` }, icon(tone === "info" ? "info-circle" : "exclamation-triangle-fill"), h("span", {}, text));
+}
+
+/** Records that wait at the workers for the log store. @param {any[]} workers @param {boolean} known whether they could be asked for */
+function spool(workers, known) {
+  if (!known) return check("spool", { state: "unknown" }, []);
   const unsent = workers.reduce((sum, { beat }) => sum + (beat?.unsentRecords ?? 0), 0);
   return check("spool", { state: unsent > SPOOL_MANY ? "degraded" : "ok" }, [t("system.unsent", { n: unsent })]);
 }
 
-/** @param {number} aheadMs @param {any[]} off workers whose clocks are off */
-function clocks(aheadMs, off) {
+/** @param {number} aheadMs @param {any[]} off workers whose clocks are off @param {boolean} known whether they could be asked for */
+function clocks(aheadMs, off, known) {
   const browser = t(aheadMs < 0 ? "system.clock.behind" : "system.clock.ahead", { time: duration(Math.round(Math.abs(aheadMs))) });
-  const workers = off.length ? t("system.clocks.off", { workers: off.map(({ name }) => name).join(", ") }) : t("system.clocks.fine");
+  const workers = off.length ? t("system.clocks.off", { workers: off.map(({ name }) => name).join(", ") }) : known && t("system.clocks.fine");
   return check("clocks", { state: off.length || Math.abs(aheadMs) > BROWSER_MS ? "degraded" : "ok" }, [workers, browser]);
 }
 
@@ -85,9 +97,10 @@ function check(name, seen, details, listed = []) {
     seen?.problem && !listed.includes(seen.problem) && h("div", { class: "sub tone-warn" }, seen.problem));
 }
 
-/** @param {any} seen a member of etcd */
-function endpoint(seen) {
-  if (seen.problem) return `${seen.endpoint}: ${seen.problem}`;
+/** @param {any} seen a member of etcd @param {boolean} listed whether the problem stands below already */
+function endpoint(seen, listed) {
+  if (listed && seen.problem) return seen.endpoint;
+  if (seen.problem || seen.withheld) return `${seen.endpoint}: ${seen.problem ?? seen.withheld}`;
   const used = t("system.database", { used: size(seen.dbSizeBytes), quota: size(seen.quotaBytes) });
   return [seen.endpoint, seen.version, seen.isLeader && t("system.leader"), used, ...seen.alarms].filter(Boolean).join(", ");
 }

@@ -1,7 +1,7 @@
-/** The workers that are there. */
+/** The workers that are there, and those that are drained: what each has to do, and taking it out and back in. */
 import { get } from "../api.js";
 import { now } from "../clock.js";
-import { byId, fill, h } from "../dom.js";
+import { byId, fill, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { on } from "../live/live.js";
@@ -11,27 +11,38 @@ import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
 import { badge } from "../verdicts.js";
 import { beatOffMs } from "./beat.js";
+import { drain, undrain } from "./drains.js";
 
 const EVERY_MS = 2000;
 
 /** @typedef {any} Worker as GET /workers says */
 
 const COLUMNS = [
-  { key: "state", draw: (/** @type {Worker} */ worker) => [badge(worker.state), worker.problem && h("div", { class: "sub tone-warn" }, worker.problem)], className: "wraps" },
+  { key: "state", draw: state, className: "wraps" },
   { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: `/runs?worker=${encodeURIComponent(worker.name)}`, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
-  { key: "host", draw: (/** @type {Worker} */ worker) => [worker.host, h("div", { class: "sub" }, worker.address)] },
+  { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address)] },
   { key: "slots", draw: slots },
   { key: "load", draw: (/** @type {Worker} */ { beat }) => (beat?.load === null || beat?.load === undefined ? null : number(beat.load, 2)), className: "num" },
   { key: "memory", draw: (/** @type {Worker} */ { beat }) => (beat?.memoryPercent === null || beat?.memoryPercent === undefined ? null : `${number(beat.memoryPercent)} %`), className: "num" },
   { key: "clock", draw: clock },
-  { key: "version", draw: (/** @type {Worker} */ worker) => [worker.version, h("div", { class: "sub" }, `tzdata ${worker.tzdata ?? "?"}`)] },
+  { key: "version", draw: (/** @type {Worker} */ worker) => worker.version && [worker.version, h("div", { class: "sub" }, `tzdata ${worker.tzdata ?? "?"}`)] },
   { key: "labels", draw: (/** @type {Worker} */ worker) => Object.entries(worker.labels ?? {}).map(([name, value]) => h("span", { class: "label" }, `${name}=${value}`)), className: "wraps" },
-  { key: "since", draw: (/** @type {Worker} */ worker) => [stamp(worker.sinceMs), h("div", { class: "sub" }, stamp(worker.sinceMs, { as: "ago" }))] },
+  { key: "since", draw: (/** @type {Worker} */ worker) => worker.sinceMs && [stamp(worker.sinceMs), h("div", { class: "sub" }, stamp(worker.sinceMs, { as: "ago" }))] },
+  { key: "actions", draw: actions },
 ];
 
 export function start() {
   const list = new Refresher(load, EVERY_MS);
-  on(["again", "workers"], () => list.soon());
+  on(["again", "workers"], () => list.heard());
+  byId("workers").addEventListener("click", async (event) => {
+    const button = /** @type {Element} */ (event.target).closest("[data-drain]");
+    if (!button) return;
+    const { worker, drain: what } = /** @type {HTMLElement} */ (button).dataset;
+    if (!(await (what === "drain" ? drain(worker) : undrain(worker)))) return;
+    list.heard();
+    await list.now();
+    document.querySelector(`[data-worker="${CSS.escape(worker)}"]`)?.focus();
+  });
   return list.now();
 }
 
@@ -42,13 +53,32 @@ async function load(signal) {
     const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
     fill(byId("total"), t("jobs.healthy", { n: healthy }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
-    fill(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack") : h("p", { class: "empty" }, t("workers.none")));
+    const box = byId("workers");
+    const focused = box.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.worker : null;
+    fill(box, items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack") : h("p", { class: "empty" }, t("workers.none")));
+    if (focused) box.querySelector(`[data-worker="${CSS.escape(focused)}"]`)?.focus();
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
   }
   byId("workers").setAttribute("aria-busy", "false");
+}
+
+/** @param {Worker} worker */
+function state({ state: code, problem, drained, session }) {
+  if (!drained) return [badge(code), problem && h("div", { class: "sub tone-warn" }, problem)];
+  const running = code === "draining" && h("div", { class: "sub" }, t("workers.draining"));
+  return [badge(code), !session && h("span", { class: "sub" }, " ", t("workers.not.live")), running,
+    h("div", { class: "sub" }, t("workers.drained.by", { by: drained.by }), " ", stamp(drained.sinceMs), drained.reason && `: ${drained.reason}`)];
+}
+
+/** @param {Worker} worker */
+function actions({ name, drained }) {
+  if (!name) return null;
+  const [what, glyph] = drained ? ["undrain", "play-fill"] : ["drain", "pause-fill"];
+  const label = t(`workers.${what}`);
+  return h("button", { type: "button", class: "btn btn-plain", "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);
 }
 
 /** @param {Worker} worker */

@@ -1,0 +1,55 @@
+"""A worker is drained with a reason and taken back, also one that is not live."""
+
+from __future__ import annotations
+
+from playwright.async_api import expect
+
+from tests.console.console import AXE, Console, findings, settled
+from tests.support.cluster import Cluster
+
+
+async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@hourly")
+    page = await console.open("/workers")
+    await settled(page)
+    row, dialog = page.locator("#workers tbody tr"), page.get_by_role("dialog")
+    await row.get_by_role("button", name="Drain: worker-1").click()
+    await dialog.get_by_role("textbox").fill("new disks")
+    await console.shoot(page, "drain-dialog")
+    await dialog.get_by_role("button", name="Drain", exact=True).click()
+    try:
+        await expect(row).to_contain_text(" drained")
+        await expect(row).to_contain_text("new disks")
+        await expect(row).to_contain_text("by console 127.0.0.1 since")
+        await expect(row.get_by_role("button", name="Undrain: worker-1")).to_be_focused()
+        if AXE.exists():
+            assert await findings(page) == []
+        await console.shoot_all(page, "workers-drained")
+        job = await console.open(f"/jobs/{name}")
+        await expect(job.locator("#upcoming .note")).to_contain_text(
+            "no worker that fits takes fires: worker-1: drained"
+        )
+        await expect(job.locator("#upcoming .note")).to_contain_text("new disks")
+        await console.shoot_all(job, "fires-drained")
+        await row.get_by_role("button", name="Undrain: worker-1").click()
+        await expect(row).to_contain_text("healthy")
+    finally:
+        await cluster.call("POST", "/api/v1/workers/worker-1/undrain", {})
+
+
+async def test_drained_worker_that_is_not_live_is_still_there(console: Console, cluster: Cluster) -> None:
+    away = cluster.add_worker("worker-away")
+    away.start()
+    try:
+        await cluster.ready()
+        await cluster.call("POST", "/api/v1/workers/worker-away/drain", {"reason": "is replaced"})
+    finally:
+        await away.end()
+        cluster.workers.remove(away)
+    page = await console.open("/workers")
+    row = page.locator("#workers tbody tr").filter(has_text="worker-away")
+    await expect(row).to_contain_text("not live")
+    await expect(row).to_contain_text("is replaced")
+    await console.shoot_all(page, "workers-away")
+    await row.get_by_role("button", name="Undrain").click()
+    await expect(row).to_have_count(0)

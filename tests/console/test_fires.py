@@ -1,0 +1,123 @@
+"""Why did it not run? Each planned fire with its verdict and the reason in words; who would take those to come."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import expect
+
+from tests.console.console import AXE, Console, findings, settled
+from tests.support.cluster import EVERY_SECOND, Cluster
+
+
+async def test_each_verdict_has_its_reason_in_words(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(f"{name}-closed", "true", EVERY_SECOND, calendar={"include": ["2001-01-01", "2199-01-01"]})
+    await cluster.save(f"{name}-over", "exec sleep 1000", EVERY_SECOND)
+    await cluster.save(
+        f"{name}-again", "exit 3", "*/2 * * * * * *", retry={"limit": 1, "delaySeconds": 0.1}, overlap="allow"
+    )
+    page = await console.open(f"/jobs/{name}-closed")
+    rows = page.locator("#recent tbody tr")
+    await expect(rows.filter(has_text="skipped").first).to_contain_text("its calendar is closed on that day")
+    await expect(page.locator("#upcoming tbody tr").first).to_contain_text("closed by its calendar")
+
+    await page.goto(f"/jobs/{name}-again")
+    first = rows.filter(has_text="attempts").first
+    await expect(first).to_contain_text(re.compile(r"failed.*attempts 1, 2.*exit status 3", re.DOTALL))
+    await expect(page.locator("#runs tbody tr").filter(has_text="retry").first).to_be_visible()
+    await console.shoot_all(page, "fires-attempts")
+    await first.get_by_role("link", name="attempt 2").click()
+    await expect(page.locator("#facts")).to_contain_text("before it: 1")
+
+    await page.goto(f"/jobs/{name}-over")
+    skipped = rows.filter(has_text="skipped").first
+    await expect(skipped).to_contain_text(f"overlap with another of its runs or fires: {name}-over@")
+    await expect(rows.filter(has_text="running")).to_contain_text("on worker-1")
+    await console.shoot_all(page, "fires-overlap", whole=True)
+    await page.goto(f"/?q={name}")
+    await expect(page.get_by_role("row").filter(has_text=f"{name}-over")).to_contain_text("overlap with another")
+    await console.shoot_all(page, "list-of-reasons")
+    for job in ("closed", "over", "again"):
+        await cluster.call("POST", f"/api/v1/jobs/{name}-{job}/pause", {})
+    await cluster.call("POST", f"/api/v1/jobs/{name}-over/kill", {})
+
+
+async def test_fires_to_come_say_who_takes_them_or_why_nobody_could(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(f"{name}-taken", "true", "@hourly")
+    await cluster.save(f"{name}-nobody", "true", EVERY_SECOND, workers={"zone": ["mars", "moon"]})
+    page = await console.open(f"/jobs/{name}-taken")
+    upcoming = page.locator("#upcoming tbody tr")
+    await expect(upcoming).to_have_count(10)
+    await expect(upcoming.first).to_contain_text("worker-1")
+    await page.goto(f"/jobs/{name}-nobody")
+    nobody = "no live worker has the labels zone=mars or moon"
+    await expect(page.locator("#upcoming .note")).to_have_text(nobody)
+    await expect(upcoming.first).to_contain_text("nobody")
+    await expect(page.locator("#recent tbody tr").filter(has_text="waiting").first).to_contain_text(nobody)
+    await expect(page.locator("#facts")).to_contain_text("zone=mars|moon")
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "fires-nobody", whole=True)
+    await cluster.post("/job/delete", name=f"{name}-nobody")
+
+
+async def test_range_of_fires_is_chosen_paged_and_kept_in_the_url(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", EVERY_SECOND, enabled=False)
+    page = await console.open(f"/jobs/{name}")
+    rows = page.locator("#recent tbody tr")
+    await page.get_by_role("button", name="From … to").click()
+    await expect(page.get_by_label("From (Europe/Berlin)")).to_be_focused()
+    await page.get_by_label("From (Europe/Berlin)").fill("2035-01-01T12:00:00")
+    await page.get_by_label("to", exact=True).fill("2035-01-01T12:00:39")
+    await page.get_by_role("button", name="Show").click()
+    await expect(rows).to_have_count(25)
+    await expect(rows.first).to_contain_text(re.compile(r"12:00:39.*not while paused.*the job was paused", re.DOTALL))
+    pages = page.get_by_role("navigation", name="Pages of fires")
+    await pages.get_by_role("button", name="Next page").click()
+    await expect(rows).to_have_count(15)
+    await expect(rows.last).to_contain_text("12:00:00")
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "fires-range", whole=True)
+    await pages.get_by_role("button", name="Previous page").click()
+    await expect(rows).to_have_count(25)
+    await page.reload()
+    await expect(rows.first).to_contain_text("12:00:39")
+    await page.get_by_role("button", name="Last day").click()
+    await expect(page).to_have_url(re.compile(r"\?fires=day$"))
+    await expect(page.locator("#range-form")).to_be_hidden()
+    await page.get_by_role("button", name="Newest").click()
+    await expect(page).to_have_url(re.compile(rf"/jobs/{name}$"))
+
+
+async def test_other_triggers_and_commands_without_a_shell_are_shown(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    jobs = {
+        "delay": {"after": "1h", "command": ["printf", "%s\\n", "two words", ""]},
+        "rate": {"every": "45m", "offset": "5m", "command": "true"},
+        "once": {"at": "2035-01-01T00:00:00", "timezone": "Asia/Kolkata", "command": "true"},
+        "many": {"cronExpr": ["0 0 9 * * MON-FRI *", "0 0 10 * * SAT *"], "command": "true", "labels": {"team": "b"}},
+    }
+    for kind, fields in jobs.items():
+        await cluster.call("PUT", f"/api/v1/jobs/{name}-{kind}", fields)
+    page = await console.open(f"/?q={name}")
+    row = page.locator("#jobs tbody tr")
+    await expect(row).to_have_count(4)
+    for kind, words in (("delay", "1 hour after the last run ended"), ("rate", "Every 45 minutes, 5 minutes past")):
+        await expect(row.filter(has_text=f"{name}-{kind}")).to_contain_text(words)
+    await expect(row.filter(has_text=f"{name}-once")).to_contain_text("Once at 2035-01-01 00:00")
+    await console.shoot_all(page, "list-of-triggers")
+    await page.goto(f"/jobs/{name}-delay")
+    await settled(page)
+    await expect(page.locator("#facts .arguments li")).to_have_text(["printf", "%s\\n", "two words", '""'])
+    await expect(page.locator("#upcoming")).to_contain_text("1 hour after the last run ended")
+    await page.locator("summary").filter(has_text="Definition").click()
+    await expect(page.locator("#definition")).to_contain_text("1h")
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "job-after", whole=True)

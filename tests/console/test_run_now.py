@@ -1,0 +1,145 @@
+"""Run now: one click and a confirmation, or with arguments; the run's page shows its life and goes on by itself."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import unquote
+
+from playwright.async_api import Locator, Page, expect
+
+from tests.console.console import AXE, Console, findings, settled
+from tests.support.cluster import Cluster
+
+
+async def open_dialog(page: Page, *, options: bool = True) -> Locator:
+    """Run now, with what is folded away."""
+    await page.get_by_role("button", name="Run now").first.click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog.get_by_role("button", name="Run now")).to_be_focused()
+    if options:
+        await dialog.locator("summary").click()
+    return dialog
+
+
+async def ask(dialog: Locator) -> str:
+    """Confirms; the address of the run that was asked for."""
+    await dialog.get_by_role("button", name="Run now").click()
+    link = dialog.get_by_role("link", name="Open the run")
+    await expect(link).to_be_focused()
+    return str(await link.get_attribute("href"))
+
+
+async def test_one_click_in_the_list_and_a_confirmation_run_a_paused_job(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "echo it ran", "@yearly", enabled=False)
+    page = await console.open(f"/?q={name}")
+    dialog = await open_dialog(page, options=False)
+    await ask(dialog)
+    await page.keyboard.press("Enter")
+    await page.wait_for_url("**/runs/**")
+    await expect(page.locator("#state")).to_have_text(" success")
+    await expect(page.locator("#output")).to_have_text("it ran")
+    await expect(page.locator("#facts")).to_contain_text("by hand")
+
+
+async def test_arguments_and_environment_reach_the_run(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, 'echo "$1, $2, $LEVEL"', "@yearly")
+    page = await console.open(f"/jobs/{name}")
+    dialog = await open_dialog(page)
+    await dialog.get_by_label("Arguments, one a line").fill("one word\n<b>two</b>")
+    environment = dialog.get_by_label("Environment, NAME=value on each line")
+    await environment.fill("no equals sign")
+    await dialog.get_by_label("Reason").fill("to see it")
+    await dialog.get_by_role("button", name="Run now").click()
+    await expect(environment).to_be_focused()
+    await expect(dialog).to_contain_text("no equals sign; As NAME=value")
+    await environment.fill("A B=c")
+    await dialog.get_by_role("button", name="Run now").click()
+    await expect(environment).to_be_focused()
+    await expect(dialog.locator("#run-env-error")).not_to_be_empty()
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "run-now-dialog")
+    await environment.fill("LEVEL=a=b")
+    await ask(dialog)
+    await console.shoot(page, "run-now-asked")
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#output")).to_have_text("one word, <b>two</b>, a=b")
+    for step in ("Created", "Claimed", "Started", "Ended"):
+        await expect(page.locator("#life li.is-reached").filter(has_text=step)).to_have_count(1)
+    await expect(page.locator("#facts")).to_contain_text("Processor time")
+    await console.shoot_all(page, "run-of-arguments")
+
+
+async def test_run_at_a_later_time_waits_and_can_be_ended_before(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/jobs/{name}")
+    dialog = await open_dialog(page)
+    soon = await page.evaluate("new Date(Date.now() + 7 * 86400e3).getFullYear()")
+    in_a_week = await page.evaluate(
+        "new Date(Date.now() + 7 * 86400e3 - new Date().getTimezoneOffset() * 60e3).toISOString().slice(0, 19)"
+    )
+    await dialog.get_by_label("Not before").fill(in_a_week)
+    url = await ask(dialog)
+    await expect(dialog).to_contain_text(f"It starts at {soon}")
+    await dialog.get_by_role("button", name="Close").last.click()
+    await page.reload()
+    await expect(page.locator("#runs tbody tr")).to_contain_text("waits for its time")
+    await page.goto(url)
+    await expect(page.locator("#state")).to_have_text(" created")
+    await expect(page.locator("#facts")).to_contain_text("waits for its time")
+    await expect(page.locator("#life li").filter(has_text="Planned")).to_contain_text("in 6 d 23 h")
+    if AXE.exists():
+        assert await findings(page) == []
+    await console.shoot_all(page, "run-created")
+    await page.get_by_role("button", name="Kill").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+    await expect(page.locator("#state")).to_have_text(" killed")
+
+
+async def test_second_one_with_the_same_key_is_said_to_be_the_first(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/jobs/{name}")
+    urls = []
+    for said in ("The run is asked for.", "there is no second run"):
+        dialog = await open_dialog(page)
+        await dialog.get_by_label("Once for this key").fill("order-7")
+        urls.append(await ask(dialog))
+        await expect(dialog).to_contain_text(said)
+        await dialog.get_by_role("button", name="Close").last.click()
+        await expect(dialog).to_have_count(0)
+    assert urls[0] == urls[1]
+    assert unquote(urls[0]).startswith(f"/runs/{name}@r-")
+    await expect(page.locator("#runs tbody tr")).to_have_count(1)
+    await expect(page.locator("#runs tbody tr")).to_contain_text(re.compile("success.*by hand"))
+
+
+async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, cluster: Cluster, name: str) -> None:
+    other = cluster.add_worker("worker-other")
+    other.start()
+    try:
+        await cluster.ready()
+        await cluster.save(name, "exec sleep 1000", "@yearly", broadcast=True, slots=2, priority=5)
+        page = await console.open(f"/jobs/{name}")
+        await settled(page)
+        await expect(page.locator("#facts")).to_contain_text("on every worker that fits, 2 slots, priority 5")
+        dialog = await open_dialog(page, options=False)
+        await dialog.get_by_role("button", name="Run now").click()
+        first = dialog.get_by_role("link", name="Open the run on worker-1")
+        assert unquote(str(await first.get_attribute("href"))).startswith(f"/runs/{name}~worker-1@")
+        await expect(dialog.get_by_role("link", name="Open the run on worker-other")).to_have_count(1)
+        await dialog.get_by_role("button", name="Close").last.click()
+        for worker in ("worker-1", "worker-other"):
+            await expect(page.locator("#facts")).to_contain_text(re.compile(rf"running \S+ s on {worker}"))
+        await console.shoot_all(page, "job-broadcast")
+        listed = await console.open(f"/?q={name}")
+        await expect(listed.locator("#jobs .c-running").last).to_contain_text(re.compile(r"worker-1.*worker-other"))
+        await page.get_by_role("button", name="Kill").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
+        await expect(page.locator("#runs tbody tr").filter(has_text="killed")).to_have_count(2)
+    finally:
+        await other.end()
+        cluster.workers.remove(other)

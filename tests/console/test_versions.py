@@ -1,0 +1,81 @@
+"""Versions: who changed what, any two of them field by field, the way back, and that of a deleted job."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.async_api import Page, expect
+
+from tests.console.console import AXE, Console, findings, settled
+from tests.support.cluster import Cluster
+
+
+async def open_versions(console: Console, cluster: Cluster, name: str) -> Page:
+    """The page of a job with three versions: its command and its retries were changed, then its time zone."""
+    await cluster.save(name, "echo first", "@yearly")
+    await cluster.save(name, "echo second", "@yearly", retry={"limit": 3}, labels={"team": "b"})
+    await cluster.save(name, "echo second", "@yearly", retry={"limit": 3}, labels={"team": "b"}, timezone="Asia/Tokyo")
+    page = await console.open(f"/jobs/{name}")
+    await settled(page)
+    await page.locator("summary").filter(has_text="Versions").click()
+    await expect(page.locator("#versions tbody tr")).to_have_count(3)
+    return page
+
+
+async def test_versions_are_listed_and_compared(console: Console, cluster: Cluster, name: str) -> None:
+    page = await open_versions(console, cluster, name)
+    rows, compared = page.locator("#versions tbody tr"), page.locator("#comparison tbody tr")
+    await expect(rows.nth(0)).to_contain_text(re.compile(r"current.*api 127\.0\.0\.1.*saved.*Time zone", re.DOTALL))
+    await rows.nth(2).get_by_role("button", name="Compare").click()
+    await expect(compared.filter(has_text="Command")).to_contain_text(re.compile("echo first.*echo second", re.DOTALL))
+    await expect(compared.filter(has_text="Time zone")).to_contain_text(re.compile("UTC.*Asia/Tokyo", re.DOTALL))
+    await page.get_by_label("with", exact=True).select_option(index=1)
+    await expect(compared.filter(has_text="Time zone")).to_have_count(0)
+    await expect(compared.filter(has_text="Command")).to_have_count(1)
+    await expect(compared).to_have_count(3)  # of the retries their number alone
+    if AXE.exists():
+        assert await findings(page) == []
+    await page.locator("#versions-of").scroll_into_view_if_needed()
+    await console.shoot_all(page, "versions", whole=True)
+
+
+async def test_version_is_restored_unless_the_job_was_changed_meanwhile(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    page = await open_versions(console, cluster, name)
+    rows, dialog = page.locator("#versions tbody tr"), page.get_by_role("dialog")
+    await rows.nth(2).get_by_role("button", name="Restore").click()
+    await expect(dialog.get_by_role("row").filter(has_text="Command")).to_contain_text(
+        re.compile("echo second.*echo first", re.DOTALL)
+    )
+    await console.shoot_all(page, "versions-restore")
+    await cluster.save(name, "echo third", "@yearly")
+    await dialog.get_by_role("button", name="Restore").click()
+    await expect(page.locator("#toasts")).to_contain_text("nothing was restored")
+    await expect(rows).to_have_count(4)
+    await rows.nth(3).get_by_role("button", name="Restore").click()
+    await dialog.get_by_role("button", name="Restore").click()
+    await expect(page.locator("#facts")).to_contain_text("echo first")
+    await expect(rows).to_have_count(5)
+    await expect(rows.nth(0)).to_contain_text("restored")
+
+
+async def test_deleted_job_is_at_its_address_and_comes_back(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "echo back again", "@yearly")
+    await cluster.post("/job/delete", name=name)
+    page = await console.open(f"/jobs/{name}")
+    await expect(page.locator("#deleted")).to_contain_text("Deleted by api 127.0.0.1")
+    await expect(page.get_by_role("button", name="Delete")).to_have_count(0)
+    await expect(page.locator("#upcoming")).to_contain_text("it is deleted")
+    if AXE.exists():
+        assert await findings(page) == []
+    await page.locator("summary").filter(has_text="Definition").click()
+    await expect(page.locator("#definition")).to_contain_text("echo back again")
+    await console.shoot_all(page, "job-deleted", whole=True)
+    await page.locator("#versions").get_by_role("button", name="Restore").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Restore").click()
+    await expect(page.locator("#facts")).to_contain_text("echo back again")
+    await expect(page.locator("#deleted")).to_have_count(0)
+
+    await page.goto(f"/jobs/{name}-never")
+    await expect(page.locator("#problem")).to_contain_text("there is no job")

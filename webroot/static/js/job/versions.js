@@ -1,0 +1,144 @@
+/** What a job was: who changed what, any two versions field by field, and the way back; of a deleted job, too. */
+import { get, jobPath, send } from "../api.js";
+import { ask } from "../dialogs.js";
+import { byId, fill, h, icon } from "../dom.js";
+import { grid } from "../grid.js";
+import { announce, note, toast } from "../notices.js";
+import { stamp } from "../stamp.js";
+import { t, word } from "../text.js";
+import { wrote } from "../written.js";
+import { nameOf, partsOf, valueOf } from "./values.js";
+
+export class Versions {
+  /** @param {string} name @param {() => void} restored */
+  constructor(name, restored) {
+    this.name = name;
+    this.restored = restored;
+    this.path = `${jobPath(name)}/versions`;
+    /** @type {any[]} newest first */
+    this.items = [];
+    /** The revisions that are compared; `to` null: the newest. */
+    this.from = /** @type {number | null} */ (null);
+    this.to = /** @type {number | null} */ (null);
+    this.details = byId("versions-of");
+    this.details.addEventListener("toggle", () => this.isOpen && void this.load());
+    if (window.location.hash === "#versions-of") this.open();
+  }
+
+  get isOpen() {
+    return this.details.hasAttribute("open");
+  }
+
+  open() {
+    this.details.setAttribute("open", "");
+  }
+
+  /** @param {AbortSignal} [signal] @returns {Promise<any>} the answer, or null */
+  async load(signal) {
+    try {
+      const answer = await get(this.path, { signal });
+      this.items = answer.items;
+      note(byId("versions-problem"), null);
+      this.draw();
+      return answer;
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      note(byId("versions-problem"), error.message, error.status === 404 ? "info" : "bad");
+      return null;
+    }
+  }
+
+  draw() {
+    const box = byId("versions");
+    const drawn = JSON.stringify(this.items);
+    if (box.dataset.drawn === drawn) return;
+    box.dataset.drawn = drawn;
+    const focused = box.contains(document.activeElement) ? document.activeElement?.id : null;
+    const columns = [
+      { key: "revision", draw: (/** @type {any} */ one) => [String(one.revision), one.current && h("div", { class: "sub" }, icon("check2"), " ", t("versions.current"))] },
+      { key: "when", draw: (/** @type {any} */ one) => [stamp(one.savedMs), h("div", { class: "sub" }, stamp(one.savedMs, { as: "ago" }))] },
+      { key: "who", draw: (/** @type {any} */ one) => one.savedBy, className: "wraps" },
+      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, one.changed.map(nameOf).join(", "))], className: "wraps" },
+      { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
+    ];
+    fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
+    if (focused) document.getElementById(focused)?.focus();
+    if (this.from !== null) void this.compare();
+  }
+
+  /** @param {any} version */
+  buttons({ revision, current }) {
+    const button = (/** @type {string} */ what, /** @type {string} */ glyph, /** @type {() => void} */ onclick) =>
+      h("button", { type: "button", class: "btn btn-plain", id: `${what}-${revision}`, "aria-label": `${t(`versions.${what}`)}: ${revision}`, onclick }, icon(glyph), " ", t(`versions.${what}`));
+    if (current) return null;
+    return h("div", { class: "buttons-of" },
+      this.items.length > 1 && button("compare", "list-ul", () => this.choose(revision, null)), button("restore", "clock-history", () => void this.restore(revision)));
+  }
+
+  /** Two fields, for any two of them. */
+  chooser() {
+    if (this.items.length < 2) return null;
+    const select = (/** @type {"from" | "to"} */ name, /** @type {number} */ chosen) => h("span", {}, h("label", { for: `compare-${name}` }, t(`versions.${name}`)), " ",
+      h("select", { class: "form-control", id: `compare-${name}`, onchange: (/** @type {any} */ event) => this.choose(this.from ?? this.items[1].revision, this.to, { [name]: Number(event.target.value) }) },
+        this.items.map((one) => h("option", { value: one.revision, selected: one.revision === chosen }, `${one.revision}${one.current ? ` (${t("versions.current")})` : ""}`))));
+    return h("div", { class: "compare-of" }, select("from", this.from ?? this.items[1].revision), select("to", this.to ?? this.items[0].revision));
+  }
+
+  /** @param {number} from @param {number | null} to null: the newest @param {{from?: number, to?: number}} [change] */
+  choose(from, to, change = {}) {
+    Object.assign(this, { from, to, ...change });
+    for (const [name, value] of Object.entries({ from: this.from, to: this.to ?? this.items[0].revision })) {
+      const field = document.getElementById(`compare-${name}`);
+      if (field) /** @type {HTMLSelectElement} */ (field).value = String(value);
+    }
+    void this.compare();
+  }
+
+  async compare() {
+    const box = byId("comparison");
+    try {
+      const found = await get(`${this.path}/${this.from}/compare`, { query: { to: this.to ?? this.items[0].revision } });
+      const title = t("versions.compared", { from: String(found.from), to: String(found.to) });
+      fill(box, h("h3", {}, title), differences(title, found.changes));
+      announce(`${title}: ${t("versions.changes", { n: found.changes.length })}`);
+    } catch (error) {
+      note(box, error.message);
+    }
+  }
+
+  /** @param {number} revision */
+  async restore(revision) {
+    const newest = this.items[0];
+    const current = newest?.current ? newest : null;
+    try {
+      const { changes } = current ? await get(`${this.path}/${current.revision}/compare`, { query: { to: revision } }) : { changes: null };
+      const title = t("versions.restore");
+      const body = [h("p", {}, t(current ? "ask.restore" : "ask.restore.deleted", { name: this.name, revision: String(revision) })), changes && differences(title, changes)];
+      if ((await ask({ title: `${title}: ${this.name}`, body, action: title })) === null) return;
+      const headers = current ? { "If-Match": `"${current.revision}"` } : {};
+      const { job, changed } = await send("POST", `${this.path}/${revision}/restore`, { body: {}, headers: /** @type {any} */ (headers) });
+      wrote(this.name, job?.revision);
+      toast(t(changed ? "done.restore" : "done.restore.same", { name: this.name, revision: String(revision) }));
+      this.from = null;
+      fill(byId("comparison"));
+      this.restored();
+    } catch (error) {
+      toast(error.status === 412 ? t("versions.stale") : error.message, "bad");
+      await this.load();
+    }
+  }
+}
+
+/** Field by field. @param {string} caption @param {any[]} changes */
+function differences(caption, changes) {
+  const rows = changes.flatMap(({ field, before, after }) => {
+    const [now, then] = [partsOf(field, after), new Map(partsOf(field, before))];
+    return now.map(([path, value]) => ({ field: path, before: then.get(path), after: value })).filter((one) => JSON.stringify(one.before) !== JSON.stringify(one.after));
+  });
+  if (!rows.length) return h("p", { class: "muted" }, t("versions.same"));
+  return grid(caption, [
+    { key: "field", draw: (/** @type {any} */ one) => nameOf(one.field) },
+    { key: "before", draw: (/** @type {any} */ one) => valueOf(one.field, one.before), className: "wraps" },
+    { key: "after", draw: (/** @type {any} */ one) => valueOf(one.field, one.after), className: "wraps" },
+  ], rows, "auto stack");
+}

@@ -1,0 +1,34 @@
+/** Taking a worker out of service without ending what runs there, and taking it back. */
+import { ApiError, send } from "../api.js";
+import { ask } from "../dialogs.js";
+import { h } from "../dom.js";
+import { encoded } from "../links.js";
+import { announce, toast } from "../notices.js";
+import { t } from "../text.js";
+
+/** @param {string} name @returns {Promise<boolean>} whether it was done */
+export async function drain(name) {
+  const title = t("workers.drain");
+  const reason = await ask({ title: `${title}: ${name}`, body: [h("p", {}, t("ask.drain", { name }))], action: title, reason: t("reason") });
+  return reason !== null && call(name, "drain", reason ? { reason } : {});
+}
+
+/** @param {string} name @returns {Promise<boolean>} */
+export async function undrain(name) {
+  return call(name, "undrain", {});
+}
+
+/** @param {string} name @param {"drain" | "undrain"} what @param {object} body */
+async function call(name, what, body) {
+  try {
+    await send("POST", `/workers/${encoded(name)}/${what}`, { body });
+    toast(t(what === "drain" ? "done.drain" : "done.undrain", { name }));
+    return true;
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error;
+    const text = `${t(`workers.${what}`)}: ${error.message}`;
+    toast(text, "bad");
+    announce(text);
+    return false;
+  }
+}
