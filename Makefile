@@ -6,9 +6,11 @@ ETCD34 := .tools/etcd-3.4
 ASSETS := webroot/static/vendor/manifest.json
 DATA_DIR ?= ./data
 TESTS ?=
+SEED ?= 1
+MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: run test lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets
+.PHONY: run test chaos lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +26,9 @@ ifeq ($(TESTS),)
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif
+
+chaos: venv-test ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10)
+	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(MINUTES)
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .

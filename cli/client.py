@@ -224,6 +224,11 @@ def worker_path(name: str, *more: str) -> str:
     return _path("workers", name, *more)
 
 
+def fits_a_path(name: str) -> bool:
+    """Whether a path can name it: no dots alone (a step in the path), and no bytes that are no text."""
+    return name.isprintable() and name not in ("", ".", "..")
+
+
 def if_match(revision: int) -> dict[str, str]:
     """The header that lets a change through only while the job is at this revision; 0: while there is none."""
     return {"If-Match": f'"{revision}"'} if revision else {"If-None-Match": "*"}
@@ -238,24 +243,41 @@ def _path(*parts: str | int) -> str:
     # A part of dots alone would be taken for a step in the path, even percent-encoded.
     if any(str(part) in ("", ".", "..") for part in parts):
         raise CommandError("a name is empty, or dots alone; nothing is called so", ExitStatus.NOT_FOUND)
-    return "/api/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+    try:
+        return "/api/v1/" + "/".join(quote(str(part), safe="") for part in parts)
+    except UnicodeEncodeError as error:
+        raise _no_text(error, ExitStatus.NOT_FOUND) from error
 
 
 def _query(query: Query) -> str:
     pairs = {name: value for name, value in query.items() if value is not None}
-    return "?" + urlencode(pairs, doseq=True) if pairs else ""
+    try:
+        return "?" + urlencode(pairs, doseq=True) if pairs else ""
+    except UnicodeEncodeError as error:
+        raise _no_text(error, ExitStatus.REFUSED) from error
+
+
+def _no_text(error: UnicodeEncodeError, status: ExitStatus) -> CommandError:
+    """Bytes of an argument that are not UTF-8, which Python keeps as lone surrogates."""
+    return CommandError(f"{error.object!r} is not UTF-8; nothing is called so", status)
 
 
 def _server(text: str) -> SplitResult:
-    parts = urlsplit(text if "://" in text else f"http://{text}")
     try:
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port is None or parts.port > 0)
+        parts = urlsplit(text if "://" in text else f"http://{text}")
+        if _is_usable(parts) and text.isprintable() and " " not in text and parts.path.isascii():
+            return parts
     except ValueError:
-        usable = False
-    if not usable or parts.query or parts.fragment or parts.username is not None:
-        message = f"--server: {text!r} is not the URL of a manager; write it as {DEFAULT_SERVER}"
-        raise CommandError(message, ExitStatus.USAGE)
-    return parts
+        pass
+    message = f"--server: {text!r} is not the URL of a manager; write it as {DEFAULT_SERVER}"
+    raise CommandError(message, ExitStatus.USAGE)
+
+
+def _is_usable(parts: SplitResult) -> bool:
+    """ValueError: its port is none."""
+    told_too_much = parts.query or parts.fragment or parts.username is not None
+    port_is_one = parts.port is None or parts.port > 0
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_is_one and not told_too_much
 
 
 def _shown(base: SplitResult) -> str:

@@ -1,7 +1,8 @@
 """The data directory of `etcron up`: where things lie in it, who holds it, and what it remembers.
 
 lock              held (flock) by the `up` that uses it; says which
-remembered.json   ports and the kind of each store, so that the next start finds its data again
+remembered.json   ports and the kind of each store, so that the next start finds its data again; what its workers are
+                  called on an etcd that others may use
 etcd/ log-store/  the embedded servers' data
 worker-1/ ...     the workers' data (spool, name, lock)
 config/           the configuration given to each child, written anew at each start

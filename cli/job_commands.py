@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable, Sequence
 
 from cli.arguments import Parser, Verbs, add_command, add_group, add_output, add_reason, add_server, count, revision
-from cli.client import Client, Document, if_match, job_path, run_path
+from cli.client import Client, Document, fits_a_path, if_match, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, print_fires, print_job, print_jobs, print_spec, print_versions
 from cli.printing import one_line, print_json, print_output, say, warn
@@ -81,9 +81,13 @@ def _add_switching(verbs: Verbs) -> None:
         verbs, "kill", _kill, does="end every run of these jobs that is going; the next fires come as planned",
         examples=("etcron job kill backup --reason 'it hangs'",),
     )  # fmt: skip
-    for command in (pause, resume, kill):
+    unblock = add_command(
+        verbs, "unblock", _unblock, does="jobs that a wrong clock keeps from firing for more than a day fire again",
+        examples=("etcron job unblock backup --reason 'the clock of host-3 was in 2031'",),
+    )  # fmt: skip
+    for command in (pause, resume, kill, unblock):
         add_reason(command)
-    for command in (delete, pause, resume, kill):
+    for command in (delete, pause, resume, kill, unblock):
         command.add_argument("names", metavar="NAME", nargs="+")
         add_server(command)
 
@@ -186,6 +190,8 @@ def _delete(arguments: argparse.Namespace) -> int:
     headers = if_match(arguments.if_match) if arguments.if_match else {}
 
     def delete(client: Client, name: str) -> str:
+        if not headers and not fits_a_path(name):
+            return _deleted_by_list(client, name)
         done = client.call("DELETE", job_path(name), headers=headers).document
         if not done["deleted"]:
             raise CommandError(f"there is no job {name}", ExitStatus.NOT_FOUND)
@@ -194,12 +200,24 @@ def _delete(arguments: argparse.Namespace) -> int:
     return _each(arguments, delete)
 
 
+def _deleted_by_list(client: Client, name: str) -> str:
+    """A key that somebody else has put among the jobs may be called anything, also what no path can hold."""
+    (result,) = client.post("/api/v1/jobs/bulk", {"action": "delete", "names": [name]})["results"]
+    if not result["ok"]:
+        raise CommandError(str(result["message"]), ExitStatus.NOT_FOUND)
+    return f"{name!a}: deleted"
+
+
 def _pause(arguments: argparse.Namespace) -> int:
     return _each(arguments, _switched("pause", "paused", "was paused already", arguments.reason))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
     return _each(arguments, _switched("resume", "resumed", "was not paused", arguments.reason))
+
+
+def _unblock(arguments: argparse.Namespace) -> int:
+    return _each(arguments, _switched("unblock", "fires again, from now on", "was not blocked", arguments.reason))
 
 
 def _switched(verb: str, done: str, was: str, reason: str | None) -> Callable[[Client, str], str]:

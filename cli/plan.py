@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import secrets
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,10 +18,13 @@ from cli.ports import free_loopback_port, holder_of, is_free
 from common.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.config_keys import redact_uri
 from common.errors import ConfigError, Problem
+from common.member import is_worker_name
 
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)
 _LOG_STORE_PORTS = (27170, 27171, 27172)
+_HOST_LENGTH = 48
+"""Of a worker's name at most, which has 64 characters."""
 _STORE_KEYS = {
     "etcdEndpoints": "etcd_endpoints",
     "etcdTls": "etcd_tls",
@@ -199,7 +204,23 @@ def _numbers(options: Options) -> range:
 
 
 def _worker(worker: WorkerConfig, data: DataDir, number: int, options: Options, *, alone: bool) -> WorkerConfig:
-    """One of the workers. On an etcd that other machines may use, its name carries this machine's."""
-    base = worker.worker_name or ("worker" if alone else socket.gethostname())
+    """One of the workers. On an etcd that others may use, its name carries this machine's and this directory's."""
+    shared = _shared_name(data)
+    base = worker.worker_name or ("worker" if alone else shared)
     name = base if worker.worker_name and options.workers == 1 else f"{base}-{number}"
     return replace(worker, worker_name=name, data_dir=data.worker(number))
+
+
+def _shared_name(data: DataDir) -> str:
+    """What the workers of this directory are called on an etcd that others may use: the same at every start.
+
+    A directory in which a worker has been before it had a name of its own keeps the one that its worker had.
+    """
+    known = data.remembered().get("workers")
+    if isinstance(known, str) and is_worker_name(known):
+        return known
+    host = socket.gethostname()
+    if not (data.worker(1) / "instance").exists():
+        host = f"{re.sub(r'[^A-Za-z0-9._-]', '-', host)[:_HOST_LENGTH].strip('-._') or 'worker'}-{secrets.token_hex(3)}"
+    data.remember(workers=host)
+    return host

@@ -131,9 +131,13 @@ class _Machine:
         return await answers(self._http, f"{self._plan.url}/readyz")
 
     async def _workers_there(self) -> bool:
+        """Whether each of ours has registered, whoever else is there."""
+        ours = {worker.worker_name for worker in self._plan.workers}
         try:
-            async with self._http.get(f"{self._plan.url}/worker/list") as answer:
-                return answer.status == 200 and len((await answer.json())["data"]) >= len(self._plan.workers)
+            async with self._http.get(f"{self._plan.url}/api/v1/workers") as answer:
+                if answer.status != 200:
+                    return False
+                return ours <= {item.get("name") for item in (await answer.json())["items"] if item.get("session")}
         except (aiohttp.ClientError, TimeoutError, OSError):
             return False
 

@@ -2,7 +2,7 @@
 
 An adapter on cron-descriptor, behind a list of forms that it gets right. Outside the list it misleads: it says "every 7
 seconds" for ``*/7``, which starts again each minute, and "every 2 days of the week" for ``*/2``. The test compares what
-it says with what the engine does.
+it says with what the engine does. In Chinese the list is shorter, and the words are mended (``common.describe_zh``).
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ import re
 from cron_descriptor import ExpressionDescriptor, Options
 
 from common.cron import parse, seven_fields
+from common.describe_zh import is_told, mended
 from common.errors import ScheduleError
+from common.phrases import DEFAULT
 
+_CHINESE = "zh-CN"
+_DAY_FIELD = 3
 _NUMBER = r"[0-9]{1,2}"
 _NUMBERS = rf"{_NUMBER}(?:,{_NUMBER})*"
 _MONTH = rf"(?:{_NUMBER}|[A-Z]{{3}})"
@@ -45,17 +49,21 @@ _ONE_WEEKDAY = re.compile(rf"\*|\?|{_WEEKDAY}")
 _YEARS = re.compile(rf"\*|{_YEAR}(?:,{_YEAR})*|{_YEAR}-{_YEAR}")
 
 
-def describe(expr: str) -> str:
+def describe(expr: str, language: str = DEFAULT) -> str:
     """Words such as ``At 02:30, Monday through Friday``, or the expression itself where no true words are known.
 
-    Never raises: a text that is not a cron expression comes back as it is.
+    Never raises: a text that is not a cron expression comes back as it is; an unknown language is English.
     """
     try:
         parse(expr)
         fields = tuple(field.upper() for field in seven_fields(expr))
     except ScheduleError:
         return expr
-    return _words(fields) if _is_told_truly(fields) else expr
+    if not _is_told_truly(fields):
+        return expr
+    if language != _CHINESE:
+        return _words(fields, "en_US")
+    return mended(_words(fields, "zh_CN")) if is_told(fields[_DAY_FIELD]) else expr
 
 
 def _is_told_truly(fields: tuple[str, ...]) -> bool:
@@ -75,7 +83,7 @@ def _wraps(day: str) -> bool:
     return len(ends) == 2 and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1])
 
 
-def _words(fields: tuple[str, ...]) -> str:
+def _words(fields: tuple[str, ...], locale: str) -> str:
     # The locale and the 24 hours are given, so that the machine's locale is not asked.
-    options = Options(locale_code="en_US", use_24hour_time_format=True)
+    options = Options(locale_code=locale, use_24hour_time_format=True)
     return str(ExpressionDescriptor(" ".join(fields), options))

@@ -69,6 +69,14 @@ class UnavailableError(EtcronError):
     """A server that etcron needs cannot be reached. It is tried again by itself; check that it runs."""
 
 
+class EtcdAwayError(UnavailableError):
+    """No member of etcd answers. Check that it runs, and try again."""
+
+    def __init__(self, addresses: str, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"etcd ({addresses}) does not answer: {reason}; try again")
+
+
 class EtcdError(EtcronError):
     """etcd did not do what was asked."""
 

@@ -20,6 +20,7 @@ class Change(StrEnum):
     PAUSE = "pause"
     RESUME = "resume"
     RESTORE = "restore"
+    UNBLOCK = "unblock"
     DELETE = "delete"
 
 

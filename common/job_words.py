@@ -15,27 +15,32 @@ from common.duration import Duration
 from common.instants import from_ms
 from common.job import JobSpec
 from common.job_calendar import Calendar
+from common.phrases import DEFAULT, ENGLISH, PHRASES, Phrases
 from common.zones import load_zone
 
-_UNITS: Final = (("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+_SECONDS: Final = {"week": 604_800, "day": 86_400, "hour": 3600, "minute": 60, "second": 1}
 _DATES_SHOWN: Final = 3
 
 
-def job_words(spec: JobSpec) -> str:
-    """Such as ``Every 15 minutes, 5 minutes past, until 2026-12-31 18:00, not on December 25``."""
-    return ", ".join(_parts(spec))
+def job_words(spec: JobSpec, language: str = DEFAULT) -> str:
+    """Such as ``Every 15 minutes, 5 minutes past, until 2026-12-31 18:00, not on December 25``.
+
+    An unknown language is English.
+    """
+    phrases = PHRASES.get(language, ENGLISH)
+    return phrases.separator.join(_parts(spec, phrases, language))
 
 
-def span_words(span: Duration) -> str:
+def span_words(span: Duration, phrases: Phrases = ENGLISH) -> str:
     """A span in the units that a person would count it in: ``1 hour 30 minutes``."""
     seconds, said = span.ms // 1000, []
-    for unit, length in _UNITS:
+    for unit, length in _SECONDS.items():
         # Whole weeks alone are counted in weeks: 90 days are not 12 weeks 6 days.
         if unit != "week" or seconds % length == 0:
             number, seconds = divmod(seconds, length)
             if number:
-                said.append(_counted(number, unit))
-    return " ".join(said) or "0 seconds"
+                said.append(_counted(number, phrases.units[unit]))
+    return " ".join(said) or phrases.zero
 
 
 def local_words(ms: int, timezone: str) -> str:
@@ -44,66 +49,70 @@ def local_words(ms: int, timezone: str) -> str:
     return f"{local:%Y-%m-%d %H:%M:%S}" if local.second else f"{local:%Y-%m-%d %H:%M}"
 
 
-def calendar_words(calendar: Calendar) -> str:
+def calendar_words(calendar: Calendar, phrases: Phrases = ENGLISH) -> str:
     """The dates that a calendar names, the first few of them."""
-    dates = [_entry_words(entry) for entry in calendar.entries]
-    shown = ", ".join(dates[:_DATES_SHOWN])
+    dates = [_entry_words(entry, phrases) for entry in calendar.entries]
+    shown = phrases.date_separator.join(dates[:_DATES_SHOWN])
     if len(dates) > _DATES_SHOWN:
-        shown += f" and {_counted(len(dates) - _DATES_SHOWN, 'more entry')}"
-    return f"only on {shown}" if calendar.include else f"not on {shown}"
+        shown += _counted(len(dates) - _DATES_SHOWN, phrases.more)
+    return (phrases.only_on if calendar.include else phrases.not_on).format(shown)
 
 
-def _parts(spec: JobSpec) -> Iterator[str]:
-    yield _trigger_words(spec)
+def _parts(spec: JobSpec, phrases: Phrases, language: str) -> Iterator[str]:
+    yield _trigger_words(spec, phrases, language)
     if spec.offset is not None and spec.offset.ms:
-        yield f"{span_words(spec.offset)} past"
+        yield phrases.offset.format(span_words(spec.offset, phrases))
     if spec.start_at is not None:
-        yield f"from {local_words(spec.start_at.ms, spec.timezone)}"
+        yield phrases.since.format(local_words(spec.start_at.ms, spec.timezone))
     if spec.end_at is not None:
-        yield f"until {local_words(spec.end_at.ms, spec.timezone)}"
+        yield phrases.until.format(local_words(spec.end_at.ms, spec.timezone))
     if spec.calendar is not None:
-        yield calendar_words(spec.calendar)
+        yield calendar_words(spec.calendar, phrases)
     if spec.jitter_s:
-        yield f"up to {span_words(Duration('', spec.jitter_s * 1000))} later (jitter)"
+        yield phrases.jitter.format(span_words(Duration("", spec.jitter_s * 1000), phrases))
 
 
-def _trigger_words(spec: JobSpec) -> str:
+def _trigger_words(spec: JobSpec, phrases: Phrases, language: str) -> str:
     if spec.every is not None:
-        span = span_words(spec.every)
-        return f"Every {span.removeprefix('1 ') if _is_one_unit(spec.every) else span}"
+        return _every_words(spec.every, phrases)
     if spec.after is not None:
-        return f"{span_words(spec.after)} after the last run ended"
+        return phrases.after.format(span_words(spec.after, phrases))
     if spec.at is not None:
-        return f"Once at {local_words(spec.at.ms, spec.timezone)}"
-    return "; ".join(_cron_words(expr, goes_on=index > 0) for index, expr in enumerate(spec.cron_exprs))
+        return phrases.once.format(local_words(spec.at.ms, spec.timezone))
+    words = [_cron_words(expr, language, goes_on=index > 0) for index, expr in enumerate(spec.cron_exprs)]
+    return phrases.expressions.join(words)
 
 
-def _is_one_unit(span: Duration) -> bool:
-    return span.ms // 1000 in {length for _, length in _UNITS}
+def _every_words(span: Duration, phrases: Phrases) -> str:
+    for unit, length in _SECONDS.items():
+        if span.ms // 1000 == length:
+            return phrases.one[unit]
+    return phrases.every.format(span_words(span, phrases))
 
 
-def _cron_words(expr: str, *, goes_on: bool) -> str:
-    words = expression_words(expr)
+def _cron_words(expr: str, language: str, *, goes_on: bool) -> str:
+    words = expression_words(expr, language)
     return words if words == expr or not goes_on else words[0].lower() + words[1:]
 
 
 @lru_cache(maxsize=4_096)
-def expression_words(expr: str) -> str:
+def expression_words(expr: str, language: str = DEFAULT) -> str:
     """An expression in words, or the expression itself; a page has many, and most jobs share a few."""
-    return describe(expr)
+    return describe(expr, language)
 
 
-def _entry_words(entry: str) -> str:
-    return " to ".join(_day_words(end) for end in entry.split("/"))
+def _entry_words(entry: str, phrases: Phrases) -> str:
+    first, *last = [_day_words(end, phrases) for end in entry.split("/")]
+    return phrases.between.format(first, *last) if last else first
 
 
-def _day_words(text: str) -> str:
+def _day_words(text: str, phrases: Phrases) -> str:
     if len(text) > len("12-24"):
         return text
     day = date.fromisoformat(f"2000-{text}")
-    return f"{day:%B} {day.day}"
+    return phrases.date.format(month=phrases.months[day.month - 1], number=day.month, day=day.day)
 
 
-def _counted(number: int, unit: str) -> str:
-    plural = f"{unit[:-1]}ies" if unit.endswith("y") and unit != "day" else f"{unit}s"
-    return f"{number:,} {unit if number == 1 else plural}"
+def _counted(number: int, forms: tuple[str, str]) -> str:
+    one, many = forms
+    return (one if number == 1 else many).format(number)

@@ -15,6 +15,8 @@ from typing import TextIO
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 _PASSWORD = re.compile(r"(\w://[^\s:/@]*):[^\s]*@")
 _BARE = re.compile(r"[^\s\"'=\\]+")
+# What a terminal obeys instead of showing it; reasons and names that users give can have it.
+_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 # Libraries that are chatty, or that would log documents and commands when they are asked to debug.
 _QUIET = ("aiohttp.access", "asyncio", "grpc", "pymongo")
@@ -36,11 +38,12 @@ class LineFormatter(logging.Formatter):
     """Everything about an event in one line; only a traceback makes it more, indented below it."""
 
     def format(self, record: logging.LogRecord) -> str:
-        message = record.getMessage().replace("\n", "\\n")
+        message = _plain(record.getMessage())
         parts = [f"{_utc(record)} {record.levelname:<7} {record.name}  {message}", _fields(record)]
         line = "  ".join(part for part in parts if part)
         if record.exc_info:
-            line += "\n    " + self.formatException(record.exc_info).replace("\n", "\n    ")
+            told = self.formatException(record.exc_info).split("\n")
+            line += "".join(f"\n    {_plain(one)}" for one in told)
         return _PASSWORD.sub(r"\1:***@", line)
 
 
@@ -55,4 +58,9 @@ def _fields(record: logging.LogRecord) -> str:
 
 def _shown(value: object) -> str:
     text = str(value)
-    return text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    return _plain(text if _BARE.fullmatch(text) else json.dumps(text, ensure_ascii=False))
+
+
+def _plain(text: str) -> str:
+    """The same with what a terminal would obey written out, such as ``\\x1b``; a line stays one line."""
+    return _UNSHOWN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -54,6 +54,8 @@ class Placement:
 
     def order(self, bucket: int) -> tuple[str, ...]:
         """The names of all candidates, rank 0 first."""
+        if len(self.candidates) < 2:
+            return tuple(self.names)  # many jobs have a worker of their own: nothing is remembered for each of those
         order = self._orders.get(bucket)
         if order is None:
             ranked = sorted(self.candidates, key=lambda one: (_score(one, bucket), one.name))

@@ -11,7 +11,7 @@ from typing import Self
 
 from common.errors import InvalidInputError, Problem
 from common.job import JobSpec
-from common.job_reader import load_object, parse_job
+from common.job_reader import check_name, load_object, parse_job
 from common.keys import MAX_MARK_MS
 
 
@@ -49,6 +49,7 @@ class SavedJob:
     @classmethod
     def from_json(cls, value: bytes, *, name: str) -> Self:
         """Read the value of ``jobs/<name>``; InvalidInputError where it is none of ours."""
+        _refuse_odd(name)
         document = load_object(value)
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
@@ -69,6 +70,16 @@ class SavedJob:
             saved_by=saved_by if isinstance(saved_by, str) else None,
             pause=None if spec.enabled else pause,
         )  # fmt: skip
+
+
+def _refuse_odd(name: str) -> None:
+    """What lies under a name that no job can have is none, whatever it says: saving it as it is called cannot help."""
+    try:
+        check_name(name)
+    except InvalidInputError:
+        message = f"{name[:60]!a}, the key's, is none that a job can have"
+        remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
+        raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)]) from None
 
 
 def _take_pause(document: dict[str, object]) -> Pause | None:

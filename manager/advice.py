@@ -13,6 +13,7 @@ from common.instants import from_ms, iso, to_ms
 from common.job import JobSpec
 from common.job_fields import TIMING
 from common.job_words import job_words
+from common.phrases import DEFAULT
 from common.schedule import Fire, Schedule, parse_cron, tzdata_version
 
 __all__ = ["fire_view", "job_words", "mark_fault", "next_fire", "preview", "save_warnings", "schedule_problems"]
@@ -61,12 +62,12 @@ def schedule_warnings(spec: JobSpec, *, now_ms: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_looked_at(spec, now_ms)))
 
 
-def preview(spec: JobSpec, n: int, *, now_ms: int) -> dict[str, Any]:
+def preview(spec: JobSpec, n: int, *, now_ms: int, language: str = DEFAULT) -> dict[str, Any]:
     """The next `n` planned fires, whether the calendar lets each run, the schedule in words, and warnings."""
     schedule = spec.schedule
     shown = {name: value for name, value in spec.to_document().items() if name in TIMING}
     return shown | {
-        "words": job_words(spec),
+        "words": job_words(spec, language),
         "fires": [fire_view(fire, schedule) for fire in schedule.upcoming(from_ms(now_ms), n)],
         "warnings": list(schedule_warnings(spec, now_ms=now_ms)),
         "tzdata": tzdata_version(),

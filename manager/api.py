@@ -10,6 +10,7 @@ from manager.advice import preview
 from manager.inputs import read_members
 from manager.parts import PARTS, answer
 from manager.previews import read_preview
+from manager.texts import language_of
 from manager.views import worker_view
 
 
@@ -40,7 +41,7 @@ async def preview_schedule(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     document = await read_members(request, parts.read_timeout_s)
     spec, n = read_preview(document)
-    return answer(preview(spec, n, now_ms=parts.clock.wall_ms()))
+    return answer(preview(spec, n, now_ms=parts.clock.wall_ms(), language=language_of(request)))
 
 
 async def list_workers(request: web.Request) -> web.Response:

@@ -72,7 +72,7 @@ class Stored:
             except InvalidInputError as error:
                 problem = str(error)
         return cls(
-            name=name, job=job, mark=mark, saved=saved, problem=problem, mark_ms=_mark_ms(mark), taken=taken,
+            name=name, job=job, mark=mark, saved=saved, problem=problem, mark_ms=read_mark(mark), taken=taken,
             chained=chained,
         )  # fmt: skip
 
@@ -89,7 +89,7 @@ class Stored:
 
     def with_mark(self, mark: KeyValue | None) -> Self:
         """The same job beside a mark that was read later."""
-        return replace(self, mark=mark, mark_ms=_mark_ms(mark))
+        return replace(self, mark=mark, mark_ms=read_mark(mark))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,7 +202,7 @@ def _edit(
         Delete(job) if value is None else Put(job, value),
         Put(mark, encode_mark(mark_ms)),
         Put(keys.seen(Watched.JOBS), before.name.encode()),
-        *_former(keys, before, change, now_ms=now_ms, by=by),
+        *former(keys, before, change, now_ms=now_ms, by=by),
         *chain.then,
     ]
     otherwise = Stored.look(keys, before.name)
@@ -217,7 +217,7 @@ def _edit(
     )  # fmt: skip
 
 
-def _former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) -> list[Operation]:
+def former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) -> list[Operation]:
     """The spec that is replaced stays readable; one that was none of ours does not."""
     saved = before.saved
     if saved is None:
@@ -229,7 +229,8 @@ def _former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str)
     return [Put(keys.version(before.name, before.revision), version.to_json())]
 
 
-def _mark_ms(mark: KeyValue | None) -> int | None:
+def read_mark(mark: KeyValue | None) -> int | None:
+    """The mark in a key; None where it is missing or unreadable."""
     try:
         return None if mark is None else decode_mark(mark.value)
     except ValueError:

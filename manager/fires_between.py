@@ -66,16 +66,19 @@ class FiresBetween:
         self._clock = clock
 
     async def of(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
-        """At most ``limit`` fires of the span, newest first; ``nextCursor`` goes on with the older ones.
+        """Fires of the span, newest first: ``limit``, and of the last instant all (a broadcast job has several).
 
+        ``nextCursor`` goes on with the older ones.
         UnavailableError: the log store, which has the past, does not answer.
         """
         saved = job.saved if job is not None else None
         planned = _planned(saved.spec, span, limit) if saved is not None else []
         cut = len(planned) > limit
         low_ms = planned[limit - 1] if cut else span.from_ms
-        planned = planned[:limit]
-        fires = {_key(fire): fire for fire in await self._recorded(name, Span(from_ms=low_ms, to_ms=span.to_ms))}
+        documents, told_from_ms = await self._documents(name, Span(from_ms=low_ms, to_ms=span.to_ms))
+        cut, low_ms = cut or told_from_ms > low_ms, told_from_ms
+        planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
+        fires = {_key(fire): fire for fire in await self._recorded(name, documents, low_ms)}
         for run in self._watching.open_runs.of(name):
             if low_ms <= run.plan_ms <= span.to_ms and run.run_id.plan_ms is not None:
                 fires[(run.plan_ms, run.run_id.job)] = self._open(run)
@@ -83,12 +86,15 @@ class FiresBetween:
             told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
             fires |= await self._undecided(name, saved, _outside(planned, told))
         newest_first = [fires[key] for key in sorted(fires, reverse=True)]
-        cut = cut or len(newest_first) > limit
-        items = newest_first[:limit]
-        return {"items": items, "nextCursor": str(items[-1]["planTime"] - 1) if cut and items else None}
+        items = _whole_instants(newest_first, limit)
+        oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
+        if are_all:
+            oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
+        goes_on = (cut or not are_all) and oldest_ms > 0
+        return {"items": items, "nextCursor": str(oldest_ms - 1) if goes_on else None}
 
-    async def _recorded(self, name: str, span: Span) -> list[dict[str, Any]]:
-        """One fire for the records of all its attempts; also the range that began before the span and reaches in."""
+    async def _documents(self, name: str, span: Span) -> tuple[list[Mapping[str, Any]], int]:
+        """The records in the span, newest first, and from which instant on they are all there are."""
         documents: list[Mapping[str, Any]] = []
         cursor = None
         while len(documents) < _RECORDS:
@@ -98,9 +104,15 @@ class FiresBetween:
             documents += page.items
             cursor = page.next_cursor
             if cursor is None:
-                break
-        before = await self._history.runs(RunFilter(job=name, to_ms=span.from_ms), cursor=None, limit=_RANGES)
-        documents += [one for one in before.items if one.get("rangeEndTime", 0) >= span.from_ms]
+                return documents, span.from_ms
+        last_ms = documents[-1]["planTime"]  # of which there may be more
+        whole = [one for one in documents if one["planTime"] > last_ms]
+        return (whole, last_ms + 1) if whole else (documents, last_ms)
+
+    async def _recorded(self, name: str, documents: Sequence[Mapping[str, Any]], from_ms: int) -> list[dict[str, Any]]:
+        """One fire for the records of all its attempts; also the range that began before and reaches in."""
+        before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=_RANGES)
+        documents = [*documents, *(one for one in before.items if one.get("rangeEndTime", 0) >= from_ms)]
         attempts: dict[str, list[Mapping[str, Any]]] = {}
         for document in documents:
             run = _run_id(document)
@@ -162,6 +174,14 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
         fires.append(at)
         at = spec.schedule.last_before_ms(at)
     return fires
+
+
+def _whole_instants(newest_first: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
+    end = min(limit, len(newest_first))
+    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
+        end += 1
+    return newest_first[:end]
 
 
 def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[int]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from common.clock import Clock
-from common.errors import EtcdAccessError, EtcronError, UnavailableError
+from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
 from common.member import Member
@@ -213,6 +213,8 @@ async def _asked(
         return None, f"no answer within {_ANSWER_S:g} s"
     except let_pass:
         raise
+    except EtcdAwayError as error:
+        return None, error.reason  # who was asked is said beside it, and it is tried again by itself
     except EtcronError as error:
         return None, str(error)
 

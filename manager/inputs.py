@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, TypeVar
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_to_bytes
 
 from aiohttp import web
 
@@ -21,6 +21,7 @@ from manager.guards import MAX_BODY_BYTES
 E = TypeVar("E", bound=StrEnum)
 
 _MAX_FORM_FIELDS = 100
+_NAME_AT = "/api/v1/jobs/".count("/")
 MAX_REASON: Final = 500
 _MAX_MS = 8_000_000_000_000
 """Beyond the year 2199."""
@@ -88,6 +89,12 @@ class Fields:
         remedy = "a time with its offset such as 2026-03-29T01:00:00Z (write + as %2B), or milliseconds since 1970"
         self.fault(name, f"is {_shown(text)}", remedy)
         return None
+
+
+def job_in(request: web.Request) -> str:
+    """The job's name in the path, byte for byte: what is no UTF-8 as Python's ``surrogateescape`` has it."""
+    raw = request.rel_url.raw_path.split("/")[_NAME_AT]
+    return unquote_to_bytes(raw).decode(errors="surrogateescape")
 
 
 async def read_body(request: web.Request, seconds: float) -> bytes:

@@ -16,14 +16,15 @@ from common.job_reader import check_name, parse_job
 from manager.catalog import JobQuery, KnownJob, ListState
 from manager.errors import Failure, failure_of, respond
 from manager.fires_between import Span, read_cursor
-from manager.inputs import Fields, if_match, read_members, read_reason, read_spec
+from manager.inputs import Fields, if_match, job_in, read_members, read_reason, read_spec
 from manager.merge_patch import merge_patch
 from manager.parts import PARTS, Parts, answer, caller
 from manager.service import Saved, StaleRevisionError
+from manager.texts import language_of
 
 MAX_LIMIT: Final = 500
 DEFAULT_LIMIT: Final = 50
-_JOB = "/api/v1/jobs/{name}"
+_JOB = "/api/v1/jobs/{name:[^/]+}"  # also braces, in the name of a key that is no job
 
 
 def add_routes(app: web.Application) -> None:
@@ -36,6 +37,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_delete(_JOB, delete_job)
     app.router.add_post(f"{_JOB}/pause", pause_job)
     app.router.add_post(f"{_JOB}/resume", resume_job)
+    app.router.add_post(f"{_JOB}/unblock", unblock_job)
     app.router.add_post(f"{_JOB}/kill", kill_job)
     app.router.add_get(f"{_JOB}/fires", list_fires)
 
@@ -50,17 +52,19 @@ async def list_jobs(request: web.Request) -> web.Response:
         state=fields.choice("state", ListState),
     )
     fields.check()
-    page, rows, warnings = await request.app[PARTS].rows.page(query, cursor=fields.text("cursor"), limit=limit)
+    page, rows, warnings = await request.app[PARTS].rows.page(
+        query, cursor=fields.text("cursor"), limit=limit, language=language_of(request)
+    )
     return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
 
 
 async def show_job(request: web.Request) -> web.Response:
     """One job, with its ETag."""
-    parts = request.app[PARTS]
-    job = await _known(parts, request.match_info["name"])
+    parts, name = request.app[PARTS], job_in(request)
+    job = await _known(parts, name)
     if job is None:
-        raise NotFoundError(f"there is no job {request.match_info['name']}")
-    return answer(await parts.rows.row(job), headers={"ETag": f'"{job.revision}"'})
+        raise NotFoundError(f"there is no job {name}")
+    return answer(await parts.rows.row(job, language=language_of(request)), headers={"ETag": f'"{job.revision}"'})
 
 
 async def put_job(request: web.Request) -> web.Response:
@@ -72,7 +76,7 @@ async def put_job(request: web.Request) -> web.Response:
         saved = await parts.service.save(spec, by=caller(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
-    return await _saved(parts, name, saved)
+    return await _saved(request, name, saved)
 
 
 async def patch_job(request: web.Request) -> web.Response:
@@ -89,14 +93,14 @@ async def patch_job(request: web.Request) -> web.Response:
         saved = await parts.service.change(name, merged, by=caller(request), if_match=revision)
     except StaleRevisionError as error:
         return await stale(request, error)
-    return await _saved(parts, name, saved)
+    return await _saved(request, name, saved)
 
 
-async def _saved(parts: Parts, name: str, saved: Saved) -> web.Response:
+async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
     before = saved.before.saved
     return answer(
         {
-            "job": await row_at(parts, name, saved.revision),
+            "job": await row_at(request, name, saved.revision),
             "before": before.spec.to_document() if before else None,
             "changed": saved.changed,
             "warnings": list(saved.warnings),
@@ -108,7 +112,7 @@ async def _saved(parts: Parts, name: str, saved: Saved) -> web.Response:
 
 async def delete_job(request: web.Request) -> web.Response:
     """Delete the job; what runs goes on."""
-    parts, name = request.app[PARTS], request.match_info["name"]
+    parts, name = request.app[PARTS], job_in(request)
     try:
         done = await parts.service.delete(name, by=caller(request), if_match=if_match(request))
     except StaleRevisionError as error:
@@ -123,7 +127,7 @@ async def pause_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = await read_reason(request, parts.read_timeout_s)
     done = await parts.service.pause(name, by=caller(request), reason=reason)
-    return answer({"job": await row_at(parts, name, done.revision), "changed": done.changed})
+    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
 
 
 async def resume_job(request: web.Request) -> web.Response:
@@ -131,7 +135,15 @@ async def resume_job(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], request.match_info["name"]
     await read_reason(request, parts.read_timeout_s)
     done = await parts.service.resume(name, by=caller(request))
-    return answer({"job": await row_at(parts, name, done.revision), "changed": done.changed})
+    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
+
+
+async def unblock_job(request: web.Request) -> web.Response:
+    """A mark that a wrong clock has put far ahead goes back to now; 409 where none lies there."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    reason = await read_reason(request, parts.read_timeout_s)
+    done = await parts.unblocking.unblock(name, by=caller(request), reason=reason)
+    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
 
 
 async def kill_job(request: web.Request) -> web.Response:
@@ -197,10 +209,11 @@ async def _known(parts: Parts, name: str) -> KnownJob | None:
     return job
 
 
-async def row_at(parts: Parts, name: str, revision: int) -> dict[str, Any] | None:
+async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:
     """The job's row once the watch has seen this revision of it."""
+    parts = request.app[PARTS]
     job = await parts.watching.job(name, revision=revision)
-    return None if job is None else await parts.rows.row(job)
+    return None if job is None else await parts.rows.row(job, language=language_of(request))
 
 
 async def stale(request: web.Request, error: StaleRevisionError) -> web.Response:
@@ -208,7 +221,7 @@ async def stale(request: web.Request, error: StaleRevisionError) -> web.Response
     there = error.there
     current = None
     if there.job is not None:
-        current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job))
+        current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job), language=language_of(request))
     failure = Failure(status=412, code="stale-revision", detail=str(error), members={"current": current})
     return respond(request, failure)
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from common.version import VERSION
 from manager.assets import BUILD_COMMAND, Asset, Assets
 from manager.parts import PARTS
-from manager.texts import COOKIE, LANGUAGES, Texts, language_for
+from manager.texts import LANGUAGES, Texts, language_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ def _whole(asset: Asset, *, gzip: bool) -> web.Response:
 def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
     async def show(request: web.Request) -> web.Response:
         console = request.app[_CONSOLE]
-        language = language_for(request.cookies.get(COOKIE), request.headers.get("Accept-Language", ""))
+        language = language_of(request)
         parts = request.app[PARTS]
         common = {"notes": parts.notes, "lang": language, "t": console.texts.of(language), "version": VERSION}
         if not console.assets.built:

@@ -31,6 +31,7 @@ from manager.presence import Presence
 from manager.rows import Rows
 from manager.run_now import RunNow
 from manager.service import JobService
+from manager.unblock import Unblocking
 from manager.versions import Versions
 from manager.watching import Watching
 
@@ -43,6 +44,7 @@ class Parts:
     keys: Keys
     runlog: RunLog
     service: JobService
+    unblocking: Unblocking
     kills: KillService
     run_now: RunNow
     calls: IdempotentCalls

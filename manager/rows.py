@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from common.clock import Clock
+from common.phrases import DEFAULT
 from manager.catalog import CatalogPage, JobQuery, KnownJob, ListState
 from manager.history import History
 from manager.views import job_row
@@ -26,7 +27,7 @@ class Rows:
         self._clock = clock
 
     async def page(
-        self, query: JobQuery, *, cursor: str | None, limit: int
+        self, query: JobQuery, *, cursor: str | None, limit: int, language: str = DEFAULT
     ) -> tuple[CatalogPage, list[dict[str, Any]], list[str]]:
         """A page of the catalog, its rows, and warnings. UnavailableError: nothing has been read yet."""
         await self._watching.ready()
@@ -38,20 +39,24 @@ class Rows:
             case _:
                 pass
         page = self._watching.catalog.page(query, cursor=cursor, limit=limit)
-        rows, warnings = await self.rows(page.jobs)
+        rows, warnings = await self.rows(page.jobs, language=language)
         return page, rows, [*self._watching.warnings, *warnings]
 
-    async def rows(self, jobs: Sequence[KnownJob]) -> tuple[list[dict[str, Any]], list[str]]:
+    async def rows(
+        self, jobs: Sequence[KnownJob], *, language: str = DEFAULT
+    ) -> tuple[list[dict[str, Any]], list[str]]:
         """The rows of these jobs; and warnings where the log store is away."""
         results = await self._history.results(_names(jobs))
         now_ms = self._clock.wall_ms()
         of = self._watching.open_runs.of
-        rows = [job_row(job, of(job.name), (results or {}).get(job.name), now_ms=now_ms) for job in jobs]
+        rows = [
+            job_row(job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language) for job in jobs
+        ]
         return rows, [] if results is not None else [NO_RESULTS]
 
-    async def row(self, job: KnownJob) -> dict[str, Any]:
+    async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
         """The row of one job, with its warnings in it."""
-        (row,), warnings = await self.rows([job])
+        (row,), warnings = await self.rows([job], language=language)
         return {**row, "warnings": [*self._watching.warnings, *warnings]}
 
 

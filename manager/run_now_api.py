@@ -86,7 +86,7 @@ def _moment(now_ms: int) -> Any:
             at_ms = to_ms(moment) if moment.tzinfo is not None and len(told) > len("2026-12-24") else None
         except (ValueError, OverflowError):
             at_ms = None
-        if at_ms is None:
+        if at_ms is None or at_ms < 0:  # before 1970 an answer could not even name it
             raise FieldError(f"is {shown(told)}", needed)
         if at_ms > now_ms + MAX_AHEAD_MS:
             raise FieldError(f"is {shown(told)}", "needed: a time within the next 366 days")

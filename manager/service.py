@@ -31,6 +31,7 @@ from common.timings import Timings
 from manager.advice import save_warnings, schedule_problems
 from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from manager.housekeeping import Delivery
+from manager.odd_names import check_encodable, is_odd, plan_removal
 from manager.placing import placing_warnings
 
 _log = logging.getLogger(__name__)
@@ -162,7 +163,7 @@ class JobService:
         def plan(stored: Stored) -> Edit | None:
             return plan_pause(self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by)
 
-        return await self._switch("paused", name, plan, by)
+        return await self.switch("paused", name, plan, by)
 
     async def resume(self, name: str, *, by: str) -> Changed:
         """The job fires again from now on; nothing is made up for. InvalidInputError: it would never fire again."""
@@ -175,24 +176,31 @@ class JobService:
                 self._refuse_unfit(replace(stored.saved.spec, enabled=True))
             return edit
 
-        return await self._switch("resumed", name, plan, by)
+        return await self.switch("resumed", name, plan, by)
 
     async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
-        """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``."""
-        check_name(name)
+        """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``.
+
+        Also a key that no job can be called by; InvalidInputError: there is none of that name either.
+        """
+        check_encodable(name)
+        planned = plan_removal if is_odd(name) else plan_delete
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
-            return plan_delete(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
+            return planned(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
 
-        return await self._switch("deleted", name, plan, by)
+        return await self.switch("deleted", name, plan, by)
 
     # Saves and deletes
 
-    async def _switch(self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str) -> Changed:
+    async def switch(
+        self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, **said: str | None
+    ) -> Changed:
+        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``."""
         outcome = await self._carry_out(name, plan, done)
         if outcome.edit is not None:
-            self._say(f"job.{done}", name, outcome, by)
+            self._say(f"job.{done}", name, outcome, by, **said)
         return Changed(before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None)
 
     def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
@@ -268,10 +276,10 @@ class JobService:
             self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
         return revision, None
 
-    def _say(self, action: str, name: str, outcome: _Outcome, by: str) -> None:
+    def _say(self, action: str, name: str, outcome: _Outcome, by: str, **said: str | None) -> None:
         assert outcome.edit is not None
         mark = iso(outcome.edit.mark_ms)
-        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark}
+        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
         _log.info("%s: %s by %s", action, name, by, extra=extra)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
+from aiohttp import web
+
 LANGUAGES: Final[Mapping[str, str]] = {"en": "English", "zh-CN": "简体中文"}
 """By their tags, each in its own words; the first one is for everybody else."""
 COOKIE: Final = "etcron_language"
@@ -36,3 +38,8 @@ def language_for(chosen: str | None, accepted: str) -> str:
             if language.split("-")[0] == primary:
                 return language
     return next(iter(LANGUAGES))
+
+
+def language_of(request: web.Request) -> str:
+    """The language of whoever asks: English where the request says nothing of it."""
+    return language_for(request.cookies.get(COOKIE), request.headers.get("Accept-Language", ""))

@@ -96,7 +96,7 @@ async def restore_version(request: web.Request) -> web.Response:
     except StaleRevisionError as error:
         return await stale(request, error)
     document = {
-        "job": await row_at(parts, name, saved.revision), "changed": saved.changed, "warnings": list(saved.warnings),
+        "job": await row_at(request, name, saved.revision), "changed": saved.changed, "warnings": list(saved.warnings),
         "restored": version.revision,
     }  # fmt: skip
     return answer(document, status=200 if saved.before.job else 201, headers={"ETag": f'"{saved.revision}"'})

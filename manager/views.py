@@ -8,6 +8,7 @@ from typing import Any, Final
 from common.drain import Drain
 from common.keys import RunId
 from common.member import Member
+from common.phrases import DEFAULT
 from common.run import EntryState, RunEntry
 from common.runlog import JobResults
 from common.saved_job import Pause, SavedJob
@@ -63,7 +64,9 @@ def healthy(seen: Iterable[SeenWorker]) -> list[Member]:
     return [newest[name] for name in sorted(newest)]
 
 
-def job_row(job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int) -> dict[str, Any]:
+def job_row(
+    job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int, language: str = DEFAULT
+) -> dict[str, Any]:
     """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it. `results` None: not known."""
     saved = job.saved
     came_to = results or JobResults()
@@ -78,7 +81,7 @@ def job_row(job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, 
         "savedMs": saved.saved_ms if saved else None,
         "savedBy": saved.saved_by if saved else None,
         "paused": pause_view(saved),
-        "words": job_words(saved.spec) if saved else "",
+        "words": job_words(saved.spec, language) if saved else "",
         "nextFire": next_fire(saved.spec, after_ms=max(now_ms, saved.anchor_ms)) if saved else None,
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,

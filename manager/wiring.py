@@ -33,6 +33,7 @@ from manager.presence import Presence
 from manager.rows import NO_RESULTS, Rows
 from manager.run_now import RunNow
 from manager.service import JobService
+from manager.unblock import Unblocking
 from manager.versions import Versions
 from manager.views import running_views
 from manager.watching import Watching
@@ -59,20 +60,22 @@ def make_parts(
         runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
     watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
+    service = JobService(
+        etcd,
+        keys,
+        clock=clock,
+        timings=config.timings,
+        deliver=housekeeping.deliver,
+        on_edited=versions.edited,
+        workers=lambda: watching.members,
+        patience_s=patience_s,
+    )
     return Parts(
         etcd=etcd,
         keys=keys,
         runlog=runlog,
-        service=JobService(
-            etcd,
-            keys,
-            clock=clock,
-            timings=config.timings,
-            deliver=housekeeping.deliver,
-            on_edited=versions.edited,
-            workers=lambda: watching.members,
-            patience_s=patience_s,
-        ),
+        service=service,
+        unblocking=Unblocking(etcd, keys, service, inventory, clock=clock),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s),
         run_now=RunNow(
             etcd,

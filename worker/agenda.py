@@ -46,6 +46,8 @@ class Agendum:
     blocked_ms: int | None = None
     queued: bool = False
     """Whether it stands in the queue of those to decide."""
+    place: tuple[tuple[int, int, int], int] = ((0, 0, 0), 0)
+    """Where it stands there, or stood last."""
     parked: bool = False
     """It waits for a retry cue, or for a lock to come free."""
     waited: bool = False
@@ -75,7 +77,7 @@ class Agendum:
 
     @property
     def turn(self) -> tuple[int, int, int]:
-        """Its place in the queue: the smaller, the earlier."""
+        """When it is decided, of all that are queued: the smaller, the earlier."""
         takes_a_slot = self.blocker is None and not self.is_closed
         return takes_a_slot, -self.job.spec.priority, self.until_ms
 
@@ -134,9 +136,14 @@ class Agenda:
     def enqueue(self, agendum: Agendum) -> None:
         """Put it into the queue of those to decide, once."""
         if agendum.wants and not (agendum.queued or agendum.busy or agendum.parked):
-            agendum.queued = True
             self._sequence += 1
-            heapq.heappush(self._queue, (agendum.turn, self._sequence, agendum))
+            agendum.place = (agendum.turn, self._sequence)
+            self.put_back(agendum)
+
+    def put_back(self, agendum: Agendum) -> None:
+        """Have one that was taken out stand where it stood: nobody passes it while it waits for slots."""
+        agendum.queued = True
+        heapq.heappush(self._queue, (*agendum.place, agendum))
 
     def dequeue(self) -> Agendum | None:
         """The first in the queue that still has something to decide."""

@@ -99,10 +99,13 @@ class Answers:
             case Answer.DONE:
                 agendum.base_ms, agendum.blocker = decision.to_ms, None
                 agendum.waited &= decision.claim_ms is None
-            case Answer.MARK_MOVED if result.mark_ms is not None:
-                agendum.base_ms, agendum.blocker = max(result.mark_ms, agendum.job.anchor_ms), None
-            case Answer.MARK_MOVED | Answer.JOB_CHANGED:
-                agendum.give_up()  # the steward mends the mark, the catalog brings the job
+            case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= agendum.job.anchor_ms:
+                agendum.base_ms, agendum.blocker = result.mark_ms, None
+            case Answer.MARK_MOVED | Answer.DETACHED:  # until the steward has mended the mark, the session its key
+                agendum.give_up()
+                self._agenda.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, agendum, 0)
+            case Answer.JOB_CHANGED:
+                agendum.give_up()  # the catalog brings the job
             case Answer.LOCKED:
                 self._locked(agendum, decision, result.blocker)
             case Answer.LOCK_CHANGED:
@@ -112,9 +115,6 @@ class Answers:
                 self._decider.spawn(self._pass_over(agendum, result.proposal, session), "pass over")
             case Answer.NO_SESSION:
                 agendum.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
-            case Answer.DETACHED:
-                agendum.give_up()
-                self._agenda.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, agendum, 0)
             case Answer.NOT_DONE:
                 pass
 

@@ -3,18 +3,21 @@
 Whatever frees the lock of an ``after`` job puts the next link, so such a job always has a run or a request. A link can
 be missing all the same: somebody deleted a key, or a worker that had not seen the save yet ended a run of the job that
 was no ``after`` job before. Only jobs without a request are looked at, with one batched read; the transaction compares
-that there is neither a lock nor a request.
+that there is neither a lock nor a request. A run that somebody has asked for at a later time is none: the chain does
+not wait for it.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from common.chain import is_chained
 from common.clock import Clock
-from common.etcd import EtcdClient, absent, none_under
+from common.etcd import EtcdClient, absent, none_under_since
 from common.keys import Keys
+from common.request import Origin, Request
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.following import next_link
@@ -59,7 +62,7 @@ class Chains:
             self._chained.pop(name, None)
 
     async def perform(self, term: Term) -> None:
-        suspects = [name for name in self._chained if name not in self._queue.by_job]
+        suspects = [name for name in self._chained if not self._goes_on(name)]
         if not suspects:
             return
         held = await self._client.get_many([self._keys.lock(name) for name in suspects], keys_only=True)
@@ -70,14 +73,24 @@ class Chains:
             with self._aside.apart(name, job.revision):
                 await self._mend(term, job)
 
+    def _goes_on(self, name: str) -> bool:
+        """Whether a request that is there continues the chain: a link, an attempt, or any that ends before long."""
+        now_ms = self._clock.wall_ms()
+        return any(one.origin is not Origin.RUN_NOW or one.not_before_ms <= now_ms for one in self._requests(name))
+
+    def _requests(self, name: str) -> Iterable[Request]:
+        lineup = self._queue.by_job.get(name)
+        return () if lineup is None else lineup.values()
+
     async def _mend(self, term: Term, job: CatalogJob) -> None:
         """Never sooner than its delay from now: when its last run ended is not known."""
         now_ms = self._clock.wall_ms()
         link = next_link(self._keys, job, end_ms=now_ms, last_plan_ms=now_ms)
         if link.request is None:
             return  # its window is over
-        none_asked_for = none_under(self._keys.requests_of(job.name))
-        compares = [*term.holds, absent(self._keys.lock(job.name)), none_asked_for, *link.compares]
+        known = max((one.revision for one in self._requests(job.name)), default=0)
+        nothing_newer = none_under_since(self._keys.requests_of(job.name), known)
+        compares = [*term.holds, absent(self._keys.lock(job.name)), nothing_newer, *link.compares]
         result = await self._client.txn(compares, link.then)
         if result.succeeded:
             extra = {"action": "chain.mended", "job": job.name, "plan_ms": link.request.plan_ms}

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -132,17 +132,40 @@ class Dispatcher:
                 await self._alarm.wait_until_wall(self._start_due(now_ms))
 
     def _start_due(self, now_ms: int) -> int | None:
-        """Starts what is due, oldest first; returns the wall time at which to look again."""
+        """Starts what is due, oldest first; returns the wall time at which to look again.
+
+        Where one waits for slots, those behind it wait, too. But it may be for this worker alone: then they are handed
+        on in their time.
+        """
+        waiting: list[Run] = []
         for _ in range(_STARTS_IN_A_TURN):
             if not self._ready or (self._ready[0][0] > now_ms and not self.stopping):
                 break
             run = heapq.heappop(self._ready)[2]
             if run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run:
                 continue
-            if not self._dispatch(run, now_ms):
-                self._put(run)
-                handed_on_ms = _hand_on_ms(run)
-                return min(handed_on_ms, run.start_by_ms + 1) if self._may_hand_on(run) else run.start_by_ms + 1
+            if not self._dispatch(run, now_ms, behind=bool(waiting)):
+                waiting.append(run)
+                if self._may_hand_on(run):
+                    break
+        else:
+            if len(waiting) < _STARTS_IN_A_TURN:
+                self._alarm.ring()  # there may be more that need not wait
+        return self._keep_waiting(waiting, now_ms) if waiting else self._next_ms
+
+    def _keep_waiting(self, waiting: Sequence[Run], now_ms: int) -> int:
+        """These have to wait; when to look at them, or at the next that is due, again."""
+        again_ms = [self._next_ms] if self._next_ms is not None and self._next_ms > now_ms else []
+        for run in waiting:
+            self._put(run)
+            again_ms.append(
+                min(_hand_on_ms(run), run.start_by_ms + 1) if self._may_hand_on(run) else run.start_by_ms + 1
+            )
+        return min(again_ms)
+
+    @property
+    def _next_ms(self) -> int | None:
+        """The dispatch time of the first that is ready."""
         return self._ready[0][0] if self._ready else None
 
     def _put(self, run: Run) -> None:
@@ -151,8 +174,8 @@ class Dispatcher:
     def _may_hand_on(self, run: Run) -> bool:
         return bool(self._members.eligible(run.job) - {self._identity.worker})
 
-    def _dispatch(self, run: Run, now_ms: int) -> bool:
-        """One claimed run's next step; False: it waits for a slot."""
+    def _dispatch(self, run: Run, now_ms: int, *, behind: bool) -> bool:
+        """One claimed run's next step; False: it waits for a slot. ``behind``: one that was there before it waits."""
         kill = self._kills.of(run.run_id, run.fence)
         if kill is not None:
             self._end_unstarted(run, Verdict.KILLED, "before start", by=kill.by)
@@ -160,7 +183,7 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
             self._spawn(self._hand_on(run), "hand on")
-        elif not self._table.may_start(run, beside=self._stamping):
+        elif behind or not self._table.may_start(run, beside=self._stamping):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False
             self._spawn(self._hand_on(run), "hand on")

@@ -208,10 +208,12 @@ class LostRuns:
                     await self._clear(term, case.run, found)
                 else:
                     await self._give_up(term, case.run)
+                self._seen.pop(seen.kv.key, None)
+                return
         except (EtcdError, UnavailableError):
             self._etcd_away = True  # again next time; what was carried out all the same shows in the key's revision
             return
-        self._seen.pop(seen.kv.key, None)
+        seen.not_before = self._clock.monotonic() + SCAN_S  # set aside, and yet lost since when it was
 
     async def _clear(self, term: Term, run: LeftRun, found: RunRecord) -> None:
         """Its record is in the log store: free its lock, delete its key."""

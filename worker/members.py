@@ -9,7 +9,7 @@ from typing import TypeAlias
 from common.etcd import Change, KeyValue
 from common.job import JobSpec
 from common.keys import Keys
-from common.member import Beat, Member
+from common.member import Beat, Member, is_worker_name
 from common.placement import Candidate, Placement, bucket_of, is_eligible
 from worker.catalog import CatalogJob
 
@@ -59,9 +59,14 @@ class Members:
         placement = self._selected.get(selector)
         if placement is None:
             fitting = (one for one in self._accepting.values() if is_eligible(spec, one.labels, one.slots))
-            placement = Placement(Candidate(one.worker, one.slots) for one in fitting)
+            placement = self._shared(Placement(Candidate(one.worker, one.slots) for one in fitting))
             self._selected[selector] = placement
         return placement
+
+    def _shared(self, new: Placement) -> Placement:
+        """The one of the same candidates that is there already, for it remembers much; else the new one."""
+        there = (self.placement, *self._selected.values())
+        return next((one for one in there if one.candidates == new.candidates), new)
 
     def rank(self, worker: str, job: CatalogJob, fire: str) -> int | None:
         """The worker's place among those who may try this fire of the job; None where it is not among them."""
@@ -95,6 +100,8 @@ class Members:
             self._sessions[key] = session
             if kv.lease != int(session, 16):
                 self.detached |= {key}
+            if not is_worker_name(worker):
+                raise ValueError("no worker may be called so")
             self.by_key[key] = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
         except ValueError as error:
             if key not in self._sessions or not kv.lease:

@@ -95,8 +95,7 @@ class RequestClaim:
             or request.mod_revision != self.request.revision
             or job is None
             or job.mod_revision != self.job.revision
-            or own is None
-            or own.lease != self.session.lease_id
+            or own is None  # one that is detached may be put again with its lease
             or (self.mark is not None and _value(refusal.one(5)) != self.mark.value)  # a mark never comes back
         )
 

@@ -227,22 +227,24 @@ class RequestQueue:
             return None
         for job in self._times.collect(now_ms, urgency=self._urgency):
             self._plan(job)
-        self._table.wait_for(_WAITER, self._start_due(self.session, now_ms))
+        self._start_due(self.session, now_ms)
         return self._times.next_ms
 
-    def _start_due(self, session: Session, now_ms: int) -> int:
-        """The slots for which the next one has to wait; 0: it does not."""
-        room = self._table.free_slots - self._table.kept_from(_WAITER) - self._claiming.slots
+    def _start_due(self, session: Session, now_ms: int) -> None:
+        """As many as there are slots for; the first for which there are none waits for them."""
+        room, had_some = self._table.free_slots - self._table.kept_from(_WAITER) - self._claiming.slots, False
         while self._claiming.sending < AT_ONCE and (turn := self._times.first_due()) is not None:
             job = self._runnable(turn.request, now_ms)
             if job is None:
                 self._times.arm(turn, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
             elif job.spec.slots > room:
-                return job.spec.slots
+                urgency = self._urgency(turn.request)
+                self._table.wait_for(_WAITER, job.spec.slots, urgency=urgency, had_some=had_some)
+                return
             else:
-                room -= job.spec.slots
+                room, had_some = room - job.spec.slots, True
                 self._start(turn, job, session)
-        return 0
+        self._table.wait_for(_WAITER, 0)
 
     def _urgency(self, request: Request) -> int:
         job = self._catalog.of_run(request.run_id)

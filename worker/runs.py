@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
+from itertools import count
 
 from common.etcd import KeyValue, Session
 from common.keys import RunId
@@ -88,6 +89,19 @@ class Run:
         return True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wait:
+    """Somebody waits for slots."""
+
+    place: tuple[int, int]
+    """The smaller, the sooner."""
+    slots: int
+
+    @property
+    def since(self) -> int:
+        return self.place[1]
+
+
 class RunTable:
     """The runs by id, and the arithmetic of slots, of which a run takes one or several."""
 
@@ -96,7 +110,8 @@ class RunTable:
         self._runs: dict[RunId, Run] = {}
         self._ended: deque[tuple[float, int]] = deque()
         self._ended_slots = 0
-        self._waiting: dict[str, int] = {}
+        self._waiting: dict[str, _Wait] = {}
+        self._numbers = count()
         self.running = 0
         """Runs that have processes."""
         self.claimed = 0
@@ -135,29 +150,29 @@ class RunTable:
         """Whether there are slots for its process now, beside so many that are about to be taken."""
         return self.running_slots + beside + run.slots <= self.slots
 
-    def wait_for(self, waiter: str, slots: int) -> None:
+    def wait_for(self, waiter: str, slots: int, *, urgency: int = 0, had_some: bool = False) -> None:
         """The first that ``waiter`` has in its queue needs so many slots, and has to wait for them; 0: it does not.
 
-        Else a run of several slots would never start where runs of one take each slot as it comes free.
+        The next slots are for the more urgent of two, else for who has waited longer; who just had some waits anew.
+        Else a run of several slots would never start where runs of one take each slot as it comes free, nor a request
+        where fires are claimed ahead of that.
         """
-        before = self._waiting.get(waiter, 0)
-        if slots > 1:
-            self._waiting[waiter] = slots
-        else:
-            self._waiting.pop(waiter, None)
-        if self._waiting.get(waiter, 0) < before:
+        before, now = self._waiting.pop(waiter, None), None
+        if slots > 0:
+            since = next(self._numbers) if before is None or had_some else before.since
+            now = self._waiting[waiter] = _Wait(place=(-urgency, since), slots=slots)
+        if before is not None and (now is None or now.place > before.place or now.slots < before.slots):
             self.on_room()
 
     def kept_from(self, waiter: str) -> int:
-        """Slots that are kept for those who began to wait before ``waiter`` did."""
-        kept = 0
-        for one, slots in self._waiting.items():  # in the order in which they began to wait
-            if one == waiter:
-                break
-            kept += slots
-        return kept
+        """Slots that are kept for those who come before ``waiter``."""
+        own = self._waiting.get(waiter)
+        return sum(wait.slots for wait in self._waiting.values() if own is None or wait.place < own.place)
 
     def add(self, run: Run) -> None:
+        """A run was claimed. One of the same id that was handed on from here, with no answer yet, counts no more."""
+        if (former := self._runs.get(run.run_id)) is not None:
+            self.forget(former)
         self._runs[run.run_id] = run
         if run.phase is Phase.CLAIMED:
             self._count_claimed(run, 1)

@@ -286,7 +286,7 @@ class Scheduler:
         """Hands as many decisions to etcd as slots allow, and as can be made in one turn."""
         began = self._clock.monotonic()
         room = self._table.may_claim(began, _WAITER) - self._sending.slots_in_flight
-        waits_for = 0
+        waits_for = urgency = 0
         parts: list[Part] = []
         while (agendum := self._agenda.dequeue()) is not None:
             part = self._part(agendum, session, now_ms)
@@ -294,8 +294,8 @@ class Scheduler:
                 continue
             if part.proposal.claims and room < part.proposal.slots:
                 # Those behind it wait, too: else a job of several slots would never have them.
-                waits_for = part.proposal.slots
-                self._agenda.enqueue(agendum)
+                waits_for, urgency = part.proposal.slots, agendum.job.spec.priority
+                self._agenda.put_back(agendum)
                 break
             room -= part.proposal.slots
             agendum.busy = True
@@ -303,7 +303,8 @@ class Scheduler:
             if self._clock.monotonic() - began > _TURN_S:
                 self._alarm.ring()
                 break
-        self._table.wait_for(_WAITER, waits_for)
+        had_some = any(part.proposal.claims for part in parts)
+        self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
         for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
             self.spawn(self._sending.send(batch), "decisions")
 

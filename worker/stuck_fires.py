@@ -138,20 +138,22 @@ class StuckFires:
         """5 s after the next fire; every 5 s where fires come closer than that, or while one stays undecided."""
         if not job.spec.enabled:
             return
-        next_ms: int | None = now_ms
-        if job.name not in self._undecided:
-            next_ms = job.schedule.next_after_ms(max(job.came_up_ms(now_ms - OFFER_AFTER_MS), job.anchor_ms))
+        again_ms = now_ms + _LOOK_AGAIN_MS
+        at_ms = again_ms if job.name in self._undecided else self._after_next(job, now_ms, again_ms)
+        if at_ms is not None:
+            heapq.heappush(self._checks, (at_ms, job.name, job.revision))
+
+    def _after_next(self, job: CatalogJob, now_ms: int, again_ms: int) -> int | None:
+        next_ms = job.schedule.next_after_ms(max(job.came_up_ms(now_ms - OFFER_AFTER_MS), job.anchor_ms))
         if next_ms is None:
-            return
+            return None
         at_ms = job.dispatch_ms(next_ms) + OFFER_AFTER_MS
-        if at_ms < now_ms + _LOOK_AGAIN_MS:
-            following_ms = job.schedule.next_after_ms(next_ms)
-            if following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS:
-                at_ms = now_ms + _LOOK_AGAIN_MS
-        heapq.heappush(self._checks, (at_ms, job.name, job.revision))
+        following_ms = job.schedule.next_after_ms(next_ms) if at_ms < again_ms else None
+        is_close = following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS
+        return again_ms if is_close else at_ms
 
     async def _with_something_undecided(self, jobs: Sequence[CatalogJob], now_ms: int) -> dict[str, KeyValue | None]:
-        """The jobs whose mark is behind a fire of 5 s ago, or is none, with their marks."""
+        """The jobs whose mark is behind a fire of 5 s ago, or no mark for them, with their marks."""
         marks = await self._client.get_many([self._keys.mark(job.sequence) for job in jobs]) if jobs else {}
         found: dict[str, KeyValue | None] = {}
         for index, job in enumerate(jobs):
@@ -161,7 +163,7 @@ class StuckFires:
             with self._aside.apart(job.name, job.revision):
                 mark = marks.get(self._keys.mark(job.sequence))
                 mark_ms = read_mark(mark)
-                if mark_ms is None or self._is_behind(job, mark_ms, now_ms):
+                if mark_ms is None or mark_ms < job.anchor_ms or self._is_behind(job, mark_ms, now_ms):
                     found[job.name] = mark
                 else:
                     self._say_far_ahead(job, mark_ms, now_ms)
@@ -176,7 +178,8 @@ class StuckFires:
             return
         self._far_ahead[job.name] = mark_ms
         extra = {"action": "mark.in_the_future", "job": job.name, "mark_ms": mark_ms}
-        _log.error("the mark of %r lies more than a day ahead: it does not fire until then", job.name, extra=extra)
+        remedy = "it does not fire until then; `etcron job unblock` sets it back"
+        _log.error("the mark of %r lies more than a day ahead: %s", job.name, remedy, extra=extra)
 
     async def _locks(self, stuck: Mapping[str, KeyValue | None]) -> dict[str, KeyValue]:
         return await self._client.get_many([self._keys.lock(name) for name in stuck]) if stuck else {}
@@ -184,9 +187,10 @@ class StuckFires:
     async def _look_at(
         self, term: Term, job: CatalogJob, mark: KeyValue | None, lock: KeyValue | None, now_ms: int
     ) -> None:
+        self._undecided.add(job.name)  # also where etcd refuses what is to be written
         mark_ms = read_mark(mark)
-        if mark_ms is None:
-            await self._give_mark(term, job, mark, now_ms)
+        if mark_ms is None or mark_ms < job.anchor_ms:
+            await self._give_mark(term, job, mark, now_ms if mark_ms is None else job.anchor_ms)
             return
         lock = lock if job.takes_lock else None
         for _ in range(_STEPS):
@@ -194,16 +198,16 @@ class StuckFires:
             if step_ms is None:
                 break
             mark_ms = step_ms
-        if self._is_behind(job, mark_ms, now_ms):
-            self._undecided.add(job.name)
+        if not self._is_behind(job, mark_ms, now_ms):
+            self._undecided.discard(job.name)
 
-    async def _give_mark(self, term: Term, job: CatalogJob, mark: KeyValue | None, now_ms: int) -> None:
-        """A job without a readable mark gets one: from now on it fires."""
+    async def _give_mark(self, term: Term, job: CatalogJob, mark: KeyValue | None, from_ms: int) -> None:
+        """A job without a readable mark gets one, and fires from now on; where it lay before the anchor, from there."""
         key = self._keys.mark(job.sequence)
         compare = absent(key) if mark is None else mod_revision_is(key, mark.mod_revision)
         exists = mod_revision_is(self._keys.job(job.name), job.revision)
-        new_mark = encode_mark(max(now_ms, job.anchor_ms))
+        new_mark = encode_mark(max(from_ms, job.anchor_ms))
         result = await self._client.txn([*term.holds, exists, compare], [Put(key, new_mark)], [Get(key)])
         if result.succeeded:
             extra = {"action": "mark.given", "job": job.name}
-            _log.error("the job %r had no readable mark; it has one from now on", job.name, extra=extra)
+            _log.error("the job %r had no mark of its own save or later; it has one now", job.name, extra=extra)

@@ -7,6 +7,7 @@ with a new not-before, so that every worker tries it anew.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,7 +43,10 @@ from worker.steward import Term
 _log = logging.getLogger(__name__)
 
 CLAIMABLE_FOR_MS: Final = 5000
+LOOK_AT_ALL_S: Final = 5.0
+"""Each `after` job has a request that waits for its time: at those the steward looks less often."""
 _RENEWED_IN_ONE_TURN: Final = 200
+_YIELD_EVERY: Final = 50
 _COMMAND_SHOWN: Final = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""
 
@@ -90,9 +94,11 @@ class StuckRequests:
         self._clock = clock
         self._aside = Aside("stuck request")
         self._claimable_since: dict[str, int] = {}
+        self._looked_at_all = float("-inf")
 
     def begin(self) -> None:
         self._claimable_since.clear()
+        self._looked_at_all = float("-inf")
 
     def end(self) -> None:
         self._claimable_since.clear()
@@ -100,16 +106,31 @@ class StuckRequests:
     async def perform(self, term: Term) -> None:
         now_ms = self._clock.wall_ms()
         waiting: list[Request] = []
+        looked_at = 0
+        looks_at_all = self._looks_at_all()
         marks = await self._marks()
         for requests in list(self._queue.by_job.values()):
+            if not looks_at_all and not any(one.not_before_ms <= now_ms for one in requests.values()):
+                continue
             in_order = sorted(requests.values(), key=order_of)
             ended = 0
             for request in in_order:
+                looked_at += 1
+                if looked_at % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
                 with self._aside.apart(str(request.run_id), request.revision):
                     ended += await self._end_if_hopeless(term, request, marks, now_ms)
             if not ended:
                 waiting += self._next(in_order, now_ms)
         await self._renew(term, waiting, now_ms)
+
+    def _looks_at_all(self) -> bool:
+        """Whether also at jobs of whose requests none is due, for they may have been deleted, paused or killed."""
+        now = self._clock.monotonic()
+        if now - self._looked_at_all < LOOK_AT_ALL_S and not self._kills.by_run:
+            return False
+        self._looked_at_all = now
+        return True
 
     def _next(self, in_order: Sequence[Request], now_ms: int) -> Sequence[Request]:
         """Those of a job's requests that somebody should be claiming."""

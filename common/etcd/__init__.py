@@ -56,6 +56,7 @@ from common.etcd.txn import (
     mod_revision_below,
     mod_revision_is,
     none_under,
+    none_under_since,
     present,
     value_is,
 )
@@ -93,6 +94,7 @@ __all__ = [
     "mod_revision_below",
     "mod_revision_is",
     "none_under",
+    "none_under_since",
     "present",
     "value_is",
 ]

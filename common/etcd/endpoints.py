@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 
 from common.clock import Clock
-from common.errors import ConfigError, Problem, UnavailableError
+from common.errors import ConfigError, EtcdAwayError, Problem, UnavailableError
 from common.etcd import _rpc, failures
 from common.etcd.certificates import Certificates
 from common.etcd.handshake import tls_problem
@@ -106,7 +106,7 @@ class Endpoints:
         reasons = {address: why.get(address) or await self._why(address) for address in addresses}
         extra = {"action": "etcd.unanswered", "asked": what, "reasons": reasons}
         _log.debug("no etcd took %s", what, extra=extra)
-        return UnavailableError(_no_answer(reasons))
+        return _away(reasons)
 
     async def close(self) -> None:
         """Ends every connection."""
@@ -177,7 +177,7 @@ class Endpoints:
         return problem
 
 
-def _no_answer(reasons: Mapping[str, str]) -> str:
+def _away(reasons: Mapping[str, str]) -> EtcdAwayError:
     """For people: which members, and why, each reason once. What was asked of them, the log tells."""
     short = {address: failures.in_short(words) for address, words in reasons.items()}
     by_reason = dict.fromkeys(short.values())
@@ -185,4 +185,4 @@ def _no_answer(reasons: Mapping[str, str]) -> str:
         reason if len(by_reason) == 1 else f"{', '.join(one for one in short if short[one] == reason)}: {reason}"
         for reason in by_reason
     ]
-    return f"etcd ({', '.join(short)}) does not answer: {'; '.join(told)}; try again"
+    return EtcdAwayError(", ".join(short), "; ".join(told))

@@ -124,6 +124,11 @@ def none_under(prefix: str) -> Compare:
     return Compare(prefix, Target.CREATE_REVISION, Relation.EQUAL, 0, prefix=True)
 
 
+def none_under_since(prefix: str, revision: int) -> Compare:
+    """True when no key that starts with the prefix was written after this revision."""
+    return Compare(prefix, Target.MOD_REVISION, Relation.LESS, revision + 1, prefix=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Put:
     """Writes the key; attached to `lease`, or detached from any where it is 0. Its result is None."""

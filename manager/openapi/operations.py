@@ -123,6 +123,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         for verb, summary in (
             ("pause", "No fires until it is resumed; what runs goes on."),
             ("resume", "Fires again, from now on; nothing is made up for."),
+            ("unblock", "Sets a mark that a wrong clock has put more than a day ahead back to now; 409: none is."),
         )
     ),
     Operation(

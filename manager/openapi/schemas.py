@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from common.job_version import Change
 from common.run import Trigger, Verdict
 from manager.openapi.job_schema import job_schema
 
@@ -99,7 +100,8 @@ COMPONENTS: Final[dict[str, Schema]] = {
     ),
     "Version": record(
         {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
-         "action": maybe({"type": "string", "enum": ["save", "pause", "resume", "restore"]}), "changed": array(TEXT)},
+         "action": maybe({"type": "string", "enum": [str(one) for one in Change if one is not Change.DELETE]}),
+         "changed": array(TEXT)},
         {"spec": {"type": "object"}},
     ),
     "Worker": record(

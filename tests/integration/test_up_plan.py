@@ -88,8 +88,35 @@ def test_a_flag_names_stores_that_run_already(data: DataDir) -> None:
 
     assert (plan.etcd, plan.log_store) == (None, None)
     assert plan.workers[0].etcd_endpoints == ("a:1", "b:2")
-    assert plan.workers[0].worker_name == f"{socket.gethostname()}-1"
+    assert str(plan.workers[0].worker_name).startswith(f"{socket.gethostname()}-")
     assert "hunter2" not in str(plan.said)
+
+
+def test_workers_of_two_directories_on_one_etcd_have_names_of_their_own(tmp_path: Path) -> None:
+    names: list[str] = []
+    for directory in ("one", "two", "one", "two"):
+        data = DataDir(tmp_path / directory)
+        with data.held():
+            plan = _plan(data, etcd_endpoints="a:1", mongodb_uri="mongodb://h", workers=2)
+        names.append(f"{plan.workers[0].worker_name} {plan.workers[1].worker_name}")
+    assert names[:2] == names[2:]
+    assert len(set(" ".join(names).split())) == 4
+
+
+def test_directory_that_its_worker_has_used_before_keeps_its_name(data: DataDir) -> None:
+    data.worker(1).mkdir()
+    (data.worker(1) / "instance").write_text("abc\n")
+    for _ in range(2):
+        plan = _plan(data, etcd_endpoints="a:1", mongodb_uri="mongodb://h")
+        assert plan.workers[0].worker_name == f"{socket.gethostname()}-1"
+
+
+def test_directory_that_was_alone_at_first_gets_a_name_of_its_own_beside_others(data: DataDir) -> None:
+    assert _plan(data).workers[0].worker_name == "worker-1"
+    data.worker(1).mkdir()
+    (data.worker(1) / "instance").write_text("abc\n")
+    plan = _plan(data, etcd_endpoints="a:1", mongodb_uri="mongodb://h")
+    assert plan.workers[0].worker_name not in ("worker-1", f"{socket.gethostname()}-1")
 
 
 def test_what_one_file_or_variable_says_counts_for_both_programs(data: DataDir, tmp_path: Path) -> None:

@@ -152,3 +152,16 @@ def test_fire_with_jitter_comes_up_before_its_dispatch_time() -> None:
         agenda.advance(one, plan_ms - 1)
         assert agenda.next_cue_ms() == one.job.dispatch_ms(plan_ms) - 200
         agenda.forget_cues()
+
+
+def test_what_is_put_back_keeps_its_place_whatever_came_up_since() -> None:
+    agenda = Agenda()
+    waits, other = agendum("waits", until_ms=3), agendum("other", until_ms=3)
+    agenda.enqueue(waits)
+    agenda.enqueue(other)
+    assert agenda.dequeue() is waits
+    agenda.put_back(waits)
+    waits.until_ms = 9
+    agenda.enqueue(agendum("third", until_ms=3))
+    assert agenda.dequeue() is waits
+    assert agenda.dequeue() is other

@@ -105,11 +105,29 @@ def test_the_next_server_is_asked_where_no_connection_was_made() -> None:
         assert client.get("/x") == [1]
 
 
-@pytest.mark.parametrize("url", ["ftp://x", "http://", "http://x:port", "http://u:p@x", "http://x/?a", "http://x:0"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://x", "http://", "http://x:port", "http://u:p@x", "http://x/?a", "http://x:0", "http://[::1", "http://a b",
+        "http://x/a b", "http://x/\u00fc", "http://\udcff", "a\x00b",
+    ],
+)  # fmt: skip
 def test_urls_that_are_none(url: str) -> None:
     with pytest.raises(CommandError) as raised:
         Client([url])
     assert raised.value.status is ExitStatus.USAGE
+
+
+def test_bytes_of_an_argument_that_are_no_text() -> None:
+    with pytest.raises(CommandError) as raised:
+        job_path("a\udcff")
+    assert (raised.value.status, str(raised.value)) == (
+        ExitStatus.NOT_FOUND,
+        r"'a\udcff' is not UTF-8; nothing is called so",
+    )
+    with Client(["http://127.0.0.1:1"]) as client, pytest.raises(CommandError) as raised:
+        client.get("/x", {"job": "a\udcff"})
+    assert raised.value.status is ExitStatus.REFUSED
 
 
 def test_an_authority_file_that_is_none() -> None:

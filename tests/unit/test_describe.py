@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -20,6 +22,41 @@ class Told:
     expr: str
     words: str
     fires: str
+
+
+CHINESE = {
+    "* * * * * * *": "每秒",
+    "*/5 * * * * * *": "每 5 秒",
+    "30 * * * * * *": "在每分钟的 30 秒",
+    "0 * * * * * *": "每分钟",
+    "*/15 * * * *": "每 15 分钟",
+    "0 20 * * * * *": "在每小时的 20 分",
+    "0 0,30 * * * * *": "在每小时的 0 和 30 分",
+    "@hourly": "每小时",
+    "0 0 */6 * * * *": "每 6 小时",
+    "@daily": "在 00:00",
+    "15 30 14 * * * *": "在 14:30:15",
+    "0 30 6,14 * * * *": "在 06:30 和 14:30",
+    "0 0 9-17 * * * *": "在每小时的 0 分，在 09:00 和 17:59 之间",
+    "0 */20 22-0 * * * *": "每 20 分钟，在 22:00 和 00:59 之间",
+    "0 30 2 * * 1-5 *": "在 02:30，星期一到星期五",
+    "0 0 0 * * fri-mon *": "在 00:00，星期五到星期一",
+    "0 0 0 ? * 7 *": "在 00:00，仅在星期日",
+    "0 0 0 * * 6,0 *": "在 00:00，仅在星期六和星期日",
+    "0 0 0 * * 5L *": "在 00:00，每月的最后一个星期五",
+    "0 0 0 * * FRI#2 *": "在 00:00，每月的第二个星期五",
+    "0 0 0 1,15 * * *": "在 00:00，每月的 1 和 15 号",
+    "0 0 0 1-7 * * *": "在 00:00，在每月的 1 和 7 号之间",
+    "0 0 0 L * * *": "在 00:00，每月的最后一天",
+    "0 0 0 L-3 * * *": "0 0 0 L-3 * * *",
+    "0 0 0 LW * * *": "在 00:00，每月的最后一个平日",
+    "0 0 0 15W * * *": "在 00:00，每月的最接近 15 号的平日",
+    "0 0 0 13 * FRI *": "在 00:00，每月的 13 号，或星期五",
+    "0 0 0 1 11-2 * *": "在 00:00，每月的 1 号，十一月到二月",
+    "0 0 0 1 jan,JUN * *": "在 00:00，每月的 1 号，仅在一月和六月",
+    "0 0 0 1 12 * 2026": "在 00:00，每月的 1 号，仅在十二月，仅在 2026",
+}  # fmt: skip
+"""The same expressions; one of them has no words in Chinese."""
 
 
 TOLD = [
@@ -79,6 +116,65 @@ def test_says_what_the_engine_does(case: Told) -> None:
     assert [fire.at.isoformat() for fire in found] == fires
 
 
+@pytest.mark.parametrize("expr", [case.expr for case in TOLD])
+def test_says_the_same_in_chinese(expr: str) -> None:
+    assert describe(expr, "zh-CN") == CHINESE[expr]
+
+
+TIMES = (
+    "* * *", "*/5 * *", "7 * *", "0 */15 *", "0 20 *", "0 0,20,40 *", "0 0 */6", "15 30 14", "0 30 6,14",
+    "0 30 6,7,14", "0 * 9-17", "0 5 9-17", "0 */20 22-0",
+)  # fmt: skip
+DAYS = (
+    "*", "?", "13", "1,15", "1,2,3", "2-7", "L", "LW", "1W", "15W", "L-3",
+)  # fmt: skip
+MONTHS = ("*", "2", "FEB,NOV", "JAN,FEB,MAR", "OCT-MAR", "4-5")
+WEEKDAYS = ("*", "?", "3", "MON", "SAT,SUN", "MON,WED,FRI", "TUE-THU", "5L", "0#1", "2#2", "4#3", "6#4", "1#5")
+YEARS = ("*", "2027", "2026,2028", "2026-2029")
+NUMBERS = {"the first": "一", "the second": "二", "the third": "三", "the fourth": "四", "the fifth": "五"}
+MONTH_NAMES = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+MONTH_NAMES_ZH = [f"{number}月" for number in (*"一二三四五六七八九十", "十一", "十二")]
+WEEKDAY_NAMES = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+
+
+def told_facts(english: str) -> list[str]:
+    """The numbers, names and ordinals that the English words hold, as the Chinese ones have to say them."""
+    names = dict(zip(MONTH_NAMES, MONTH_NAMES_ZH, strict=True))
+    names |= {name: f"星期{number}" for name, number in zip(WEEKDAY_NAMES, "日一二三四五六", strict=True)}
+    names |= {name: f"第{number}个" for name, number in NUMBERS.items()}
+    return sorted(names.get(fact, fact) for fact in re.findall(rf"[0-9:]+|{'|'.join(names)}", english))
+
+
+def chinese_facts(chinese: str) -> list[str]:
+    return sorted(re.findall(r"[0-9:]+|第.个|星期.|十?.月(?!的)", chinese.replace("每月", "")))
+
+
+@pytest.mark.parametrize("time", TIMES)
+def test_tells_the_same_facts_in_both_languages(time: str) -> None:
+    """English is compared with the engine above; whatever it names, Chinese names too, and nothing else."""
+    told = 0
+    seasons = itertools.cycle(itertools.product(MONTHS, YEARS))
+    for (day, weekday), (month, year) in zip(itertools.product(DAYS, WEEKDAYS), seasons, strict=False):
+        expr = f"{time} {day} {month} {weekday} {year}"
+        english, chinese = describe(expr), describe(expr, "zh-CN")
+        if english == expr or day == "L-3":
+            assert chinese == expr
+            continue
+        told += 1
+        assert chinese_facts(chinese) == told_facts(english), (expr, english, chinese)
+        assert not re.search(r"[A-Za-z]|  |, ", chinese), (expr, chinese)
+        for one, other in (("last", "最后"), ("nearest", "最接近"), ("between", "之间"), ("or on", "或")):
+            assert english.count(one) == chinese.count(other), (expr, english, chinese)
+    assert told > 50
+
+
+def test_an_unknown_language_is_english() -> None:
+    assert describe("@daily", "tlh") == "At 00:00"
+
+
 @pytest.mark.parametrize(
     "expr",
     [
@@ -99,6 +195,7 @@ def test_says_what_the_engine_does(case: Told) -> None:
 )
 def test_an_expression_that_words_would_not_fit_stays_as_it_is(expr: str) -> None:
     assert describe(expr) == expr
+    assert describe(expr, "zh-CN") == expr
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "* * * * * *", "0 0 0 30 2 * *", "\0", "x" * 5000])

@@ -44,6 +44,44 @@ WORDS: list[tuple[dict[str, Any], str]] = [
 ]  # fmt: skip
 
 
+CHINESE = [
+    "在 02:30，星期一到星期五",
+    "*/7 * * * * * *",
+    "在 09:00",
+    "在 09:00；在 12:00，仅在星期一",
+    "*/7 * * * * * *；在 12:00",
+    "每 15 分钟，错后 5 分钟",
+    "每 15 分钟",
+    "每秒",
+    "每小时",
+    "每天",
+    "每 2 周",
+    "每 90 天",
+    "每 1 小时 30 分钟",
+    "每 1 天 1 小时 1 秒",
+    "上次运行结束后 2 秒",
+    "上次运行结束后 1 分钟",
+    "在 2026-12-24 17:00 运行一次",
+    "在 2026-12-24 19:00 运行一次",
+    "在 2026-12-24 18:00:05 运行一次",
+    "每小时，从 2026-01-01 00:00 起，到 2026-12-31 23:59:59 为止",
+    "每小时，12 月 25 日除外",
+    "每小时，仅在 12 月 24 日 至 1 月 6 日、2026-05-01 至 2026-05-03",
+    "每小时，1 月 1 日、2 月 29 日、2026-05-01 及另外 1 项除外",
+    "每小时，1 月 1 日、2 月 29 日、3 月 1 日 及另外 2 项除外",
+    "每小时，最多随机延后 30 秒",
+    "每小时，最多随机延后 1 分钟 30 秒",
+]
+"""The same, in the same order."""
+
+
 @pytest.mark.parametrize(("fields", "words"), WORDS, ids=[words for _, words in WORDS])
 def test_schedule_is_said_in_words(fields: dict[str, Any], words: str) -> None:
     assert job_words(parse_timing(fields)) == words
+
+
+@pytest.mark.parametrize(("told", "chinese"), list(zip(WORDS, CHINESE, strict=True)), ids=[words for _, words in WORDS])
+def test_schedule_is_said_in_chinese(told: tuple[dict[str, Any], str], chinese: str) -> None:
+    fields, english = told
+    assert job_words(parse_timing(fields), "zh-CN") == chinese
+    assert job_words(parse_timing(fields), "tlh") == english

@@ -56,7 +56,7 @@ def test_value_that_is_no_mark_is_refused(value: bytes) -> None:
     ["", "job", "job/", "job/1", "job//1", "/0000000000000001/1", "job/0000000000000001/x", "job/0000000000000001/",
      "job/1/1", "job/00000000000000001/1", "job/0000000000000001/01", "job/0000000000000001/1/2",
      "job/0000000000000001/\N{ARABIC-INDIC DIGIT ONE}",
-     "job/0000000000000001/" + "1" * 5000, "job/0000000000000001/-1"],
+     "job/0000000000000001/" + "1" * 5000, "job/0000000000000001/-1", "job/r-\udcff/1", "jo\udcff/r-1/1"],
 )  # fmt: skip
 def test_key_that_names_no_run_is_refused(tail: str) -> None:
     with pytest.raises(ValueError, match=r"run|digits"):

@@ -34,6 +34,14 @@ def test_an_event_is_one_line_with_its_fields(printed: io.StringIO) -> None:
     assert rest == 'INFO    etcron.test  run\\nended  action=run_ended status=success reason="exit \\"0\\""\n'
 
 
+def test_nothing_that_a_terminal_obeys_gets_into_a_line(printed: io.StringIO) -> None:
+    log.warning("a\r\x1b[2Jb\u2028c", extra={"reason": "\x00", "by": "a \x9b31m\u202e", "what": "\x1b]0;x\x07"})
+
+    line = printed.getvalue().removesuffix("\n")
+    assert line.isprintable()
+    assert line.endswith(r'a\r\x1b[2Jb\u2028c  reason=\x00 by="a \x9b31m\u202e" what=\x1b]0;x\x07')
+
+
 def test_what_is_below_the_level_is_left_out(printed: io.StringIO) -> None:
     log.debug("nothing")
 

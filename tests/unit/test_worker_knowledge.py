@@ -102,6 +102,16 @@ def test_only_eligible_workers_are_ranked(fields: dict[str, Any], eligible: set[
     assert {name for name, rank in ranks.items() if rank is not None} == eligible
 
 
+def test_jobs_that_the_same_workers_fit_share_one_placement() -> None:
+    members = joined(EU, US, DRAINED)
+    for value in range(50):
+        members.eligible(job(workers={"zone": ["eu", "us", f"zone-{value}"]}))
+        members.eligible(job(workers={"zone": ["us", f"zone-{value}"]}))
+        assert members.order(job(workers={"zone": ["us", f"zone-{value}"]}), str(value)) == ("us",)
+    assert len({id(placement) for placement in members._selected.values()}) == 2
+    assert members.placement in members._selected.values()
+
+
 def test_a_workers_own_sequence_is_its_own_alone() -> None:
     members = joined(EU, US, DRAINED)
     own = job(of_worker="eu", broadcast=True)
@@ -196,3 +206,12 @@ def test_a_request_comes_back_as_it_was_written() -> None:
         not_before_ms=6, expires_ms=7, by="me",
     )  # fmt: skip
     assert Request.from_json(request.to_json(), run_id=request.run_id) == request
+
+
+def test_worker_whose_name_is_none_is_set_aside_and_harms_no_ranking() -> None:
+    members = joined(EU)
+    key = KEYS.worker("\udcff", "a")
+    members.on_changes(put(key, MEMBER.to_json()))
+    assert members.eligible(job()) == {"eu"}
+    assert members.rank("eu", job(), "5") == 0
+    assert "a" in members.sessions, "whatever it is called, its session has a key"

@@ -53,7 +53,7 @@ def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again()
     table, told = RunTable(4), []
     table.on_room = lambda: told.append(1)
     table.wait_for("fires", 1)
-    assert table.kept_from("requests") == 0, "one slot is had as it comes free"
+    assert table.kept_from("requests") == 1, "else it is taken as it comes free"
     table.wait_for("fires", 3)
     table.wait_for("requests", 4)
     assert (table.kept_from("fires"), table.kept_from("requests"), table.kept_from("somebody")) == (0, 3, 7)
@@ -63,6 +63,31 @@ def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again()
     assert (table.kept_from("fires"), table.kept_from("requests"), len(told)) == (4, 0, 2)
     table.wait_for("fires", 3)
     assert (table.kept_from("requests"), table.kept_from("fires")) == (0, 4), "who waits anew stands behind"
+
+
+def test_who_has_had_some_slots_waits_behind_the_others_for_more() -> None:
+    table, told = RunTable(4), []
+    table.on_room = lambda: told.append(1)
+    table.wait_for("fires", 1)
+    table.wait_for("requests", 1)
+    table.wait_for("fires", 1, had_some=True)
+    assert (table.kept_from("fires"), table.kept_from("requests"), len(told)) == (1, 0, 1)
+    table.wait_for("requests", 1)
+    table.wait_for("fires", 1)
+    assert (table.kept_from("fires"), table.kept_from("requests"), len(told)) == (1, 0, 1), "nothing has changed"
+    table.wait_for("requests", 1, had_some=True)
+    assert (table.kept_from("fires"), table.kept_from("requests"), len(told)) == (0, 1, 2)
+
+
+def test_the_more_urgent_of_two_has_the_next_slots() -> None:
+    table = RunTable(4)
+    table.wait_for("fires", 1)
+    table.wait_for("requests", 1, urgency=50)
+    assert (table.kept_from("fires"), table.kept_from("requests")) == (1, 0)
+    table.wait_for("requests", 1, urgency=50, had_some=True)
+    assert (table.kept_from("fires"), table.kept_from("requests")) == (1, 0)
+    table.wait_for("requests", 1, urgency=-50)
+    assert (table.kept_from("fires"), table.kept_from("requests")) == (0, 1)
 
 
 def test_while_slots_are_kept_nothing_is_claimed_beyond_the_free_ones() -> None:
@@ -75,3 +100,17 @@ def test_while_slots_are_kept_nothing_is_claimed_beyond_the_free_ones() -> None:
     table.wait_for("requests", 4)
     assert table.may_claim(10.0, "fires") == 0
     assert table.may_claim(10.0, "requests") == 5
+
+
+def test_a_run_that_is_taken_back_before_its_handing_on_is_answered_costs_its_slots_once() -> None:
+    table = RunTable(4)
+    handed_on, taken_back = run(1, slots=2), run(1, slots=2)
+    table.add(handed_on)
+    table.add(taken_back)
+    assert (table.claimed, table.free_slots) == (1, 2)
+    table.forget(handed_on)
+    assert table.get(taken_back.run_id) is taken_back
+    table.started(taken_back)
+    table.ended(taken_back, now=10.0)
+    table.forget(taken_back)
+    assert (table.claimed, table.free_slots, len(table)) == (0, 4, 0)

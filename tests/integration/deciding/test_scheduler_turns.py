@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from common.etcd import EtcdClient
 from common.planner import Decision
 from common.run import Verdict
-from tests.support.deciding import MINUTE, NOON, SECOND, planning
+from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
 from worker.proposals import Answer, Proposal, Result
 
@@ -273,3 +276,46 @@ async def test_five_thousand_jobs_are_caught_up_with_constant_work(client: EtcdC
         assert set(world.planners[0].wins) == {NOON + 60 * MINUTE}
         assert len(world.planners[0].records) == 5000
         assert (await client.status()).revision - status.revision < 400
+
+
+async def test_job_of_several_slots_is_not_passed_by_those_of_one_that_fire_all_the_time(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, slots=2) as world:
+        planner = world.planners[0]
+        planner.members._selected[2, ()] = Ranked(["w1"])
+        for name in "abcdefgh":  # more than there are slots for
+            await world.save(name, overlap="allow")
+        await world.save("big", overlap="allow", slots=2)
+        names: list[str] = []
+        for step in range(1, 60):
+            world.at(NOON + step * 250)
+            await world.settled()
+            names = [result.proposal.job.name for result in planner.won_results]
+            if "big" in names:
+                break
+            for run in list(planner.table)[:1]:  # one at a time: never are two slots free by chance
+                planner.table.forget(run)
+                planner.scheduler.wake()
+        assert "big" in names
+
+
+async def test_mark_that_was_set_back_before_the_anchor_is_looked_at_with_pauses(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        await world.set_mark(NOON - SECOND)
+        sent, usual = [], client.txn
+
+        async def txn(compares: Any, then: Any, otherwise: Any = ()) -> Any:
+            sent.append(then)
+            return await usual(compares, then, otherwise)
+
+        monkeypatch.setattr(client, "txn", txn)
+        world.at(NOON + SECOND)
+        await asyncio.sleep(0.2)
+        assert len(sent) < 10
+        await world.set_mark(NOON)
+        world.at(NOON + 2 * SECOND)
+        await world.mark_comes_to(NOON + 2 * SECOND)

@@ -49,6 +49,26 @@ async def test_of_what_waits_only_that_which_others_may_run_is_handed_on(etcd: E
     async with workshop(etcd.endpoint, prefix, slots=1) as shop:
         shop.others("w2")
         await shop.started(await shop.claim("first"))
+        pinned = await shop.claim("pinned", plan_ms=NOON, workers={"zone": "eu"}, slots=1)
         waits = await shop.claim("waits", plan_ms=NOON)
         shop.passes(1000)
         await wait_until(lambda: shop.table.get(waits.run_id) is None, description="it is handed on")
+        assert pinned.phase is Phase.CLAIMED
+
+
+async def test_what_is_behind_a_run_that_waits_for_several_slots_does_not_take_them(
+    etcd: EtcdServer, prefix: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix, slots=2) as shop:
+        first = await shop.claim("first")
+        await shop.started(first)
+        pinned = await shop.claim("pinned", plan_ms=NOON, workers={"zone": "eu"}, slots=2)
+        later = await shop.claim("later", plan_ms=NOON + 500, workers={"zone": "eu"})
+        for _ in range(3):
+            shop.passes(400)
+            await quiet(shop)
+        assert (pinned.phase, later.phase) == (Phase.CLAIMED, Phase.CLAIMED)
+        shop.end(first)
+        await shop.started(pinned)
+        shop.end(pinned)
+        await shop.started(later)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from common.keys import RunId, encode_mark
 from common.member import Member
 from common.run import Verdict
@@ -140,3 +142,40 @@ async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
             break
         query["cursor"] = page["nextCursor"]
     assert found == [minute - number * MINUTE_MS for number in range(3, 25)]
+
+
+async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minute = await save(manager)
+    plans = [minute - number * MINUTE_MS for number in range(5, 10)]
+    asked = [RunId("j", f"r-{number}") for number in range(8)]
+    await manager.write([record_of(RunId.planned("j", plan_ms)) for plan_ms in plans])
+    await manager.write([record_of(one, plan_ms=plans[1] + 1 + number) for number, one in enumerate(asked)])
+    monkeypatch.setattr("manager.fires_between._RECORDS", 4)
+    monkeypatch.setattr("manager.fires_between._RECORDS_A_PAGE", 4)
+    found: list[tuple[int, str]] = []
+    query: dict[str, str] = {}
+    while True:
+        page = await fires(manager, plans[-1], plans[0], **query)
+        found += [(fire["planTime"], fire["verdict"]) for fire in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert found == [(plan_ms, "success") for plan_ms in plans]
+
+
+async def test_no_page_ends_among_the_fires_of_one_instant(manager: Managed) -> None:
+    minute = await save(manager, broadcast=True)
+    plans = [minute - number * MINUTE_MS for number in range(5, 8)]
+    there = {RunId.planned(f"j~w{worker}", plan_ms) for worker in range(3) for plan_ms in plans}
+    await manager.write([record_of(run_id) for run_id in there])
+    found: list[str] = []
+    query: dict[str, str] = {"limit": "4"}
+    while True:
+        page = await fires(manager, minute - 7 * MINUTE_MS, minute - 5 * MINUTE_MS, **query)
+        found += [fire["runId"] for fire in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert sorted(found) == sorted(str(run_id) for run_id in there)

@@ -259,7 +259,7 @@ async def test_a_later_time_is_kept(manager: Managed) -> None:
         ({"env": {"ETCRON_X": "1"}}, "env.ETCRON_X"), ({"env": {"a b": "1"}}, 'env["a b"]'),
         ({"env": {f"A{n}": "" for n in range(101)}}, "env"),
         ({"at": "2026-01-01"}, "at"), ({"at": "tomorrow"}, "at"), ({"at": "2026-12-24T18:00:00"}, "at"),
-        ({"at": 5}, "at"),
+        ({"at": 5}, "at"), ({"at": "0001-01-01T00:00:00+14:00"}, "at"), ({"at": "9999-12-31T23:59:59-14:00"}, "at"),
         ({"at": iso(now_ms() - 2 * HOUR_MS)}, "at"), ({"at": iso(now_ms() + 367 * 24 * HOUR_MS)}, "at"),
         ({"dedupeKey": ""}, "dedupeKey"), ({"dedupeKey": "x" * 201}, "dedupeKey"), ({"dedupeKey": 1}, "dedupeKey"),
         ({"dedupeKey": "x", "dedupeSeconds": 0}, "dedupeSeconds"),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, Put
-from common.keys import Keys
-from common.request import Origin
+from common.keys import Keys, RunId
+from common.request import Origin, Request
 from tests.support.working import World
 from worker.catalog import Catalog
 from worker.chains import Chains
@@ -85,6 +85,25 @@ async def test_chain_with_a_run_or_a_request_is_not_broken(office: Office, world
     await world.etcd.txn([], [there(world.keys)])
     await office.look()
     assert await world.link() is None
+
+
+@pytest.mark.parametrize("ahead_s", [3600, -1])
+async def test_chain_does_not_wait_for_a_run_that_is_asked_for_at_a_later_time(
+    office: Office, world: World, ahead_s: int
+) -> None:
+    await office.save()
+    at_ms = SystemClock().wall_ms() + ahead_s * 1000
+    asked = Request(
+        run_id=RunId("job", "r-1"), origin=Origin.RUN_NOW, job_create_revision=1, plan_ms=at_ms, dispatch_ms=at_ms,
+        not_before_ms=at_ms,
+    )  # fmt: skip
+    revision = await world.etcd.put(world.keys.request(asked.run_id), asked.to_json())
+    office.seen.by_job["job"] = {"its key": replace(asked, revision=revision - 1)}
+    await office.look()
+    assert await world.link() is None, "there is something that the steward has not seen"
+    office.seen.by_job["job"] = {"its key": replace(asked, revision=revision)}
+    await office.look()
+    assert (await world.link() is not None) == (ahead_s > 0)
 
 
 @pytest.mark.parametrize("fields", [

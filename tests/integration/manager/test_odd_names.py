@@ -1,0 +1,91 @@
+"""Whatever lies among the jobs is listed; and whatever is listed can be deleted, however it is called."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from yarl import URL
+
+from common.keys import encode_mark, sequence_name
+from tests.support.managing import Managed, problem_of
+from tests.support.waiting import wait_until
+
+ODD = ("a b", "\udcff\udcfe", "%FF", "a/b <i>c", "x" * 300, "a~w1", "j\u00f6b", "{name}", "a\nb", "?q#f")
+NO_PATH = ("", ".", "..")
+
+
+async def listed(manager: Managed, *names: str) -> dict[str, dict[str, Any]]:
+    """The rows of what lies there, once this manager has seen all of it."""
+    rows: dict[str, dict[str, Any]] = {}
+
+    async def all_seen() -> bool:
+        rows.clear()
+        rows.update({row["name"]: row for row in (await manager.get("/api/v1/jobs", limit="500"))["items"]})
+        return set(rows) == set(names)
+
+    await wait_until(all_seen, description=f"{names} are listed")
+    return rows
+
+
+def path_of(name: str) -> URL:
+    return URL(f"/api/v1/jobs/{quote(name, safe='', errors='surrogateescape')}", encoded=True)
+
+
+async def test_each_is_shown_with_a_remedy_that_works(manager: Managed) -> None:
+    for name in ODD:
+        await manager.etcd.put(manager.keys.job(name), b'{"name":"x","command":"true"}')
+    rows = await listed(manager, *ODD)
+    for name in ODD:
+        assert rows[name]["state"] == "broken"
+        assert "none that a job can have; delete it" in rows[name]["problem"]
+        shown = await manager.http.get(path_of(name))
+        assert shown.status == 200, name
+        assert (await shown.json())["name"] == name
+        deleted = await manager.http.delete(path_of(name))
+        assert deleted.status == 200, (name, await deleted.text())
+        assert (await deleted.json()) == {"before": None, "deleted": True}
+    await listed(manager)
+    assert await manager.etcd.count(manager.keys.jobs) == 0
+
+
+async def test_many_at_once_also_those_that_no_path_can_name(manager: Managed) -> None:
+    names = [*ODD, *NO_PATH]
+    for name in names:
+        await manager.etcd.put(manager.keys.job(name), b"")
+    await listed(manager, *names)
+    answer = await manager.call("POST", "/api/v1/jobs/bulk", {"action": "delete", "names": names})
+    assert answer["results"] == [{"name": name, "ok": True, "message": "deleted"} for name in names]
+    assert await manager.etcd.count(manager.keys.jobs) == 0
+
+
+async def test_nothing_but_the_key_is_touched(manager: Managed) -> None:
+    """A name with a `~` is that of a worker's own sequence of another job."""
+    await manager.etcd.put(manager.keys.job("a~w1"), b"")
+    await manager.etcd.put(manager.keys.mark(sequence_name("a", "w1")), encode_mark(5))
+    assert (await manager.http.delete(path_of("a~w1"))).status == 200
+    assert await manager.mark(sequence_name("a", "w1")) == 5
+    assert set(await manager.stored()) == {manager.keys.mark("a~w1"), manager.keys.seen_prefix + "jobs"}
+
+
+@pytest.mark.parametrize("name", ["a b", "\udcff", "a/b"])
+async def test_what_is_not_there_and_saves_are_told_the_rule(manager: Managed, name: str) -> None:
+    for method, body in (("DELETE", None), ("PUT", {"command": "true", "cronExpr": "@daily"})):
+        problem = await problem_of(await manager.http.request(method, path_of(name), json=body), 400)
+        assert problem["errors"][0]["field"] == "name"
+    result = await manager.call("POST", "/api/v1/jobs/bulk", {"action": "delete", "names": [name, "\ud800"]})
+    assert [one["ok"] for one in result["results"]] == [False, False]
+
+
+async def test_revision_is_compared(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.job("a b"), b"")
+    await listed(manager, "a b")
+    await problem_of(await manager.http.delete(path_of("a b"), headers={"If-Match": '"1"'}), 412)
+    assert await manager.etcd.count(manager.keys.jobs) == 1
+
+
+async def test_parents_call_deletes_them_too(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.job("a b"), b"")
+    assert (await manager.post("/job/delete", name="a b"))["data"]["name"] == "a b"
+    assert await manager.etcd.count(manager.keys.jobs) == 0
