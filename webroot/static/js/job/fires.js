@@ -95,12 +95,13 @@ function attemptsOf(runId, attempts) {
 
 /** @param {any} fire */
 function why(fire) {
-  const { count, countIsMinimum, startTime, endTime, planTime, worker, takers } = fire;
+  const { count, countIsMinimum, startTime, endTime, planTime, worker, takers, attempt } = fire;
   const reason = whyOf(fire);
   const many = count > 1 && t(countIsMinimum ? "job.fires.least" : "job.fires", { n: count });
   const took = startTime && endTime && t("job.took", { time: duration(endTime - startTime) });
   const on = startTime && worker && t("ask.on", { worker });
-  const late = startTime - planTime >= 1000 && t("job.late", { time: duration(startTime - planTime) });
+  const late = !(attempt > 1) && startTime - planTime >= 1000 && // a later attempt is not late: it had to wait
+    t("job.late", { time: duration(startTime - planTime) });
   const who = takers?.length > 0 && t("job.takers", { workers: takers.join(", ") });
   return [many, reason, !reason && took, !reason && on, late, who].filter(Boolean).join("; ");
 }
