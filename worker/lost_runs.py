@@ -107,8 +107,8 @@ class LostRuns:
         if somebody_left or self._clock.monotonic() - self._scanned >= SCAN_S:
             await self._scan()
         self._known_sessions = sessions
+        await self._note_gone(sessions)
         now = self._clock.monotonic()
-        self._note_gone(sessions, now)
         self._deliver_finals(now)
         lost = list(islice((seen for seen in self._seen.values() if self._is_lost(seen, now)), _IN_ONE_TURN))
         if lost:
@@ -141,10 +141,18 @@ class LostRuns:
             return None
         return _Seen(run_id=run_id, kv=kv, entry=entry, since=self._clock.monotonic())
 
-    def _note_gone(self, sessions: frozenset[str], now: float) -> None:
-        named = {seen.entry.session for seen in self._seen.values() if seen.entry.session}
-        gone = named - sessions
-        self._gone_since = {session: self._gone_since.get(session, now) for session in gone}
+    async def _note_gone(self, sessions: frozenset[str]) -> None:
+        """Since when each session is gone, by a look at its key: the watch may be behind, and time counts from here.
+
+        A session's key is never used again, so one that is absent stays so.
+        """
+        workers = {seen.entry.session: seen.entry.worker for seen in self._seen.values() if seen.entry.session}
+        gone = workers.keys() - sessions
+        unsure = {self._keys.worker(workers[one], one): one for one in gone - self._gone_since.keys()}
+        there = await self._client.get_many(list(unsure), keys_only=True) if unsure else {}
+        now = self._clock.monotonic()
+        alive = {session for key, session in unsure.items() if key in there}
+        self._gone_since = {session: self._gone_since.get(session, now) for session in gone - alive}
 
     # Final keys
 

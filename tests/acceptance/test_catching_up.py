@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-AWAY_S = 15
+AWAY_S = int(os.environ.get("ETCRON_ACCEPTANCE_AWAY_SECONDS", "15"))
 LIMIT = 4
 RARE_S = 20
 RARELY = f"*/{RARE_S} * * * * * *"

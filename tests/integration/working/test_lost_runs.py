@@ -152,6 +152,22 @@ async def test_a_session_that_has_a_key_is_not_gone_whatever_its_value(office: O
     assert is_final(await office.entry(run))
 
 
+async def test_a_session_that_the_watch_has_not_seen_counts_as_gone_only_once_its_key_is(
+    office: Office, world: World
+) -> None:
+    run = await world.open_run(lost_after_ms=60_000)
+    key = world.keys.worker("gone", "123abc")
+    await world.etcd.put(key, b"under no lease, but there")
+    await office.look()  # the steward's watch is behind: it knows nothing of that session
+    await office.look(59)
+    await world.etcd.delete(key)
+    await office.look()
+    await office.look(59)
+    assert not is_final(await office.entry(run)), "the time counts from when it was really gone"
+    await office.look(2)
+    assert is_final(await office.entry(run))
+
+
 async def test_never_means_never(office: Office, world: World) -> None:
     run = await world.open_run(lost_after_ms=None)
     await office.look()

@@ -1,0 +1,73 @@
+"""The offline checker: ``python -m tests.chaos.check HISTORY`` says every promise that the history breaks. 0: none."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.chaos.history import Event, read_history
+from tests.chaos.latency import lateness
+from tests.chaos.rules import attempts, catching_up, coverage, edits, kills, leftovers, overlap, recovery, starts
+from tests.chaos.view import View, Violation
+
+RULES = (starts, coverage, overlap, catching_up, edits, kills, leftovers, attempts, recovery)
+_SHOWN_OF_A_KIND = 40
+
+
+def violations(view: View) -> list[Violation]:
+    """All of them."""
+    return [violation for rule in RULES for violation in rule.check(view)]
+
+
+def report(events: Iterable[Event]) -> int:
+    """Print what was done, what it came to, and what is wrong with it; 1 where something is."""
+    view = View.of(events)
+    found = violations(view)
+    sys.stdout.write("\n".join([*_summary(view), *_wrong(found)]) + "\n")
+    return 1 if found else 0
+
+
+def _summary(view: View) -> list[str]:
+    header = view.header
+    lines = [f"seed {header.seed}, {header.minutes:g} minutes, commit {header.commit}"]
+    for fault in sorted(view.faults, key=lambda one: one.from_ms):
+        lasted_s = (fault.until_ms - fault.from_ms) / 1000
+        lines.append(f"  {_clock(fault.from_ms)}  {lasted_s:5.1f} s  {fault.target}: {fault.what}")
+    started = sum(1 for run in view.runs.values() if run.starts)
+    statuses = Counter(record["status"] for _, record in view.records())
+    calls = Counter(str(call.op) for call in view.calls)
+    return [
+        *lines,
+        f"stages: {', '.join(f'{one.name} {_clock(one.at_ms)}' for one in view.stages)}",
+        f"{len(view.faults)} faults, {sum(calls.values())} calls ({_counted(calls)})",
+        f"{started} runs started, {sum(statuses.values())} records ({_counted(statuses)})",
+        *(f"late, {which}: {late}" for which, late in lateness(view).items()),
+    ]
+
+
+def _wrong(found: list[Violation]) -> list[str]:
+    if not found:
+        return ["no violation"]
+    lines, shown = [], Counter[str]()
+    for one in found:
+        shown[one.promise] += 1
+        if shown[one.promise] <= _SHOWN_OF_A_KIND:
+            lines.append(f"  {one}")
+    return [f"{len(found)} violations ({_counted(shown)})", *lines]
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
+
+
+def _clock(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%H:%M:%S")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("python -m tests.chaos.check HISTORY")
+    sys.exit(report(read_history(Path(sys.argv[1]))))

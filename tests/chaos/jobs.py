@@ -1,0 +1,100 @@
+"""The jobs of a chaos run: every overlap and misfire policy, retry, after, broadcast, timeouts; all leave evidence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+_HELPER = Path(__file__).with_name("evidence.py")
+OVERLAPS = ("skip", "allow", "queue", "replace")
+MISFIRES = ("skip", "latest", "all")
+
+Spec = dict[str, Any]
+
+
+def command(evidence: Path, *, seconds: float = 0.0, fail_below: int = 0, stubborn: bool = False) -> list[str]:
+    """A command that leaves evidence and lives for so long."""
+    manners = ["stubborn"] if stubborn else []
+    return [sys.executable, "-I", "-S", str(_HELPER), str(evidence), str(seconds), str(fail_below), *manners]
+
+
+def chaos_jobs(evidence: Path, now: datetime | None = None) -> list[Spec]:
+    """All of them, with names that say what they are."""
+    now = now or datetime.now(UTC)
+    return [_with_defaults(spec) for spec in (*_policies(evidence), *_kinds(evidence), *_once(evidence, now))]
+
+
+def edited_jobs(evidence: Path) -> list[Spec]:
+    """Those that users edit, pause, delete and make again while they fire."""
+    return [
+        _with_defaults({
+            "name": f"edited-{number}", "command": command(evidence, seconds=(number % 3) * 0.8),
+            "every": f"{1 + number % 3}s", "overlap": OVERLAPS[number % 4], "misfire": {"policy": MISFIRES[number % 3]},
+        })
+        for number in range(6)
+    ]  # fmt: skip
+
+
+def _with_defaults(spec: Spec) -> Spec:
+    misfire = {"graceSeconds": 10, "windowSeconds": 40, "limit": 5, **spec.pop("misfire", {})}
+    return {"lostAfterSeconds": 20, "killGraceSeconds": 1, **spec, "misfire": misfire}
+
+
+def _policies(evidence: Path) -> Iterator[Spec]:
+    """Each overlap with each misfire policy: runs that are short, and runs that outlast the next fire."""
+    for row, overlap in enumerate(OVERLAPS):
+        for column, policy in enumerate(MISFIRES):
+            common = {"overlap": overlap, "misfire": {"policy": policy}}
+            step = 3 + (row + column) % 4
+            yield {"name": f"short-{overlap}-{policy}", "command": command(evidence), "every": f"{step}s", **common}
+            yield {
+                "name": f"slow-{overlap}-{policy}", "command": command(evidence, seconds=6.5), "every": "5s",
+                "offset": f"{row}s", **common,
+            }  # fmt: skip
+
+
+def _kinds(evidence: Path) -> Iterator[Spec]:
+    """Everything else that a job can ask for."""
+    quick = command(evidence)
+    flaky = command(evidence, fail_below=3)
+    for overlap in OVERLAPS[:3]:
+        retry = {"limit": 3, "delaySeconds": 0.5, "backoff": 1.5}
+        spec = {"name": f"retry-{overlap}", "command": flaky, "every": "10s", "overlap": overlap, "retry": retry}
+        yield {**spec, "onWorkerLost": "rerun"}
+    lasting = command(evidence, seconds=25)
+    yield {"name": "long-rerun", "command": lasting, "every": "30s", "onWorkerLost": "rerun"}
+    for overlap in ("skip", "queue", "replace"):
+        # Longer than a run may be out of touch: only its guardian ends it in time, where its worker is frozen.
+        patient = {"every": "20s", "offset": f"{len(overlap)}s", "overlap": overlap}
+        yield {"name": f"lasting-{overlap}", "command": command(evidence, seconds=55), **patient}
+    yield {"name": "long-queue", "command": lasting, "every": "20s", "overlap": "queue"}
+    yield {"name": "timeout", "command": command(evidence, seconds=30), "every": "10s", "timeoutSeconds": 3}
+    stubborn = command(evidence, seconds=30, stubborn=True)
+    yield {"name": "stubborn", "command": stubborn, "every": "15s", "timeoutSeconds": 2}
+    yield {"name": "replaced-stubborn", "command": stubborn, "every": "9s", "overlap": "replace"}
+    for number in (1, 2, 3):
+        yield {"name": f"after-{number}", "command": command(evidence, seconds=number - 1), "after": f"{number}s"}
+    yield {"name": "after-rerun", "command": command(evidence, seconds=4), "after": "1s", "onWorkerLost": "rerun"}
+    yield {"name": "broadcast", "command": quick, "every": "6s", "broadcast": True}
+    yield {"name": "broadcast-slow", "command": command(evidence, seconds=4), "every": "7s", "broadcast": True}
+    yield {"name": "cron-step", "command": quick, "cronExpr": "*/4 * * * * * *"}
+    yield {
+        "name": "cron-list",
+        "command": quick,
+        "cronExpr": "1,2,3,31,32,33 * * * * * *",
+        "misfire": {"policy": "all"},
+    }
+    yield {"name": "jitter", "command": quick, "every": "5s", "jitterSeconds": 3}
+    yield {"name": "two-slots", "command": command(evidence, seconds=1), "every": "4s", "slots": 2, "priority": 5}
+    yield {"name": "asked", "command": command(evidence, seconds=1), "every": "600s"}
+    yield {"name": "asked-allow", "command": command(evidence, seconds=1), "every": "600s", "overlap": "allow"}
+    yield {"name": "asked-flaky", "command": flaky, "every": "600s", "retry": {"limit": 2, "delaySeconds": 1}}
+
+
+def _once(evidence: Path, now: datetime) -> Iterator[Spec]:
+    for seconds in (40, 70):
+        at = (now + timedelta(seconds=seconds)).replace(microsecond=0)
+        yield {"name": f"once-{seconds}", "command": command(evidence), "at": at.isoformat()}

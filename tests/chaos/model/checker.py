@@ -1,0 +1,286 @@
+"""Judges a history, knowing nothing of how it came about: commits, processes, disks, the log, what was answered."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from tests.chaos.model.etcd import Commit
+from tests.chaos.model.settings import KILL_GRACE, LOST_AFTER, QUIET
+from tests.chaos.model.settling import another_attempt
+from tests.chaos.model.values import Entry, Job, Record, RunId, Saved
+from tests.chaos.model.world import History, Started
+
+FROZEN: Final = 200
+"""A process that was started by a worker frozen before its exec is gone after this."""
+_RAN: Final = frozenset({"success", "failed", "killed"})
+
+
+class Violation(NamedTuple):
+    """Which promise, when, of what."""
+
+    promise: str
+    time: int
+    what: str
+
+
+class Checked(NamedTuple):
+    """What a job was from one commit to the next edit."""
+
+    job: Job
+    since: int
+    until: int
+
+
+def check(history: History) -> list[Violation]:
+    """Every violation, the earliest first."""
+    judges = (
+        _at_most_once, _covered, _no_overlap, _true_records, _marks_forward, _fenced_edits, _lost_rightly, _settled,
+        _followed, _kept_verdicts, _kills_after_fence,
+    )  # fmt: skip
+    return sorted((one for judge in judges for one in judge(history)), key=lambda one: one.time)
+
+
+def _at_most_once(history: History) -> Iterator[Violation]:
+    seen: dict[RunId, Started] = {}
+    for start in history.starts:
+        if start.run in seen:
+            first = seen[start.run]
+            what = f"{start.run} on {first.worker} at {first.time}, on {start.worker} again"
+            yield Violation("G1 at most one start", start.time, what)
+        seen[start.run] = start
+
+
+# Coverage
+
+
+def judged(history: History) -> int:
+    """What was planned, or ended, by then has had its time; a moment of the quiet is among it."""
+    return history.end - QUIET + KILL_GRACE
+
+
+def versions(history: History) -> dict[str, list[Checked]]:
+    found: dict[str, list[Checked]] = defaultdict(list)
+    create: dict[str, int] = {}
+    for commit in history.commits:
+        names = [put.key[1] for put in commit.puts if put.key[0] == "job"]
+        gone = [key[1] for key in commit.deletes if key[0] == "job"]
+        marks = {put.key[1]: put.value for put in commit.puts if put.key[0] == "mark"}
+        for name in (*names, *gone):
+            if found[name]:
+                # By the clock of the manager that ended it, where that is behind: its mark says so.
+                last = found[name][-1]
+                found[name][-1] = last._replace(until=min(last.until, commit.time, marks[name]))
+        for name in gone:
+            create.pop(name, None)
+        for put in commit.puts:
+            if put.key[0] == "job":
+                name, saved = put.key[1], put.value
+                assert isinstance(saved, Saved)
+                create.setdefault(name, commit.rev)
+                job = Job(name, saved.spec, saved.anchor, commit.rev, create[name])
+                found[name].append(Checked(job, commit.time, history.end))
+    return found
+
+
+def _covered(history: History) -> Iterator[Violation]:
+    ranges: dict[str, list[Record]] = defaultdict(list)
+    single: dict[str, set[int]] = defaultdict(set)
+    for run, record in history.log.items():
+        if record.hi is not None:
+            ranges[run.job].append(record)
+        elif isinstance(run.fire, int):
+            single[run.job].add(run.fire)
+    for name, of_job in versions(history).items():
+        for job, _, until in of_job:
+            if not job.spec.enabled:
+                continue
+            for plan in range(job.after(job.anchor), min(until, judged(history)) + 1, job.spec.period):
+                count = (plan in single[name]) + sum(
+                    isinstance(one.run.fire, int) and one.run.fire <= plan <= (one.hi or 0) for one in ranges[name]
+                )
+                if count != 1:
+                    yield Violation("G2 exactly one final record", plan, f"{name}/{plan} has {count}")
+
+
+def _settled(history: History) -> Iterator[Violation]:
+    for what in history.open:
+        yield Violation("G2 settled in the end", history.end, what)
+
+
+# Processes
+
+
+def _no_overlap(history: History) -> Iterator[Violation]:
+    last: dict[str, Started] = {}
+    for start in history.starts:
+        if not start.locked:
+            continue
+        before = last.get(start.run.job)
+        if before is not None and (before.end is None or before.end > start.time) and not _is_cut_short(start, before):
+            what = f"{start.run} on {start.worker} beside {before.run} on {before.worker}, which ended at {before.end}"
+            yield Violation("G5 no overlap", start.time, what)
+        if before is None or before.end is None or start.end is None or start.end > before.end:
+            last[start.run.job] = start
+
+
+def _is_cut_short(*starts: Started) -> bool:
+    return any(one.frozen and one.end is not None and one.end - one.time <= FROZEN for one in starts)
+
+
+def _true_records(history: History) -> Iterator[Violation]:
+    started = {start.run: start for start in history.starts}
+    for run, record in history.log.items():
+        start = started.get(run)
+        if record.status in ("success", "failed") and (start is None or start.how != record.status):
+            yield Violation("G3 records are true", history.end, f"{record}, but {start}")
+        if record.status in ("skipped", "missed") and start is not None:
+            yield Violation("G3 records are true", start.time, f"{record}, but {start}")
+    final: dict[RunId, int] = {}
+    for commit, run, entry in run_puts(history):
+        if entry.record is not None:
+            final.setdefault(run, commit.time)
+    for start in history.starts:
+        late = final.get(start.run, start.time) < start.time
+        if late and not _is_cut_short(start):
+            what = f"{start.run} on {start.worker}, frozen: {start.frozen}; its record was put at {final[start.run]}"
+            yield Violation("G3 nothing starts after its record", start.time, what)
+
+
+# Commits
+
+
+def run_puts(history: History) -> Iterator[tuple[Commit, RunId, Entry]]:
+    for commit in history.commits:
+        for put in commit.puts:
+            if put.key[0] == "run":
+                yield commit, RunId(*put.key[1:]), put.value
+
+
+def _marks_forward(history: History) -> Iterator[Violation]:
+    marks: dict[str, int] = {}
+    for commit in history.commits:
+        for put in commit.puts:
+            if put.key[0] == "mark":
+                name, mark = put.key[1], put.value
+                if mark < marks.get(name, 0):
+                    yield Violation("marks never go back", commit.time, f"{name}: {marks[name]} to {mark}")
+                marks[name] = mark
+
+
+def _fenced_edits(history: History) -> Iterator[Violation]:
+    acked = defaultdict(list)
+    for time, name, revision in history.acks:
+        acked[name].append((time, revision))
+    claimed: set[RunId] = set()
+    for commit, run, entry in run_puts(history):
+        if run in claimed or entry.record is not None:
+            continue
+        claimed.add(run)
+        for time, revision in acked[run.job]:
+            if time < commit.time and entry.revision < revision:
+                what = f"{run} claimed under {entry.revision}, after {revision} was answered at {time}"
+                yield Violation("G7 an edit is a fence", commit.time, what)
+                break
+
+
+def _lost_rightly(history: History) -> Iterator[Violation]:
+    """``lost`` is the end of a run whose own session has been gone for long enough, or of a restarted worker's."""
+    entries: dict[RunId, Entry] = {}
+    gone: dict[int, int] = {}
+    for commit in history.commits:
+        for put in commit.puts:
+            if put.key[0] == "session":
+                gone.pop(put.key[2], None)
+            if put.key[0] == "run":
+                run, entry = RunId(*put.key[1:]), put.value
+                if entry.record is not None and entry.record.status == "lost" and run in entries:
+                    before = entries[run]
+                    away = commit.time - gone.get(before.session, commit.time)
+                    if entry.record.reason != "worker restarted" and (away < LOST_AFTER or before.record is not None):
+                        what = f"{run} by {commit.who}, its session had been gone for {away} ms"
+                        yield Violation("lost only when lost", commit.time, what)
+                entries[run] = entry
+        for key in commit.deletes:
+            if key[0] == "session":
+                gone[key[2]] = commit.time
+            if key[0] == "run":
+                entries.pop(RunId(*key[1:]), None)
+
+
+def _kills_after_fence(history: History) -> Iterator[Violation]:
+    """What is recorded as killed before its start was wished after its claim, or before any."""
+    kills: dict[RunId, list[int]] = defaultdict(list)
+    for commit in history.commits:
+        for put in commit.puts:
+            if put.key[0] == "kill":
+                kills[RunId(*put.key[1:])].append(commit.rev)
+    ended = {start.run: start for start in history.starts}
+    for run, record in history.log.items():
+        if record.status != "killed" or record.reason not in ("killed", "before start") or not record.fence:
+            continue
+        start = ended.get(run)
+        if record.reason == "killed" and (start is None or start.locked):
+            continue  # it may have been given up, or out of touch
+        if not any(revision > record.fence for revision in kills[run]):
+            yield Violation("a kill is younger than its run", history.end, f"{record}, killed at {kills[run]}")
+
+
+# Verdicts
+
+
+def _kept_verdicts(history: History) -> Iterator[Violation]:
+    """A record that was safe on a disk that is still there is what the log says."""
+    for time, worker, record in history.spooled:
+        if record.status in _RAN and worker not in history.lost_disks and time < history.end - 5 * KILL_GRACE:
+            there = history.log.get(record.run)
+            if there is None or there.status != record.status:
+                yield Violation("no lost verdict", time, f"{record} on {worker}, the log says {there}")
+
+
+def _followed(history: History) -> Iterator[Violation]:
+    """A failed run that its job retries has a next attempt: by the job as it was from its end to the commit of that.
+
+    Where nothing follows the job's revision is not compared, so an edit in between may come too late.
+    """
+    started = {start.run: start for start in history.starts}
+    for commit, run, entry, job, since in _ends(history):
+        record, start = history.log.get(run), started.get(run)
+        if record is None or start is None or {record.status, start.how} != {"failed"}:
+            continue
+        if since > (start.end or 0) or commit.time > judged(history):
+            continue
+        if another_attempt(run, entry.revision, record, job) == "retry" and run.next not in history.log:
+            yield Violation("a retry follows", commit.time, f"{run} failed, and {run.next} has no record")
+
+
+def _ends(history: History) -> Iterator[tuple[Commit, RunId, Entry, Job, int]]:
+    """The commits that end runs, with the job as it was then, and since when.
+
+    Not those that give a run up as lost (its own record may come late, and replaces that), or hand it on.
+    """
+    jobs: dict[str, Job] = {}
+    since: dict[str, int] = {}
+    holders: dict[str, tuple[RunId, Entry]] = {}
+    for commit in history.commits:
+        for put in commit.puts:
+            if put.key[0] == "job":
+                name = put.key[1]
+                create = jobs[name].create if name in jobs else commit.rev
+                jobs[name] = Job(name, put.value.spec, put.value.anchor, commit.rev, create)
+                since[name] = commit.time
+        puts = {RunId(*put.key[1:]): put.value for put in commit.puts if put.key[0] == "run"}
+        ended = [holders.pop(key[1]) for key in commit.deletes if key[0] == "lock" and key[1] in holders]
+        ended += [(run, entry) for run, entry in puts.items() if entry.ended and not entry.locked]
+        for run, entry in puts.items():
+            if entry.record is None and entry.locked:
+                holders.setdefault(run.job, (run, entry))
+        for run, entry in ended:
+            given_up = run in puts and puts[run].record is not None
+            handed_on = any(put.key == run.request_key for put in commit.puts)
+            if run.job in jobs and not given_up and not handed_on:
+                yield commit, run, entry, jobs[run.job], since[run.job]
+        for key in commit.deletes:
+            if key[0] == "job":
+                jobs.pop(key[1], None)

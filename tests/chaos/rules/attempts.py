@@ -1,0 +1,45 @@
+"""Retry and rerun: an attempt follows where the job says so, and only there; never beside the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.chaos.view import Id, Record, Run, View, Violation
+
+_EDIT_NEARBY_MS = 5000
+
+
+def check(view: View) -> Iterator[Violation]:
+    """Every run against the attempt before it and after it."""
+    for run, record in view.records():
+        following = view.runs.get(Id(run.id.sequence, run.id.fire, run.id.attempt + 1))
+        spec = view.spec_of(run.id.job)
+        if following is not None and following.record is not None:
+            yield from _followed(run, record, following, spec.get("onWorkerLost", "record"))
+        elif _is_owed_another(record, spec) and not _is_edited_nearby(view, run, record):
+            yield Violation("retry", str(run.id), f"{record['status']}, and attempt {run.id.attempt + 1} has no record")
+
+
+def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterator[Violation]:
+    status = record["status"]
+    is_rerun = on_lost == "rerun" and (status == "lost" or record.get("reason") == "worker shutdown")
+    # A late verdict takes the place of `lost` after the run was repeated.
+    is_rerun = is_rerun or (on_lost == "rerun" and bool(record.get("late")))
+    if status not in ("failed", "timeout") and not is_rerun:
+        yield Violation("retry", str(following.id), f"there is such an attempt, after one that was {status}")
+    if not is_rerun and run.signs and following.signs and following.first_ns < run.last_ns:
+        yield Violation("retry", str(following.id), "started before the attempt before it had ended")
+
+
+def _is_owed_another(record: Record, spec: dict[str, object]) -> bool:
+    retry = spec.get("retry")
+    limit = retry["limit"] if isinstance(retry, dict) else 0
+    return record["status"] in ("failed", "timeout") and int(record.get("attempt", 1)) <= limit
+
+
+def _is_edited_nearby(view: View, run: Run, record: Record) -> bool:
+    """Whether an edit may have been carried out before the run's end was."""
+    edits = [call for call in view.calls if call.op.is_edit and call.job == run.id.job]
+    return any(
+        call.ack_ms > record["planTime"] and call.sent_ms < record["endTime"] + _EDIT_NEARBY_MS for call in edits
+    )

@@ -1,0 +1,70 @@
+"""G1, G3, G4, G9: at most one start for each fire and attempt, and records that say what was."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+
+from tests.chaos.view import NEVER_RAN, Record, Run, View, Violation
+
+_NAMED = re.compile(r"(\S+@\S+#\d+)")
+"""A run, in the reason why another was skipped."""
+_ROUNDING_MS = 5
+_AFTER_ITS_RECORD_MS = 200
+_AFTER_ITS_END_MS = 100
+
+
+def check(view: View) -> Iterator[Violation]:
+    """Every run by itself."""
+    for run in view.runs.values():
+        subject = str(run.id)
+        if len(run.starts) > 1:
+            where = ", ".join(f"{one.worker} pid {one.pid} fence {one.fence} at {one.wall_ms}" for one in run.starts)
+            yield Violation("G1", subject, f"{len(run.starts)} starts: {where}")
+        if run.record is None:
+            yield Violation("G9", subject, f"started at {run.signs[0].wall_ms} on {run.signs[0].worker}, and no record")
+        else:
+            for text in _lies(run, run.record):
+                yield Violation("G3", subject, text)
+        begun_ms = min([one.wall_ms for one in run.starts] + [(run.record or {}).get("startTime") or math.inf])
+        if run.id.plan_ms is not None and begun_ms < run.id.plan_ms:
+            yield Violation("G4", subject, f"started {run.id.plan_ms - begun_ms} ms before its time")
+    recorded = {str(run.id) for run, _ in view.records()}
+    for run, record in view.records():
+        named = _NAMED.search(record.get("reason") or "")
+        if record["status"] == "skipped" and named and named[1] not in recorded:
+            yield Violation("G3", str(run.id), f"skipped for {named[1]}, of which there is no record")
+    for doubled in view.doubled:
+        yield Violation("G9", doubled, "more than one record")
+
+
+def _lies(run: Run, record: Record) -> Iterator[str]:
+    """What the record says and the evidence does not."""
+    status, reason = record["status"], record.get("reason")
+    if status in NEVER_RAN and run.starts:
+        yield f"{status} ({reason}), and started on {run.starts[0].worker} at {run.starts[0].wall_ms}"
+    if status == "success" or (status == "failed" and record.get("exitCode") is not None):
+        yield from _of_a_whole_run(run, record)
+    for start in run.starts[:1]:
+        if status not in NEVER_RAN and (record.get("fence"), record.get("worker")) != (start.fence, start.worker):
+            recorded = f"fence {record.get('fence')} on {record.get('worker')}"
+            yield f"{status}, recorded {recorded}; it ran with {start.fence} on {start.worker}"
+        if record.get("startTime", 0) > start.wall_ms + _ROUNDING_MS:
+            yield f"recorded to have started {record['startTime'] - start.wall_ms} ms after its first line"
+        if status == "lost" and start.wall_ms > record["endTime"] + _AFTER_ITS_RECORD_MS:
+            yield f"started {start.wall_ms - record['endTime']} ms after it was recorded as lost ({reason})"
+    if status not in (*NEVER_RAN, "lost") and run.signs:
+        beyond_ms = max(one.wall_ms for one in run.signs) - record["endTime"]
+        if beyond_ms > _AFTER_ITS_END_MS:
+            yield f"{status} ({reason}), and lived {beyond_ms} ms beyond its recorded end"
+
+
+def _of_a_whole_run(run: Run, record: Record) -> Iterator[str]:
+    status, code = record["status"], record.get("exitCode")
+    if not run.starts:
+        yield f"{status}, and there is no start"
+    elif len(run.ends) != 1:
+        yield f"{status}, and there are {len(run.ends)} ends"
+    elif run.ends[0].exit_code != code or (status == "success") != (code == 0):
+        yield f"{status} with exit code {code}; it ended with {run.ends[0].exit_code}"

@@ -1,0 +1,95 @@
+"""The chaos harness: ``python -m tests.chaos.run --seed 1 --minutes 10``. 0: no violation; the history is kept."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection
+from pathlib import Path
+
+import aiohttp
+
+from tests.chaos.check import report
+from tests.chaos.faults import Faults
+from tests.chaos.fleet import Fleet, running_fleet
+from tests.chaos.history import Header, HistoryFile, Stage, read_history, wall_ms
+from tests.chaos.jobs import chaos_jobs, edited_jobs
+from tests.chaos.settle import collect, settle
+from tests.chaos.users import Users
+
+_HISTORIES = Path("/tmp/etcron-chaos")
+_UNDISTURBED_S = 10.0
+
+
+def main() -> int:
+    """Run it, check the history, say what there is to say."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description=__doc__)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--minutes", type=float, default=10.0, help="of faults; healing and settling come on top")
+    parser.add_argument("--keep", type=Path, default=_HISTORIES, help="the directory of histories and logs")
+    parser.add_argument("--only", nargs="*", default=(), help='of these faults, e.g. --only "worker frozen"')
+    given = parser.parse_args()
+    given.keep.mkdir(parents=True, exist_ok=True)
+    path = given.keep / f"seed-{given.seed}-{wall_ms()}.jsonl"
+    sys.stdout.write(f"seed {given.seed}, {given.minutes:g} minutes, history {path}\n")
+    sys.stdout.flush()
+    directory = Path(tempfile.mkdtemp(prefix="etcron-chaos-"))
+    try:
+        asyncio.run(chaos(directory, path, seed=given.seed, minutes=given.minutes, only=given.only))
+    finally:
+        _keep_logs(directory, path.with_suffix(".logs"))
+        shutil.rmtree(directory, ignore_errors=True)
+    return report(read_history(path))
+
+
+async def chaos(directory: Path, path: Path, *, seed: int, minutes: float, only: Collection[str] = ()) -> None:
+    """All of it, into the history at the path."""
+    history = HistoryFile(path)
+    history.add(Header(seed=seed, minutes=minutes, commit=_commit()))
+    async with running_fleet(directory, history) as fleet, aiohttp.ClientSession() as http:
+        users = Users(fleet, http, seed)
+        fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
+        async with asyncio.TaskGroup() as group:
+            supervisor = group.create_task(fleet.supervise(), name="supervisor")
+            for spec in (*fixed, *edited):
+                await users.save(spec)
+            history.add(Stage(name="saved", at_ms=wall_ms()))
+            busy = [
+                group.create_task(users.edit_until_done(edited)),
+                group.create_task(users.ask_until_done(["asked", "asked-allow", "asked-flaky", "broadcast"])),
+                group.create_task(users.drain_until_done([member.name for member in fleet.workers])),
+                group.create_task(users.kill_until_done(fleet.witness.going)),
+            ]
+            await _faults(fleet, Faults(fleet, seed, only), minutes)
+            users.are_done = True
+            await fleet.heal()
+            await asyncio.gather(*busy)
+            await settle(fleet, users, [*fixed, *edited])
+            await collect(fleet)
+            supervisor.cancel()
+    history.close()
+
+
+async def _faults(fleet: Fleet, faults: Faults, minutes: float) -> None:
+    await asyncio.sleep(_UNDISTURBED_S)
+    fleet.history.add(Stage(name="faults begin", at_ms=wall_ms()))
+    await faults.run(asyncio.get_running_loop().time() + minutes * 60)
+
+
+def _commit() -> str:
+    answer = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
+    return answer.stdout.strip() or "unknown"
+
+
+def _keep_logs(directory: Path, there: Path) -> None:
+    there.mkdir()
+    for log in directory.glob("*/log"):
+        shutil.copy(log, there / f"{log.parent.name}.log")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

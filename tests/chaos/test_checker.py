@@ -1,0 +1,199 @@
+"""The checker accepts a history in which every promise is kept, and rejects it corrupted in any one way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.chaos.check import report, violations
+from tests.chaos.good_history import EDITED, REVISIONS, T0_MS, good_history
+from tests.chaos.history import Event, Evidence, Exit, Fault, HistoryFile, Leftover, Mark, Stage, Stored, read_history
+from tests.chaos.rules import leftovers
+from tests.chaos.view import View
+
+Corruption = Callable[[list[Event]], list[Event]]
+_MS = 1_000_000
+
+
+def run_id(job: str, second: float, attempt: int = 1) -> str:
+    return f"{job}@{T0_MS + int(second * 1000)}#{attempt}"
+
+
+def marked(run: str, mark: Mark, /, **changes: Any) -> Corruption:
+    """One line of evidence is another."""
+
+    def corrupt(events: list[Event]) -> list[Event]:
+        return [_changed(one, changes) if _is_mark(one, run, mark) else one for one in events]
+
+    return corrupt
+
+
+def moved(run: str, mark: Mark, by_ms: int) -> Corruption:
+    """One line of evidence was written at another time."""
+
+    def corrupt(events: list[Event]) -> list[Event]:
+        return [
+            replace(one, boot_ns=one.boot_ns + by_ms * _MS, wall_ms=one.wall_ms + by_ms)
+            if isinstance(one, Evidence) and _is_mark(one, run, mark)
+            else one
+            for one in events
+        ]
+
+    return corrupt
+
+
+def without_mark(run: str, mark: Mark) -> Corruption:
+    return lambda events: [one for one in events if not _is_mark(one, run, mark)]
+
+
+def twice(run: str, mark: Mark, /, **changes: Any) -> Corruption:
+    """One line of evidence is there again, a little different."""
+    return lambda events: [*events, *(_changed(one, changes) for one in events if _is_mark(one, run, mark))]
+
+
+def without_record(run: str) -> Corruption:
+    return lambda events: [one for one in events if not _is_record(one, run)]
+
+
+def record(run: str, **changes: Any) -> Corruption:
+    """The record says something else."""
+
+    def corrupt(events: list[Event]) -> list[Event]:
+        return [
+            Stored(document=one.document | changes) if isinstance(one, Stored) and _is_record(one, run) else one
+            for one in events
+        ]
+
+    return corrupt
+
+
+def copied_record(run: str, **changes: Any) -> Corruption:
+    """There is one more record, nearly the same."""
+
+    def corrupt(events: list[Event]) -> list[Event]:
+        found = [one for one in events if isinstance(one, Stored) and _is_record(one, run)]
+        return [*events, *(Stored(document=one.document | changes) for one in found)]
+
+    return corrupt
+
+
+def and_also(event: Event) -> Corruption:
+    return lambda events: [*events, event]
+
+
+def both(*corruptions: Corruption) -> Corruption:
+    def corrupt(events: list[Event]) -> list[Event]:
+        for one in corruptions:
+            events = one(events)
+        return events
+
+    return corrupt
+
+
+def _changed(event: Event, changes: dict[str, Any]) -> Event:
+    return replace(event, **changes)
+
+
+def _is_mark(event: Event, run: str, mark: Mark) -> bool:
+    return isinstance(event, Evidence) and event.run == run and event.mark is mark
+
+
+def _is_record(event: Event, run: str) -> bool:
+    return isinstance(event, Stored) and event.document["_id"] == run
+
+
+TICK, MISSED, SKIPPED = run_id("tick", 2), run_id("tick", 8), run_id("tick", 20)
+LOST, KILLED, ASKED = run_id("long", 20), run_id("long", 0), f"asked@r-{T0_MS + 3000}-0a#1"
+LAST = run_id("tick", 18)
+AGAIN = run_id("flaky", 0, 2)
+
+CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
+    "the command started twice": ("G1", twice(TICK, Mark.START, pid=4001, worker="w2")),
+    "a planned fire has no record": ("G2", without_record(SKIPPED)),
+    "a fire of a range has its own record": ("G2", copied_record(MISSED, _id=run_id("tick", 10), rangeEndTime=None)),
+    "a range says another number": ("G2", record(MISSED, count=3)),
+    "a range ends where nothing was planned": ("G2", record(MISSED, rangeEndTime=T0_MS + 14_500)),
+    "a fire that was never planned": ("G2", copied_record(SKIPPED, _id=run_id("tick", 5), planTime=T0_MS + 5000)),
+    "a fire of the schedule that was replaced": ("G2", copied_record(run_id("edited", 9), _id=run_id("edited", 18))),
+    "a fire after the pause": ("G2", copied_record(SKIPPED, _id=run_id("tick", 24), planTime=T0_MS + 24_000)),
+    "an attempt whose forerunner is missing": ("G2", without_record(run_id("long", 20))),
+    "a run that was asked for left no record": (
+        "G2", both(without_record(ASKED), without_mark(ASKED, Mark.START), without_mark(ASKED, Mark.END)),
+    ),
+    "success, and nothing started": ("G3", both(without_mark(TICK, Mark.START), without_mark(TICK, Mark.END))),
+    "success, and it did not end": ("G3", without_mark(TICK, Mark.END)),
+    "success, and it ended with 1": ("G3", marked(TICK, Mark.END, exit_code=1)),
+    "failed, and it ended with 0": ("G3", record(TICK, status="failed", exitCode=1)),
+    "skipped, and it started": ("G3", twice(TICK, Mark.START, run=SKIPPED)),
+    "missed, and it started": ("G3", twice(TICK, Mark.START, run=MISSED)),
+    "another fence than the record's": ("G3", marked(TICK, Mark.START, fence=201)),
+    "another worker than the record's": ("G3", record(TICK, worker="w3")),
+    "started after it was recorded as lost": ("G3", record(LOST, endTime=T0_MS + 19_000)),
+    "lived beyond its recorded end": ("G3", moved(KILLED, Mark.LAST, 150)),
+    "skipped for a run that never was": ("G3", record(SKIPPED, reason="overlap: tick@7#1 was going")),
+    "recorded to have started later than it did": ("G3", record(TICK, startTime=T0_MS + 2100)),
+    "recorded to have started before its time": ("G4", record(TICK, startTime=T0_MS + 1999)),
+    "started before its time": ("G4", moved(TICK, Mark.START, -10)),
+    "two runs of a queue overlap": ("G5", moved(run_id("queued", 0), Mark.END, 100)),
+    "two runs of a skip overlap": ("G5", moved(run_id("tick", 4), Mark.END, 1700)),
+    "a link of a chain overlaps the one before": ("G5", moved(run_id("chain", 2.5), Mark.START, -1200)),
+    "a link of a chain comes too soon": ("after", moved(run_id("chain", 2.5), Mark.START, -300)),
+    "started although it was too late": ("G6", both(moved(LAST, Mark.START, 5000), moved(LAST, Mark.END, 5000))),
+    "claimed under the old spec after the edit": ("G7", record(run_id("edited", 15), revision=REVISIONS["edited"])),
+    "claimed under the spec that was paused": ("G7", record(run_id("edited", 20), fence=EDITED + 5000)),
+    "killed, and it wrote afterwards": ("G8", moved(KILLED, Mark.LAST, 150)),
+    "killed, says the answer, and the record does not": ("G8", record(KILLED, status="lost")),
+    "a start without a record": ("G9", without_record(TICK)),
+    "two records of one run": ("G9", copied_record(TICK)),
+    "a key is left": ("G9", and_also(Leftover(key="/etcron/locks/tick", value="x"))),
+    "a command outlived its worker": (
+        "guardian", and_also(Fault(what=leftovers.KILLED, target="w1", from_ms=T0_MS + 2000, until_ms=T0_MS + 3000)),
+    ),
+    "a failed run was not tried again": (
+        "retry", both(without_record(AGAIN), without_mark(AGAIN, Mark.START), without_mark(AGAIN, Mark.END)),
+    ),
+    "tried again after a success": ("retry", record(run_id("flaky", 0), status="success", exitCode=0)),
+    "tried again before it had ended": ("retry", moved(AGAIN, Mark.START, -930)),
+    "it did not come to rest": ("G12", and_also(Stage(name="settled", at_ms=0, failed="7 keys are left"))),
+    "a worker ended by itself": ("G12", and_also(Exit(process="w1", status=1, at_ms=T0_MS))),
+}  # fmt: skip
+
+
+def test_a_history_that_keeps_every_promise_is_accepted() -> None:
+    assert [str(one) for one in violations(View.of(good_history()))] == []
+
+
+@pytest.mark.parametrize("name", CORRUPTIONS)
+def test_a_corrupted_history_is_rejected(name: str) -> None:
+    promise, corrupt = CORRUPTIONS[name]
+    found = violations(View.of(corrupt(good_history())))
+    assert promise in {one.promise for one in found}, [str(one) for one in found]
+
+
+def test_a_history_that_ends_before_it_settled_is_rejected() -> None:
+    events = [event for event in good_history() if not isinstance(event, Stage)]
+    assert [one.promise for one in violations(View.of(events))] == ["G12"]
+
+
+def test_a_history_is_the_same_after_it_was_written_and_read(tmp_path: Path) -> None:
+    history = HistoryFile(tmp_path / "history")
+    for event in good_history():
+        history.add(event)
+    history.close()
+    assert list(read_history(history.path)) == good_history()
+
+
+def test_the_report_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(good_history()) == 0
+    assert "no violation" in capsys.readouterr().out
+    assert report(without_record(TICK)(good_history())) == 1
+    assert f"G2  tick@{T0_MS + 2000}: a planned fire, and no record covers it" in capsys.readouterr().out
+
+
+def test_a_history_without_a_header_is_none() -> None:
+    with pytest.raises(ValueError, match="no header"):
+        View.of([])

@@ -1,0 +1,57 @@
+"""What a command writes of itself, and how it is read: also while it is being written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from tests.chaos.history import Mark, boot_ns
+from tests.chaos.jobs import command
+from tests.chaos.witness import Witness
+
+RUN = "tick@1800000000000#1"
+
+
+def run_command(evidence: Path, *, seconds: float = 0.0, fail_below: int = 0, attempt: int = 1) -> int:
+    environ = {"ETCRON_RUN_ID": RUN, "ETCRON_FENCE": "7", "ETCRON_WORKER": "w1", "ETCRON_ATTEMPT": str(attempt)}
+    argv = command(evidence, seconds=seconds, fail_below=fail_below)
+    return subprocess.run(argv, env=os.environ | environ, check=False, timeout=20).returncode
+
+
+def test_a_command_leaves_its_start_and_its_end(tmp_path: Path) -> None:
+    witness, before_ns = Witness(tmp_path / "evidence"), boot_ns()
+    assert run_command(witness.path, seconds=0.06) == 0
+    start, end = witness.all()
+    assert (start.mark, end.mark) == (Mark.START, Mark.END)
+    assert (start.run, start.fence, start.worker, start.exit_code, end.exit_code) == (RUN, 7, "w1", None, 0)
+    assert before_ns < start.boot_ns < end.boot_ns < boot_ns()
+    assert witness.going() == []
+
+
+def test_a_command_fails_in_its_first_attempts_as_told(tmp_path: Path) -> None:
+    attempts = (1, 2, 3)
+    assert [run_command(tmp_path / "evidence", fail_below=3, attempt=attempt) for attempt in attempts] == [1, 1, 0]
+
+
+def test_of_a_run_that_wrote_no_end_the_last_sign_of_life_is_kept(tmp_path: Path) -> None:
+    witness = Witness(tmp_path / "evidence")
+    assert witness.all() == []
+    run_command(witness.path, seconds=0.1)
+    *whole, _ = witness.path.read_bytes().splitlines(keepends=True)
+    alone = Witness(tmp_path / "cut")
+    alone.path.write_bytes(b"".join(whole))
+    start, last = alone.all()
+    assert (start.mark, last.mark) == (Mark.START, Mark.LAST)
+    assert alone.going() == [RUN]
+
+
+def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    run_command(tmp_path / "evidence")
+    data = (tmp_path / "evidence").read_bytes()
+    witness = Witness(tmp_path / "growing")
+    witness.path.write_bytes(data[:-20])
+    assert [one.mark for one in witness.all()] == [Mark.START]
+    with witness.path.open("ab") as file:
+        file.write(data[-20:])
+    assert [one.mark for one in witness.all()] == [Mark.START, Mark.END]

@@ -1,0 +1,163 @@
+"""The users of a chaos run: they save, edit, pause, delete, ask for runs and kill some, whatever goes wrong meanwhile.
+
+Every call is repeated, with the same content, until it is answered: so its effect lies between its first sending and
+its answer. Edits of one job follow each other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import aiohttp
+from yarl import URL
+
+from common.errors import EtcronError
+from common.etcd import Get
+from tests.chaos.faults import KEYS
+from tests.chaos.fleet import Fleet
+from tests.chaos.history import Call, Fault, Op, boot_ns, wall_ms
+from tests.chaos.jobs import Spec
+
+_PATIENCE_S = 12.0
+_BETWEEN_TRIES_S = 0.3
+_DEFINITE = 500
+"""Below this status an answer is definite."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call was answered at last, and when it was sent first."""
+
+    status: int
+    body: dict[str, Any]
+    sent_ms: int
+
+
+class Users:
+    """Calls the managers, whichever answers, and notes each call."""
+
+    def __init__(self, fleet: Fleet, http: aiohttp.ClientSession, seed: int) -> None:
+        self._fleet = fleet
+        self._http = http
+        self._chance = random.Random(f"users {seed}")
+        self.are_done = False
+        """Set: each finishes what it is at, and asks for nothing more."""
+
+    async def save(self, spec: Spec) -> None:
+        answer = await self._ask("PUT", f"/api/v1/jobs/{spec['name']}", spec)
+        if answer.status < 300:
+            await self._note(Op.SAVE, spec["name"], answer, spec=spec)
+
+    async def pause(self, name: str) -> None:
+        answer = await self._ask("POST", f"/api/v1/jobs/{name}/pause", {})
+        if answer.status < 300:
+            await self._note(Op.PAUSE, name, answer)
+
+    async def resume(self, spec: Spec) -> None:
+        answer = await self._ask("POST", f"/api/v1/jobs/{spec['name']}/resume", {})
+        if answer.status < 300:
+            await self._note(Op.RESUME, spec["name"], answer, spec=spec)
+
+    async def delete(self, name: str) -> None:
+        answer = await self._ask("DELETE", f"/api/v1/jobs/{name}")
+        if answer.status < 300:
+            await self._note(Op.DELETE, name, answer)
+
+    async def run(self, name: str) -> None:
+        key = f"chaos-{self._chance.getrandbits(60):x}"
+        answer = await self._ask("POST", f"/api/v1/jobs/{name}/run", {"dedupeKey": key})
+        if answer.status < 300:
+            body = answer.body
+            await self._note(Op.RUN, name, answer, runs=body.get("runIds") or [body["runId"]])
+
+    async def kill(self, run: str) -> None:
+        answer = await self._ask("POST", f"/api/v1/runs/{run.replace('#', '%23')}/kill", {})
+        if answer.status < 300:
+            job = run.partition("@")[0].partition("~")[0]
+            await self._note(Op.KILL, job, answer, runs=[run], outcome=answer.body["outcome"])
+
+    async def edit_until_done(self, specs: list[Spec]) -> None:
+        """One edit after the other: each time another job, and often at the worst moment."""
+        while not self.are_done:
+            await asyncio.sleep(self._chance.uniform(0.2, 2.5))
+            spec = self._chance.choice(specs)
+            match self._chance.choice(("edit", "edit", "pause", "delete")):
+                case "edit":
+                    step = self._chance.choice([1, 2, 3, 4])
+                    spec.update(every=f"{step}s", offset=f"{self._chance.randrange(step)}s")
+                    await self.save(spec)
+                case "pause":
+                    await self.pause(spec["name"])
+                    await asyncio.sleep(self._chance.uniform(0, 4))
+                    await self.resume(spec)
+                case _:
+                    await self.delete(spec["name"])
+                    await asyncio.sleep(self._chance.uniform(0, 3))
+                    await self.save(spec)
+
+    async def ask_until_done(self, names: list[str]) -> None:
+        """Runs beside the schedule."""
+        while not self.are_done:
+            await asyncio.sleep(self._chance.uniform(1, 4))
+            await self.run(self._chance.choice(names))
+
+    async def drain_until_done(self, workers: list[str]) -> None:
+        """A worker gets no runs for a while."""
+        while not self.are_done:
+            await asyncio.sleep(self._chance.uniform(5, 20))
+            worker, sent_ms = self._chance.choice(workers), wall_ms()
+            await self._ask("POST", f"/api/v1/workers/{worker}/drain", {})
+            await asyncio.sleep(self._chance.uniform(1, 8))
+            await self._ask("POST", f"/api/v1/workers/{worker}/undrain", {})
+            self._fleet.history.add(Fault(what="drained", target=worker, from_ms=sent_ms, until_ms=wall_ms()))
+
+    async def kill_until_done(self, running: Callable[[], list[str]]) -> None:
+        """The end of one that seems to be going."""
+        while not self.are_done:
+            await asyncio.sleep(self._chance.uniform(3, 9))
+            runs = running()
+            if runs:
+                await self.kill(self._chance.choice(runs))
+
+    async def _ask(self, method: str, path: str, body: object = None) -> Answer:
+        """The first definite answer of any manager."""
+        sent_ms = wall_ms()
+        while True:
+            port = self._chance.choice(self._fleet.managers).port
+            try:
+                timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
+                url = URL(f"http://127.0.0.1:{port}{path}", encoded=True)
+                async with self._http.request(method, url, json=body, timeout=timeout) as answer:
+                    if answer.status < _DEFINITE:
+                        return Answer(answer.status, await answer.json(), sent_ms)
+            except (aiohttp.ClientError, TimeoutError, ValueError):
+                pass
+            await asyncio.sleep(_BETWEEN_TRIES_S)
+
+    async def _note(
+        self, op: Op, job: str, answer: Answer, *, spec: Spec | None = None, runs: list[str] | None = None,
+        outcome: str = "",
+    ) -> None:  # fmt: skip
+        ack_ms, ack_boot_ns = wall_ms(), boot_ns()
+        job_revision = etcd_revision = None
+        if op.is_edit:
+            job_revision, etcd_revision = await self._revisions(job)
+        self._fleet.history.add(Call(
+            op=op, job=job, sent_ms=answer.sent_ms, ack_ms=ack_ms, ack_boot_ns=ack_boot_ns,
+            spec=dict(spec) if spec else None, job_revision=job_revision, etcd_revision=etcd_revision,
+            runs=runs or [], outcome=outcome,
+        ))  # fmt: skip
+
+    async def _revisions(self, job: str) -> tuple[int | None, int | None]:
+        """The job's own revision and etcd's, read after the answer."""
+        try:
+            async with asyncio.timeout(3):
+                found = await self._fleet.client.txn((), [Get(KEYS.job(job))])
+        except (EtcronError, TimeoutError):  # etcd is away: the edit counts all the same
+            return None, None
+        kv = found.one(0)
+        return kv.mod_revision if kv else 0, found.revision

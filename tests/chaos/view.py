@@ -1,0 +1,198 @@
+"""A history, joined: runs with their evidence and their record, jobs with what they were when."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.chaos.history import (
+    Call,
+    Event,
+    Evidence,
+    Exit,
+    Fault,
+    Header,
+    Leftover,
+    Mark,
+    Op,
+    Stage,
+    Stored,
+)
+
+Record = dict[str, Any]
+RAN = ("success", "failed", "timeout", "killed", "lost")
+NEVER_RAN = ("skipped", "missed")
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """A promise that this history breaks."""
+
+    promise: str
+    subject: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.promise}  {self.subject}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Id:
+    """``<sequence>@<fire>#<attempt>``, taken apart."""
+
+    sequence: str
+    fire: str
+    attempt: int
+
+    @classmethod
+    def of(cls, text: str) -> Id:
+        sequence, _, rest = text.rpartition("@")
+        fire, _, attempt = rest.partition("#")
+        return cls(sequence, fire, int(attempt))
+
+    @property
+    def job(self) -> str:
+        return self.sequence.partition("~")[0]
+
+    @property
+    def plan_ms(self) -> int | None:
+        """None: no schedule planned it."""
+        return int(self.fire) if self.fire.isdigit() else None
+
+    def __str__(self) -> str:
+        return f"{self.sequence}@{self.fire}#{self.attempt}"
+
+
+@dataclass(slots=True)
+class Run:
+    """One run: what it wrote of itself, and what is recorded of it."""
+
+    id: Id
+    starts: list[Evidence] = field(default_factory=list)
+    lasts: list[Evidence] = field(default_factory=list)
+    ends: list[Evidence] = field(default_factory=list)
+    record: Record | None = None
+
+    @property
+    def signs(self) -> list[Evidence]:
+        return [*self.starts, *self.lasts, *self.ends]
+
+    @property
+    def status(self) -> str:
+        return str(self.record["status"]) if self.record else "none"
+
+    @property
+    def first_ns(self) -> int:
+        return min(one.boot_ns for one in self.signs)
+
+    @property
+    def last_ns(self) -> int:
+        return max(one.boot_ns for one in self.signs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Era:
+    """A job as one edit left it: from somewhere in [began, begun] to somewhere in [ends, ended]."""
+
+    spec: dict[str, Any] | None
+    revision: int | None
+    began_ms: int
+    begun_ms: int
+    ends_ms: float
+    ended_ms: float
+
+    def may_hold(self, ms: int) -> bool:
+        return self.began_ms <= ms <= self.ended_ms
+
+
+@dataclass(slots=True)
+class View:
+    """See the module."""
+
+    header: Header
+    calls: list[Call] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    exits: list[Exit] = field(default_factory=list)
+    stages: list[Stage] = field(default_factory=list)
+    leftovers: list[Leftover] = field(default_factory=list)
+    runs: dict[Id, Run] = field(default_factory=dict)
+    doubled: list[str] = field(default_factory=list)
+    """Ids of which there is more than one record."""
+    eras: dict[str, list[Era]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> View:
+        """ValueError where the history has no header."""
+        found = list(events)
+        header = next((event for event in found if isinstance(event, Header)), None)
+        if header is None:
+            raise ValueError("the history has no header")
+        view = cls(header)
+        for event in found:
+            view._take(event)
+        edits = defaultdict(list)
+        for call in view.calls:
+            if call.op.is_edit:
+                edits[call.job].append(call)
+        view.eras = {job: list(_eras(calls, header.claim_lead_ms)) for job, calls in edits.items()}
+        return view
+
+    def records(self) -> Iterator[tuple[Run, Record]]:
+        for run in self.runs.values():
+            if run.record is not None:
+                yield run, run.record
+
+    def spec_of(self, job: str) -> dict[str, Any]:
+        """What the job was at first; empty: nobody saved it."""
+        return next((era.spec for era in self.eras.get(job, ()) if era.spec), {})
+
+    def faults_between(self, lo_ms: float, hi_ms: float) -> list[Fault]:
+        return [fault for fault in self.faults if fault.from_ms <= hi_ms and fault.until_ms >= lo_ms]
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case Call():
+                self.calls.append(event)
+            case Fault():
+                self.faults.append(event)
+            case Exit():
+                self.exits.append(event)
+            case Stage():
+                self.stages.append(event)
+            case Leftover():
+                self.leftovers.append(event)
+            case Evidence():
+                self._take_evidence(event)
+            case Stored():
+                run = self._run(event.document["_id"])
+                if run.record is not None:
+                    self.doubled.append(str(run.id))
+                run.record = event.document
+            case Header():
+                pass
+
+    def _take_evidence(self, event: Evidence) -> None:
+        run = self._run(event.run)
+        {Mark.START: run.starts, Mark.LAST: run.lasts, Mark.END: run.ends}[event.mark].append(event)
+
+    def _run(self, text: str) -> Run:
+        run_id = Id.of(text)
+        return self.runs.setdefault(run_id, Run(run_id))
+
+
+def _eras(edits: list[Call], lead_ms: int) -> Iterator[Era]:
+    """What is claimed ahead of its time may move a job's mark so far beyond an edit; and 50 ms are for rounding."""
+    slack_ms = lead_ms + 50
+    ordered = sorted(edits, key=lambda call: call.sent_ms)
+    forever = float("inf")
+    yield Era(spec=None, revision=None, began_ms=0, begun_ms=0, ends_ms=ordered[0].sent_ms,
+              ended_ms=ordered[0].ack_ms + slack_ms)  # fmt: skip
+    for number, call in enumerate(ordered):
+        after = ordered[number + 1] if number + 1 < len(ordered) else None
+        yield Era(
+            spec=call.spec if call.op in (Op.SAVE, Op.RESUME) else None, revision=call.job_revision,
+            began_ms=call.sent_ms, begun_ms=call.ack_ms + slack_ms,
+            ends_ms=after.sent_ms if after else forever, ended_ms=after.ack_ms + slack_ms if after else forever,
+        )  # fmt: skip
