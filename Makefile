@@ -18,11 +18,11 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-# Most tests wait more than they work, so three run side by side; whole clusters (tests/acceptance) run alone.
+# Most tests wait more than they work, so three run side by side; of whole clusters (tests/acceptance) two.
 test: venv-test etcd34 try-assets chromium ## run the tests (TESTS="tests/unit -k cron" runs some of them)
 ifeq ($(TESTS),)
 	@status=0; $(VENV)/python -m pytest -n 3 --dist loadfile --ignore=tests/acceptance || status=1; \
-	    $(VENV)/python -m pytest tests/acceptance || status=1; exit $$status
+	    $(VENV)/python -m pytest -n 2 --dist loadfile --durations=15 tests/acceptance || status=1; exit $$status
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif

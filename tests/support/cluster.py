@@ -244,7 +244,8 @@ async def running_cluster(
             cluster.add_worker(name, *worker_flags, *(flags_of or {}).get(name, ()))
         for process in (*cluster.managers, *cluster.workers):
             process.start()
-        async with aiohttp.ClientSession() as cluster.http:
+        # A connection each: a manager closes what is idle, and nobody may be there to notice while other tests go.
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as cluster.http:
             await cluster.ready()
             yield cluster
     finally:
