@@ -2,15 +2,16 @@
 
 A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
 batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
-or when it never can be any more: one of its marks has left P (it never comes back), one of its jobs has changed (its
-revision neither), or the session has ended. It is all or nothing, so one such compare is enough for all of it.
+or when it never can be any more: one of its marks is beyond P (it never comes back; one before P may still come to it),
+one of its jobs has changed (its revision neither), or the session has ended. It is all or nothing, so one such compare
+is enough for all of it.
 
     in doubt --sent again--> carried out                          each proposal: DONE
                         \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
                         \\--> refused, but may come true           each proposal alone, under the same identity:
                                                                     so that a lock held for an hour holds up nobody else
-    alone and LOCKED: the scheduler is told, for the overlap policy has to go on; what was sent is watched on, and
-    should it be carried out late after all, the run is won late.
+    alone and LOCKED, or its mark before P: the scheduler is told, for it has to go on; what was sent is watched on,
+    and should it be carried out late after all, the run is won late.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class Told(Protocol):
         """What became of a proposal; once for each."""
 
     def won_late(self, result: Result, session: Session) -> None:
-        """One that had been answered as LOCKED has been carried out after all."""
+        """One that had been answered otherwise has been carried out after all."""
 
 
 class Doubts:
@@ -80,11 +81,11 @@ class Doubts:
             await self._watch(batch, results, told)
 
     async def _watch(self, batch: Batch, results: Sequence[Result], told: Told) -> None:
-        """One proposal that may still come true: a lock is held, or a run key stands in its way."""
+        """One proposal that may still come true: a lock is held, its mark is to come, or a run key is in its way."""
         was_told = False
         while True:
             for result in results:
-                if result.answer is Answer.LOCKED and not was_told:
+                if result.answer in (Answer.LOCKED, Answer.MARK_MOVED) and not was_told:
                     was_told = True
                     told.answered(result, batch.session)
                 elif result.answer is Answer.RUN_EXISTS:
@@ -110,7 +111,7 @@ class Doubts:
             found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
         except (EtcdError, UnavailableError):
             return None
-        is_over = any(result.answer.is_for_ever for result in results)
+        is_over = any(result.is_for_ever for result in results)
         return self._judge(batch, results, again, found), is_over
 
     def _judge(

@@ -79,11 +79,6 @@ class Answer(Enum):
     NOT_DONE = auto()
     """Certainly not carried out, and for no reason of its own: it may be decided anew."""
 
-    @property
-    def is_for_ever(self) -> bool:
-        """Whether the identical transaction can never be carried out any more, however late it arrives."""
-        return self in (Answer.MARK_MOVED, Answer.JOB_CHANGED, Answer.LOCK_CHANGED, Answer.NO_SESSION)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -103,3 +98,13 @@ class Result:
     """MARK_MOVED: where it is; None where it is missing or unreadable."""
     blocker: Blocker | None = None
     """LOCKED: by what."""
+
+    @property
+    def is_for_ever(self) -> bool:
+        """Whether the identical transaction can never be carried out any more, however late it arrives.
+
+        Marks never go back; but one that has not come to P yet may still do so, and then it can.
+        """
+        if self.answer is Answer.MARK_MOVED:
+            return self.mark_ms is not None and self.mark_ms > self.proposal.decision.from_ms
+        return self.answer in (Answer.JOB_CHANGED, Answer.LOCK_CHANGED, Answer.NO_SESSION)

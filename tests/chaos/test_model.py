@@ -14,7 +14,7 @@ from tests.chaos.model.simulation import simulate
 SEEDS = int(os.environ.get("ETCRON_MODEL_SEEDS", "60"))
 """Of the model as it is; ``python -m tests.chaos.model --seeds 1000`` runs more of them."""
 BOUND = 150
-"""A mutant is caught within so many seeds; the ones that caught it last are tried first."""
+"""A mutant is caught within so many seeds, or by the one that caught it last, which is tried first."""
 LAST_CAUGHT_BY = {
     "no mark comparison": 0,
     "marks may go back": 1,
@@ -30,6 +30,7 @@ LAST_CAUGHT_BY = {
     "no job comparison": 14,
     "a session gone by the watch alone": 5,
     "no deadline for an unlocked intent": 16,
+    "a mark before P ends a doubt": 673,
 }
 
 

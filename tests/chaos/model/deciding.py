@@ -17,7 +17,7 @@ from tests.chaos.model.world import Flow
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
 
-_IN_DOUBT, _DONE, _MOVED, _CHANGED, _LOCKED, _FREE, _EXISTS, _OVER, _DETACHED = range(9)
+_IN_DOUBT, _DONE, _MOVED, _CHANGED, _LOCKED, _FREE, _EXISTS, _OVER, _DETACHED, _BEHIND = range(10)
 _FOR_EVER = (_MOVED, _CHANGED, _FREE, _OVER)
 
 
@@ -94,7 +94,7 @@ def _steps(w: Worker, job: Job, until: int, fresh: int | None, *, reads: bool, w
         proposal = propose(w, job, decision, session, blocker=blocker, waited=waited)
         kind, answer = yield from _send(w, proposal)
         blocker = 0
-        if kind in (_DONE, _MOVED):
+        if kind in (_DONE, _MOVED, _BEHIND):
             base = decision.to if kind == _DONE else max(job.anchor, answer.found[("mark", job.name)].value or 0)
         elif kind == _LOCKED and job.spec.keeps_one and w.wall >= until:
             until = yield from lock_waits.wait(w, job, base, until)
@@ -167,11 +167,11 @@ def entry_of(w: Worker, job: Job, session: Session, plan: int) -> Entry:
 
 
 def _send(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
-    """What became of it. In doubt it is sent again until that is known; LOCKED meanwhile is told at once."""
+    """What became of it. In doubt it is sent again until that is known; LOCKED and BEHIND are told at once."""
     sent = w.world.now
     answer = yield proposal.txn
     if answer is not None:
-        return _take(w, proposal, _kind(proposal, answer), answer, sent)
+        return _take(w, proposal, _kind(w, proposal, answer), answer, sent)
     if not w.rules.settle_doubts:
         return _IN_DOUBT, None
     yield 100
@@ -179,7 +179,7 @@ def _send(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
         kind, answer = yield from _look(w, proposal)
         if kind == _DONE or kind in _FOR_EVER:
             return kind, answer
-        if kind == _LOCKED:
+        if kind in (_LOCKED, _BEHIND):
             w.spawn(_watch(w, proposal))
             return kind, answer
         if kind == _EXISTS:
@@ -200,7 +200,7 @@ def _look(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
     answer = yield proposal.txn
     if answer is None:
         return _IN_DOUBT, None
-    kind = _kind(proposal, answer)
+    kind = _kind(w, proposal, answer)
     if not answer.ok and witness is not None:
         there = yield lambda etcd: etcd.get(witness.key)
         if there is None:
@@ -211,7 +211,7 @@ def _look(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
     return _take(w, proposal, kind, answer, sent)
 
 
-def _kind(proposal: Proposal, answer: Answer) -> int:
+def _kind(w: Worker, proposal: Proposal, answer: Answer) -> int:
     if answer.ok:
         return _DONE
     job, decision, found = proposal.job, proposal.decision, answer.found
@@ -219,7 +219,9 @@ def _kind(proposal: Proposal, answer: Answer) -> int:
     if found[("job", job.name)].mod != job.revision:
         return _CHANGED
     if found[("mark", job.name)].value != decision.base:
-        return _MOVED
+        beyond = found[("mark", job.name)].value > decision.base
+        # A mark before P may still come to it, and a late claim be carried out then.
+        return _MOVED if beyond or not w.rules.watch_behind else _BEHIND
     if proposal.blocker:
         if lock.create != proposal.blocker:
             return _FREE

@@ -39,6 +39,8 @@ class Rules:
 
     gone_is_read: bool = True
     """The steward counts a session as gone once a read has shown it absent, not by its watch alone."""
+    watch_behind: bool = True
+    """A claim in doubt is over only when the mark is beyond P, not while it is before it."""
 
 
 KEPT: Final = Rules()
@@ -58,4 +60,5 @@ MUTANTS: Final = {
     "no job comparison": replace(KEPT, job_compare=False),
     "a session gone by the watch alone": replace(KEPT, gone_is_read=False),
     "no deadline for an unlocked intent": replace(KEPT, intent_deadline=False),
+    "a mark before P ends a doubt": replace(KEPT, watch_behind=False),
 }

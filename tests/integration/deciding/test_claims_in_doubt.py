@@ -97,6 +97,26 @@ async def test_transaction_that_never_arrived_is_sent_again(client: EtcdClient, 
         assert world.planners[0].won_results[0].sent > 0
 
 
+async def test_claim_in_doubt_is_watched_on_while_its_mark_may_still_come_to_where_it_starts(
+    client: EtcdClient, etcd: EtcdServer, prefix: str
+) -> None:
+    async with doubtful(client, etcd, prefix) as (world, own):
+        await world.save(cronExpr=MINUTELY)
+        planner = world.planners[0]
+        world.rank("elsewhere", "another", "w1")
+        world.at(NOON + MINUTE)  # nobody decides this one for now
+        await world.settled()
+        world.rank("w1")
+        own.losing, own.carry_out = 1, False
+        world.at(NOON + 2 * MINUTE)
+        await wait_until(lambda: own.held != [], description="the claim, which presumes that one, is on its way")
+        planner.scheduler.accepting = False
+        await world.settled()  # it was told where the mark is, and would go on from there
+        await world.set_mark(NOON + MINUTE)  # somebody has decided it
+        assert await own.let_go()
+        await wait_until(lambda: planner.wins == [NOON + 2 * MINUTE], description="the late claim is found to be won")
+
+
 async def test_batch_carried_out_in_doubt_is_won_whole_with_its_records(
     client: EtcdClient, etcd: EtcdServer, prefix: str
 ) -> None:
