@@ -28,7 +28,7 @@ async def test_leaks_no_descriptor_over_200_runs_of_every_kind() -> None:
             runs.start(command, **settings)
         await runs.executor.drained()
         assert len(runs.outcomes) == 201
-        assert descriptors() == before
+        assert descriptors() <= before, "what other tests had open may have gone meanwhile"
 
 
 async def test_300_runs_at_once() -> None:
