@@ -12,7 +12,7 @@ from typing import Final
 from common.drain import Drain
 from common.etcd import EtcdClient, KeyValue
 from common.keys import Keys
-from common.member import Beat, Member
+from common.member import Beat, Member, is_worker_name
 from manager.edits import Stored
 
 _LISTED_AT_ONCE: Final = 250
@@ -89,6 +89,8 @@ class Inventory:
     def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
         try:
             worker, session = self._keys.session_of(kv.key)
+            if not is_worker_name(worker):
+                raise ValueError("no worker may be called so")  # the workers set it aside, too
             member = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
         except ValueError as error:
             return SeenWorker(key=kv.key, member=None, problem=str(error))

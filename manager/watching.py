@@ -15,7 +15,7 @@ from common.errors import EtcronError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue, Mirror, MirrorTimings
 from common.instants import iso
 from common.keys import Keys, RunId, Watched
-from common.member import Member
+from common.member import Member, is_worker_name
 from manager.catalog import Catalog, KnownJob
 from manager.open_runs import OpenRuns
 
@@ -84,6 +84,8 @@ class Watching:
         for kv in self.workers.values():
             try:
                 worker, session = self._keys.session_of(kv.key)
+                if not is_worker_name(worker):
+                    raise ValueError("no worker may be called so")  # the workers set it aside, too
                 member = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
             except ValueError:
                 continue  # shown as broken in the list of workers

@@ -12,6 +12,7 @@ import pytest
 from manager.edits import Stored
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.proxy import Mode, Proxy
+from tests.support.waiting import wait_until
 
 
 async def test_unexpected_error_has_a_reference_and_no_traceback(
@@ -75,7 +76,12 @@ async def test_call_that_etcd_does_not_answer_ends_in_time(place: Place) -> None
         response = await manager.http.post("/job/save", data={"job": '{"name":"j","command":"a","cronExpr":"@daily"}'})
         await refusal_of(response, 503)
         proxy.set(Mode.PASS)
-        await manager.save('{"name":"k","command":"a","cronExpr":"@daily"}')
+
+        async def saves() -> bool:
+            job = '{"name":"k","command":"a","cronExpr":"@daily"}'
+            return (await manager.http.post("/job/save", data={"job": job})).status == 200
+
+        await wait_until(saves, description="it saves again")
 
 
 async def test_handler_that_hangs_is_ended(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

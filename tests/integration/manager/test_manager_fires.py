@@ -179,3 +179,14 @@ async def test_no_page_ends_among_the_fires_of_one_instant(manager: Managed) -> 
             break
         query["cursor"] = page["nextCursor"]
     assert sorted(found) == sorted(str(run_id) for run_id in there)
+
+
+async def test_session_of_a_name_that_no_worker_has_is_nobody(manager: Managed) -> None:
+    minute = await save(manager)
+    for name in ("w1", "w2", "<b>w", "w\udcff"):
+        await join(manager, name)
+    document = await fires(manager, minute + MINUTE_MS, minute + 2 * MINUTE_MS)
+    planned = [set(fire["takers"]) for fire in document["items"] if fire["verdict"] == "planned"]
+    assert planned.count({"w1", "w2"}) == len(planned) > 0
+    seen = (await manager.get("/api/v1/workers"))["items"]
+    assert sum(worker["state"] == "broken" for worker in seen) == 2

@@ -21,6 +21,9 @@ const KINDS = {
 /** @param {string} name */
 const isJobName = (name) => /^[A-Za-z0-9._-]{1,128}$/.test(name) && !/^\.{1,2}$/.test(name);
 
+/** Nobody is asked twice by a double click. */
+let isAsking = false;
+
 /**
  * Asks where that is due, does it, says what became of it.
  * @param {Action | "run"} action
@@ -28,6 +31,17 @@ const isJobName = (name) => /^[A-Za-z0-9._-]{1,128}$/.test(name) && !/^\.{1,2}$/
  * @returns {Promise<boolean>} whether something was done
  */
 export async function act(action, name) {
+  if (isAsking) return false;
+  isAsking = true;
+  try {
+    return await acted(action, name);
+  } finally {
+    isAsking = false;
+  }
+}
+
+/** @param {Action | "run"} action @param {string} name */
+async function acted(action, name) {
   if (action === "run") return (await import("./job/run_now.js")).runNow(name);
   // What no job can be called by may not fit into a path: a list can name it.
   if (action === "delete" && !isJobName(name)) return actOnAll(action, [{ name, running: [], revision: 0, state: "broken" }]);

@@ -1,4 +1,4 @@
-/** Dialogs on Bootstrap's Modal, which keeps the focus inside and gives it back. */
+/** Dialogs on Bootstrap's Modal, which keeps the focus inside; at the end it goes back to where it was. */
 import { fill, h, icon } from "./dom.js";
 import { t } from "./text.js";
 import { Modal } from "./vendor.js";
@@ -79,14 +79,23 @@ function head(title) {
 function show(content, { focus, closed } = {}) {
   const element = h("div", { class: "modal", tabindex: -1, "aria-labelledby": "dialog-title" },
     h("div", { class: "modal-dialog modal-dialog-scrollable" }, content));
+  const before = /** @type {HTMLElement | null} */ (document.activeElement);
   document.body.append(element);
   const modal = new Modal(element);
   element.addEventListener("shown.bs.modal", () => focus?.focus());
   element.addEventListener("hidden.bs.modal", () => {
     modal.dispose();
     element.remove();
+    giveBack(before);
     closed?.();
   });
   modal.show();
   return () => modal.hide();
+}
+
+/** What has been drawn again meanwhile has the same label. @param {HTMLElement | null} before what had the focus */
+function giveBack(before) {
+  const label = before?.getAttribute("aria-label");
+  const again = label ? document.querySelector(`[aria-label="${CSS.escape(label)}"]`) : null;
+  /** @type {HTMLElement | null} */ (before?.isConnected ? before : again)?.focus();
 }

@@ -10,5 +10,6 @@ startBar();
 startChip(byId("live"));
 startKeys();
 const { start } = await import(`./${page}/page.js`);
-await start(target);
-startLive();
+const started = start(target);
+startLive(); // before what it loads is there: a change meanwhile would be missed
+await started;

@@ -5,6 +5,9 @@ import { rough, whole } from "./durations.js";
 import { t } from "./text.js";
 import { full, MINE, onChange, parts, zoneFor } from "./zones.js";
 
+/** A date can be no further away; what others wrote into the stores may say so. */
+const LAST_MS = 8.64e15;
+
 /** @typedef {"moment" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
 
 /** @type {Record<Style, (ms: number, zone: string) => string>} */
@@ -23,7 +26,7 @@ const styles = {
  * @returns {HTMLElement | null}
  */
 export function stamp(ms, { as = "moment", zone = "" } = {}) {
-  if (ms === null || ms === undefined || !Number.isFinite(ms)) return null;
+  if (ms === null || ms === undefined || !(Math.abs(ms) <= LAST_MS)) return null;
   const element = h("time", { datetime: new Date(ms).toISOString(), "data-style": as, "data-zone": zone });
   refresh(element);
   return element;

@@ -109,7 +109,7 @@ async function save(etag) {
   button.disabled = true;
   try {
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
-    const { job } = await send("PUT", jobPath(mine.name || "-"), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
+    const { job } = await send("PUT", jobPath(/^\.{0,2}$/.test(mine.name) ? "-" : mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
     wrote(mine.name, job?.revision);
     edit.done = true;
     window.location.assign(`/jobs/${encodeURIComponent(mine.name)}`);
@@ -142,4 +142,5 @@ function refused(error, mine) {
   const errors = error.status === 412 ? [exists] : (error.errors ?? []);
   const rest = showErrors(errors, { focus: true });
   note(byId("problem"), rest.length ? rest.join("; ") : errors.length ? t("form.mend", { n: errors.length }) : error.message);
+  if (rest.length === errors.length) byId("problem").scrollIntoView({ block: "center" }); // it is said nowhere else
 }

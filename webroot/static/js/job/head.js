@@ -1,7 +1,7 @@
 /** The head of a job's page: its state, what can be done to it, what it is. */
 import { byId, fill, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
-import { jobUrl, runUrl } from "../links.js";
+import { encoded, jobUrl, runUrl } from "../links.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge } from "../verdicts.js";
@@ -19,18 +19,21 @@ export function showHead(job) {
     actions.dataset.drawn = key;
     fill(actions, buttons(job));
   }
+  if (spec) showDefinition(byId("definition"), job);
   const paused = job.state === "paused" && job.paused;
   fill(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
     t("job.paused", { by: paused.by ?? "?" }), " ", stamp(paused.sinceMs, { zone }), paused.reason && `: ${paused.reason}`)));
+  const drawn = JSON.stringify([job.state, job.words, job.nextFire, job.running, spec]);
+  if (byId("facts").dataset.drawn === drawn) return; // else a click that has begun would be lost, and the focus
+  byId("facts").dataset.drawn = drawn;
   fill(byId("facts"), facts([
-    ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).map((one) => h("code", { class: "expression" }, one)), h("span", { class: "zone" }, zone)]],
+    ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).flatMap((one, at) => [at > 0 && "| ", h("code", { class: "expression" }, one)]), h("span", { class: "zone" }, zone)]],
     ["column.next", next(job, zone)],
     ["column.running", job.running.map(running)],
     ["job.where", spec && where(spec)],
     ["column.labels", spec && chips(Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`))],
     ["field.command", spec && commandOf(spec.command)],
   ]));
-  if (spec) showDefinition(byId("definition"), job);
 }
 
 /** @param {any} job @param {string} zone */
@@ -71,7 +74,7 @@ function buttons(job) {
     h("a", { class: "btn btn-plain", href: `${jobUrl(job.name)}/edit`, id: "edit" }, icon("pencil"), " ", t("action.edit")),
     button(toggle[0], toggle[1], job.state === "broken"),
     button("kill", "x-octagon", job.running.length === 0),
-    h("a", { class: "btn btn-plain", href: `/new?from=${encodeURIComponent(job.name)}` }, icon("copy"), " ", t("action.copy")),
+    h("a", { class: "btn btn-plain", href: `/new?from=${encoded(job.name)}` }, icon("copy"), " ", t("action.copy")),
     button("delete", "trash"),
   ];
 }

@@ -80,7 +80,7 @@ async function showGone(shown, signal) {
   const last = await get(`${jobPath(shown.name)}/versions/${items[0].revision}`, { signal });
   shown.job = null;
   [byId("actions"), byId("state"), byId("facts"), byId("definition"), byId("problem")].forEach((box) => fill(box));
-  delete byId("actions").dataset.drawn;
+  [byId("actions"), byId("facts")].forEach((box) => delete box.dataset.drawn);
   showDefinition(byId("definition"), last, ["name"]);
   byId("facts").hidden = true;
   fill(byId("paused"), h("p", { class: "note note-warn", id: "deleted" }, icon("trash"), h("span", {},

@@ -15,15 +15,15 @@ export class Range {
     this.changed = changed;
     /** `newest`, `hour`, `day`, `week`, or `<ms>-<ms>`. */
     this.chosen = new URLSearchParams(window.location.search).get(NAME) ?? "newest";
-    if (!(this.chosen in SPANS) && !this.custom) this.chosen = "newest";
+    if (!Object.hasOwn(SPANS, this.chosen) && !this.custom) this.chosen = "newest";
     const button = (/** @type {string} */ name, /** @type {() => void} */ act) =>
       h("button", { type: "button", "data-range": name, onclick: act }, t(`range.${name}`));
-    const input = (/** @type {string} */ name) => h("label", {}, t(`range.${name}`, { zone: MINE }), " ", h("input", { class: "form-control", type: "datetime-local", step: 1, name, required: true }));
+    const input = (/** @type {string} */ name) => h("label", {}, t(`range.${name}`, { zone: MINE }), " ", h("input", { class: "form-control", type: "datetime-local", step: 1, max: "9999-12-31T23:59:59", name, required: true }));
     this.form = h("form", { class: "range-form", id: "range-form" }, input("from"), input("to"), h("button", { type: "submit", class: "btn btn-plain" }, t("range.show")));
     this.form.addEventListener("submit", (event) => {
       event.preventDefault();
       const [from, to] = ["from", "to"].map((name) => Date.parse(/** @type {any} */ (this.form).elements[name].value));
-      this.choose(`${Math.min(from, to)}-${Math.max(from, to)}`);
+      if (Number.isFinite(from + to)) this.choose(`${Math.min(from, to)}-${Math.max(from, to)}`);
     });
     fill(box, h("div", { class: "segments", role: "group", "aria-label": t("range.label") },
       Object.keys(SPANS).map((name) => button(name, () => this.choose(name))), button("custom", () => this.open())), this.form);

@@ -68,8 +68,9 @@ function read({ args, env, at, dedupeKey, dedupeSeconds, reason }) {
     if (at < 1) faults.push({ field: "env", message: line, remedy: t("run.now.env.hint") });
     else (body.env ??= {})[line.slice(0, at).trim()] = line.slice(at + 1);
   }
-  if (at.value) body.at = new Date(at.value).toISOString();
-  else if (at.validity.badInput) faults.push({ field: "at", message: t("run.now.at.bad"), remedy: "" });
+  const atMs = Date.parse(at.value); // a field takes years that no date has
+  if (Number.isFinite(atMs)) body.at = new Date(atMs).toISOString();
+  else if (at.value || at.validity.badInput) faults.push({ field: "at", message: t("run.now.at.bad"), remedy: "" });
   if (dedupeKey.value.trim()) body.dedupeKey = dedupeKey.value.trim();
   if (dedupeSeconds.value) body.dedupeSeconds = Number(dedupeSeconds.value);
   if (reason.value.trim()) body.reason = reason.value.trim();

@@ -37,7 +37,8 @@ export class Picked {
     $("#jobs [data-pick]").each((_, box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
     const bar = byId("bulk");
     bar.hidden = this.jobs.size === 0;
-    if (bar.hidden) return;
+    if (bar.hidden || bar.dataset.drawn === String(this.jobs.size)) return; // drawn again it would lose the focus
+    bar.dataset.drawn = String(this.jobs.size);
     fill(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),
       ["pause", "resume", "kill", "delete"].map((action) =>
         h("button", { type: "button", class: "btn btn-plain", onclick: () => this.act(action) }, t(`action.${action}`))),

@@ -15,6 +15,8 @@ import { onBack, query, setQuery } from "./query.js";
 import { JobTable } from "./table.js";
 
 const WORKERS_EVERY_MS = 10_000;
+/** Filters by what runs do: with a run, a job may come into the list or leave it. */
+const BY_RUNS = ["running", "failing"];
 
 export function start() {
   const table = new JobTable(document.querySelector("#jobs tbody"));
@@ -33,7 +35,10 @@ export function start() {
   });
   on(["again", "health"], () => { list.soon(); workers.soon(); });
   on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.heard());
-  on(["runs"], ({ jobs }) => Object.entries(jobs).forEach(([name, heard]) => table.update(name, changeOf(heard))));
+  on(["runs"], ({ jobs }) => {
+    Object.entries(jobs).forEach(([name, heard]) => table.update(name, changeOf(heard)));
+    if (BY_RUNS.includes(query().state)) list.soon();
+  });
   on(["workers"], () => workers.heard());
   everySecond(() => table.jobs.some((job) => job.nextFire && job.nextFire.ms < now() - 500) && list.soon());
   onKey("e", () => document.activeElement?.closest("[data-row]")?.querySelector("a[href$='/edit']")?.click());
@@ -91,6 +96,9 @@ function showTotal(page, wanted) {
   fill(empty, filtered ? t("jobs.none.found") : [h("p", {}, t("jobs.none")), h("a", { class: "btn btn-primary", href: "/new" }, t("jobs.first"))]);
   const pager = byId("pager");
   pager.hidden = !page.nextCursor && !wanted.cursor;
+  const drawn = JSON.stringify([wanted.cursor, page.nextCursor]);
+  if (pager.dataset.drawn === drawn) return; // else a click that has begun would be lost, and the focus
+  pager.dataset.drawn = drawn;
   fill(pager,
     wanted.cursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": "" }, icon("chevron-left"), " ", t("pager.first")),
     page.nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": page.nextCursor }, t("pager.next"), " ", icon("chevron-right")));

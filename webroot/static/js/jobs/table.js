@@ -71,10 +71,11 @@ function draw(row, job) {
   });
 }
 
-/** Keeps the focus on the same control of the cell. @param {Element} cell @param {import("../dom.js").Child[]} children */
+/** Keeps the focus in the same place of the cell. @param {Element} cell @param {import("../dom.js").Child[]} children */
 function replace(cell, children) {
-  const label = cell.contains(document.activeElement) ? document.activeElement.getAttribute("data-action") : null;
+  const controls = () => [...cell.querySelectorAll("a, button")];
+  const at = controls().indexOf(document.activeElement);
   const kept = children.filter((child) => child !== null && child !== undefined && child !== false);
   cell.replaceChildren(...kept.map((child) => (child instanceof Node ? child : String(child))));
-  if (label) cell.querySelector(`[data-action="${label}"]`)?.focus();
+  if (at >= 0) controls()[at]?.focus();
 }

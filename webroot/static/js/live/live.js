@@ -31,8 +31,16 @@ export function start() {
   const worker = new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
   worker.onerror = () => void new Stream(take);
   worker.port.onmessage = (event) => take(event.data);
-  window.addEventListener("pagehide", () => worker.port.postMessage("bye"));
-  window.addEventListener("pageshow", (event) => event.persisted && start());
+  window.addEventListener("pagehide", () => {
+    worker.port.postMessage("bye");
+    window.addEventListener("pageshow", restart, { once: true });
+  }, { once: true });
+}
+
+/** The page was kept and is back: what it shows may be old. */
+function restart() {
+  start();
+  tell("again", {});
 }
 
 /** @param {import("./stream.js").Message} message */

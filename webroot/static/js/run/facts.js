@@ -12,7 +12,7 @@ import { badge, whyOf } from "../verdicts.js";
 /** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
 export function showFacts(run, zone) {
   const going = !run.status;
-  fill(byId("of-job"), "/ ", h("a", { href: jobUrl(run.jobName) }, run.jobName));
+  if (!byId("of-job").firstChild) fill(byId("of-job"), "/ ", h("a", { href: jobUrl(run.jobName) }, run.jobName));
   const next = run.status ?? run.state;
   if (byId("state").dataset.code !== next) {
     byId("state").dataset.code = next;

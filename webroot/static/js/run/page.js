@@ -22,6 +22,7 @@ export function start(id) {
   const output = new Output(byId("output"));
   const find = new Find(output);
   const shown = { run: /** @type {any} */ (null), zone: /** @type {string | undefined} */ (undefined) };
+  let look = 0;
   const page = new Refresher(async (signal) => {
     try {
       shown.run = await get(`/runs/${encodeURIComponent(id)}`, { signal });
@@ -33,7 +34,8 @@ export function start(id) {
       note(byId("problem"), error.message);
     }
     byId("facts").setAttribute("aria-busy", "false");
-    if (!shown.run?.status) window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
+    window.clearTimeout(look);
+    if (!shown.run?.status) look = window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
   }, 1000);
   on(["again"], () => !shown.run?.status && page.soon());
   on(["runs"], ({ jobs }) => !shown.run?.status && (!shown.run || shown.run.jobName in jobs) && page.heard());

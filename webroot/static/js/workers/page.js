@@ -4,6 +4,7 @@ import { now } from "../clock.js";
 import { byId, fill, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
+import { encoded } from "../links.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
@@ -19,7 +20,7 @@ const EVERY_MS = 2000;
 
 const COLUMNS = [
   { key: "state", draw: state, className: "wraps" },
-  { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: `/runs?worker=${encodeURIComponent(worker.name)}`, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
+  { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: worker.name ? `/runs?worker=${encoded(worker.name)}` : null, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
   { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address)] },
   { key: "slots", draw: slots },
   { key: "load", draw: (/** @type {Worker} */ { beat }) => (beat?.load === null || beat?.load === undefined ? null : number(beat.load, 2)), className: "num" },
@@ -54,9 +55,11 @@ async function load(signal) {
     fill(byId("total"), t("jobs.healthy", { n: healthy }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
     const box = byId("workers");
-    const focused = box.contains(document.activeElement) ? /** @type {HTMLElement} */ (document.activeElement).dataset.worker : null;
+    const controls = () => /** @type {HTMLElement[]} */ ([...box.querySelectorAll("a[href], [data-worker]")]);
+    const key = (/** @type {HTMLElement} */ one) => one.getAttribute("href") ?? one.dataset.worker;
+    const focused = controls().filter((one) => one === document.activeElement).map(key)[0];
     fill(box, items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack") : h("p", { class: "empty" }, t("workers.none")));
-    if (focused) box.querySelector(`[data-worker="${CSS.escape(focused)}"]`)?.focus();
+    if (focused) controls().find((one) => key(one) === focused)?.focus();
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
