@@ -25,15 +25,18 @@ async def test_dialog_that_is_called_off_gives_the_focus_back(console: Console, 
 
 
 async def test_double_click_asks_once(console: Console, cluster: Cluster, name: str) -> None:
-    async def slowly(route: Route) -> None:
-        await asyncio.sleep(0.5)
+    clicked_twice = asyncio.Event()
+
+    async def after_both_clicks(route: Route) -> None:
+        await clicked_twice.wait()
         await route.continue_()
 
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/?q={name}")
-    await page.route(f"**/api/v1/jobs/{name}", slowly)
+    await page.route(f"**/api/v1/jobs/{name}", after_both_clicks)
     async with page.expect_response(f"**/api/v1/jobs/{name}"):
         await page.get_by_role("button", name=f"Delete: {name}").dblclick()
+        clicked_twice.set()
     await expect(page.get_by_role("dialog")).to_have_count(1)
     await page.keyboard.press("Escape")
     await expect(page.get_by_role("dialog")).to_have_count(0)

