@@ -18,16 +18,9 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-# Most tests wait more than they work, so three run side by side; of whole clusters (tests/acceptance) two.
-# What failed stands at the end again: the first half's end is far above by then.
 test: venv-test etcd34 try-assets chromium ## run the tests (TESTS="tests/unit -k cron" runs some of them)
 ifeq ($(TESTS),)
-	@status=0; rm -rf build/tests; mkdir -p build/tests; \
-	    $(VENV)/python -m pytest -n 3 --dist loadfile --durations=25 --ignore=tests/acceptance \
-	        --junitxml=build/tests/first.xml || status=1; \
-	    $(VENV)/python -m pytest -n 2 --dist loadfile --durations=15 tests/acceptance \
-	        --junitxml=build/tests/second.xml || status=1; \
-	    $(VENV)/python -m tests.support.failed build/tests/first.xml build/tests/second.xml; exit $$status
+	@tests/run $(VENV)/python
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif

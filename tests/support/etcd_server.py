@@ -52,13 +52,27 @@ def _help_of(binary: Path) -> str:
     return answer.stdout + answer.stderr
 
 
+_kept: list[socket.socket] = []
+
+
 def free_port() -> int:
-    """A port that nobody uses, below those that the kernel gives to outgoing connections."""
+    """A port that nobody uses, below those that the kernel gives to outgoing connections.
+
+    For the life of this process it is given to nobody else, also while the server that uses it is stopped: it has a
+    name of its own (an abstract socket) that every test run on this machine asks for first.
+    """
     while True:
         port = random.randrange(20_000, 32_000)
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
+        name = socket.socket(socket.AF_UNIX)
+        try:
+            name.bind(f"\0etcron-test-port-{port}")
+            with socket.socket() as probe:
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            name.close()
+            continue
+        _kept.append(name)
+        return port
 
 
 class EtcdServer:
