@@ -115,7 +115,7 @@ async def test_environment_is_the_documented_one(cluster: Cluster) -> None:
 
 
 async def test_thousand_jobs_due_in_one_second_all_run_once(cluster: Cluster) -> None:
-    moment = cluster.second_from_now(12)
+    moment = cluster.second_from_now(25)  # a busy machine takes its time to save them
     names = [f"burst-{number}" for number in range(1000)]
     expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
     limit = asyncio.Semaphore(16)

