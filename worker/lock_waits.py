@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from common.clock import Clock
@@ -58,6 +59,16 @@ class _Decider(Protocol):
     def wake(self) -> None: ...
 
 
+@dataclass(slots=True, kw_only=True)
+class _Wait:
+    """Create revisions of the lock that is waited for."""
+
+    held: int
+    """When the fire was tried."""
+    killed: int = 0
+    """Of the one whose run has been killed for it; 0: of none."""
+
+
 class LockWaits:
     """Wakes what waits for a lock as soon as that may be free, and ends what is to be replaced."""
 
@@ -79,14 +90,13 @@ class LockWaits:
         self._agenda = agenda
         self._decider = decider
         self._clock = clock
-        self._waiting: dict[Agendum, int] = {}
-        """With the create revision of the lock whose run has been killed for it; 0: of none."""
+        self._waiting: dict[Agendum, _Wait] = {}
         self._some = asyncio.Event()
 
-    def add(self, agendum: Agendum) -> None:
+    def add(self, agendum: Agendum, holder: Blocker) -> None:
         """The lock was held when a due fire of the job was tried: it waits."""
         agendum.parked = agendum.waited = True
-        self._waiting.setdefault(agendum, 0)
+        self._waiting.setdefault(agendum, _Wait(held=holder.lock_revision)).held = holder.lock_revision
         self._some.set()
 
     def freed(self, agendum: Agendum, now_ms: int) -> bool:
@@ -121,6 +131,8 @@ class LockWaits:
             if lock is None:
                 agendum.until_ms = max(agendum.until_ms, self._newest(agendum, self._clock.wall_ms())[0])
                 self._try(agendum)
+            elif lock.create_revision != self._waiting[agendum].held:
+                self._moved(agendum, None)  # by what it waits for, it may be: a claim tells
             else:
                 await self.replace(agendum, Blocker(run=_text(lock), lock_revision=lock.create_revision))
 
@@ -161,7 +173,8 @@ class LockWaits:
         if job.spec.overlap is not Overlap.REPLACE or session is None or run_id is None:
             return
         newest_ms = job.fires.newest_open_ms(now_ms)
-        if newest_ms is None or newest_ms <= agendum.base_ms or self._waiting.get(agendum) == holder.lock_revision:
+        wait = self._waiting.get(agendum)
+        if newest_ms is None or newest_ms <= agendum.base_ms or (wait and wait.killed == holder.lock_revision):
             return
         keys, kill_key = self._keys, self._keys.kill(run_id)
         mark, lock = keys.mark(job.sequence), keys.lock(job.sequence)
@@ -193,7 +206,7 @@ class LockWaits:
 
     def _killed(self, agendum: Agendum, holder: Blocker) -> None:
         if agendum in self._waiting:
-            self._waiting[agendum] = holder.lock_revision
+            self._waiting[agendum].killed = holder.lock_revision
 
     def _moved(self, agendum: Agendum, mark_ms: int | None) -> None:
         """The lock has changed hands, or somebody has decided: what is left is tried anew."""

@@ -140,7 +140,7 @@ class Scheduler:
 
     def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
         """A due fire found the lock held: it waits, or has the run ended that holds it."""
-        self._lock_waits.add(agendum)
+        self._lock_waits.add(agendum, blocker)
         self.spawn(self._read(self._lock_waits.replace(agendum, blocker)), "replace")
 
     @property

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from common.clock import SystemClock
+from common.keys import RunId
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -23,13 +24,20 @@ def process_of(place: Place, *flags: str) -> Process:
     return Process("worker", "w1", directory, (*common, *flags))
 
 
-async def test_runs_may_end_within_the_grace(place: Place, world: World) -> None:
-    job = await world.save(command="sleep 0.5; echo whole")
-    process = process_of(place)
+async def begin(place: Place, world: World, process: Process, command: str) -> RunId:
+    """A run of the process, whose command has begun: one that was only claimed would be handed on by a stop."""
+    begun = place.directory / "begun"
+    job = await world.save(command=f"touch {begun}; {command}")
     process.start()
+    run_id = await world.ask(job, SystemClock().wall_ms())
+    await wait_until(begun.exists, description="it runs", timeout=20)
+    return run_id
+
+
+async def test_runs_may_end_within_the_grace(place: Place, world: World) -> None:
+    process = process_of(place)
     try:
-        run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        run_id = await begin(place, world, process, "sleep 0.5; echo whole")
         assert await process.end(signal.SIGTERM) == 0
         assert (await world.record(run_id))["output"] == "whole\n"
         assert await world.entries() == {}
@@ -39,12 +47,9 @@ async def test_runs_may_end_within_the_grace(place: Place, world: World) -> None
 
 
 async def test_what_outlives_the_grace_is_killed_with_the_reason(place: Place, world: World) -> None:
-    job = await world.save(command="sleep 60")
     process = process_of(place, "--shutdown-grace-seconds", "1")
-    process.start()
     try:
-        run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        run_id = await begin(place, world, process, "sleep 60")
         assert await process.end(signal.SIGTERM, timeout=15) == 0
         record = await world.record(run_id)
         assert (record["status"], record["reason"]) == ("killed", "worker shutdown")
@@ -55,12 +60,9 @@ async def test_what_outlives_the_grace_is_killed_with_the_reason(place: Place, w
 
 
 async def test_a_second_signal_hurries(place: Place, world: World) -> None:
-    job = await world.save(command="sleep 60")
     process = process_of(place, "--shutdown-grace-seconds", "600")
-    process.start()
     try:
-        run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: world.has(world.keys.run(run_id)), description="it is claimed", timeout=20)
+        run_id = await begin(place, world, process, "sleep 60")
         assert process.popen is not None
         process.popen.send_signal(signal.SIGTERM)
         await wait_until(lambda: "stopping" in process.log, description="it stops")
