@@ -59,10 +59,11 @@ async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
     ):
         await check_access(client, config.key_prefix)
         agent = Agent(config, identity, spool, client, runlog, clock)
-        await agent.prepare()
-        extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
-        _log.info("worker %s started", identity.worker, extra=extra)
-        await run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
+        async with agent.parts.guardian:
+            await agent.prepare()
+            extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
+            _log.info("worker %s started", identity.worker, extra=extra)
+            await run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
         _log.info("worker %s stopped", identity.worker, extra={"action": "worker.stopped"})
 
 

@@ -1,7 +1,7 @@
 """The worker as a whole: what one part tells another, and the order in which it starts and stops.
 
-start   end what a former life left running, open the spool, open a session, settle the former life's runs,
-        read jobs, members, kills and requests; only then decide
+start   have a guardian, end what a former life left running, open the spool, open a session, settle the former life's
+        runs, read jobs, members, kills and requests; only then decide
 stop    take nothing new, hand on what has not started, let the rest end (up to the grace), end what is left,
         flush the records, then drop the session
 """
@@ -26,6 +26,7 @@ from common.lifecycle import Stop
 from common.member import Beat
 from common.run import RunRecord, Verdict
 from common.runlog import RunLog
+from worker.guardian.link import REASON
 from worker.identity import Identity
 from worker.launch import Ending, Outcome
 from worker.leftovers import end_leftovers, find_leftovers
@@ -271,6 +272,16 @@ class Agent:
                 self.parts.executor.end(run.run_id, Ending(reason="given up as lost while out of touch with etcd"))
         self.slot_free()
 
+    def run_past_deadline(self, run_id: RunId) -> bool:
+        """It may soon be given up as lost, and is ended before that; whether it is being ended now."""
+        process = self.parts.executor.running.get(run_id)
+        already = process is not None and process.ending is not None
+        ended = self.parts.executor.end(run_id, Ending(reason=REASON))
+        if ended and not already:
+            extra = {"action": "run.deadline", "run": str(run_id)}
+            _log.warning("%s is ended: %s", run_id, REASON, extra=extra)
+        return ended
+
     def delivered(self, run_ids: list[RunId]) -> None:
         """The log store has these records."""
         if not self._settled_former:
@@ -296,6 +307,11 @@ class Agent:
     async def spool_refuses(self, fault: str | None) -> None:
         """The spool takes no records, or (None) takes them again."""
         await self.parts.registry.set_fault("spool", fault)
+        self._accept_or_not()
+
+    async def guardian_away(self, fault: str | None) -> None:
+        """Nothing can be started, for there is no guardian; or (None) there is one again."""
+        await self.parts.registry.set_fault("guardian", fault)
         self._accept_or_not()
 
     def describe(self) -> Beat:

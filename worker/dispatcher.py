@@ -73,8 +73,10 @@ class Dispatcher:
         settlement: Settlement,
         shell: str,
         on_slot_free: Callable[[], None],
+        is_guarded: Callable[[], bool],
         clock: Clock,
     ) -> None:
+        """``is_guarded``: whether a process may be started now; else a run waits as it would for a slot."""
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -86,6 +88,7 @@ class Dispatcher:
         self._settlement = settlement
         self._shell = shell
         self._on_slot_free = on_slot_free
+        self._is_guarded = is_guarded
         self._clock = clock
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
@@ -183,7 +186,7 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
             self._spawn(self._hand_on(run), "hand on")
-        elif behind or not self._table.may_start(run, beside=self._stamping):
+        elif behind or not self._may_start(run):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False
             self._spawn(self._hand_on(run), "hand on")
@@ -193,6 +196,9 @@ class Dispatcher:
         else:
             self._start(run, now_ms)
         return True
+
+    def _may_start(self, run: Run) -> bool:
+        return self._is_guarded() and self._table.may_start(run, beside=self._stamping)
 
     def _start(self, run: Run, now_ms: int) -> None:
         spec, entry = run.job.spec, run.entry
@@ -269,7 +275,7 @@ class Dispatcher:
             await self._later(run)
             return
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
-        why = "nothing starts here now" if self.stopping else "no free slot"
+        why = "nothing starts here now" if self.stopping or not self._is_guarded() else "no free slot"
         _log.info("%s is handed on: %s", run.run_id, why, extra=extra)
         self._table.forget(run)
         self._on_slot_free()

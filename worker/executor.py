@@ -28,6 +28,7 @@ from common.keys import RunId
 from common.run import Verdict
 from worker.environment import give_commands_default_signals
 from worker.exit import reap
+from worker.guardian.guard import Guard, Unguarded
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.process_group import kernel_has_group_pidfds
 from worker.running import Running
@@ -71,7 +72,10 @@ class Executor:
         on_started: Callable[[RunId, int, int], None] | None = None,
         path: str = DEFAULT_PATH,
         allowed_users: Collection[str] = (),
+        guard: Guard | None = None,
     ) -> None:
+        self._worker = worker
+        self._guard: Guard = guard or Unguarded()
         self._clock = clock
         self._on_started = on_started
         self._on_end = on_end
@@ -146,6 +150,9 @@ class Executor:
 
     def _try(self, waiting: _Waiting) -> None:
         waiting.tries += 1
+        if not self._guard.intent(waiting.launch.run_id):
+            self._try_later(waiting, ShortageError(f"worker {self._worker} has no guardian now (see its log)"))
+            return
         try:
             run = self._spawner.spawn(waiting.launch)
         except ShortageError as error:
@@ -157,6 +164,7 @@ class Executor:
 
     def _begin(self, run: Running) -> None:
         launch = run.launch
+        self._guard.group(launch.run_id, run.pid)
         self._runs[launch.run_id] = run
         self._idle.clear()
         self._watch(run)
@@ -192,6 +200,7 @@ class Executor:
         self._could_not_start(waiting.launch, f"{error} (tried {times}; not the job's fault)")
 
     def _could_not_start(self, launch: Launch, why: str) -> None:
+        self._guard.over(launch.run_id)
         outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
         _log_unstarted(outcome)
         self._give_soon(outcome)
@@ -200,6 +209,7 @@ class Executor:
         if waiting.timer is not None:
             waiting.timer.cancel()
         launch = waiting.launch
+        self._guard.over(launch.run_id)
         self._give_soon(Outcome(run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
                                 err=ending.in_words(launch.timeout_s), reason=ending.reason, by=ending.by))  # fmt: skip
 
@@ -274,6 +284,7 @@ class Executor:
             self._loop.remove_reader(run.group.pidfd)
         run.group.close()
         del self._runs[run.launch.run_id]
+        self._guard.over(run.launch.run_id)
         outcome = run.outcome(self._clock.wall_ms(), survivors)
         if run.becoming is not None:
             run.becoming.close()

@@ -20,13 +20,13 @@ from worker.catalog import Catalog
 from worker.chains import Chains
 from worker.claims import Claims
 from worker.clock_watch import ClockWatch
-from worker.deadlines import Deadlines
 from worker.dedupe_sweeping import DedupeSweeping
 from worker.delivery import Delivery
 from worker.dispatcher import Dispatcher
 from worker.doubts import Doubts
 from worker.draining import DrainWatch
 from worker.executor import Executor
+from worker.guardian.link import GuardianLink
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Outcome
@@ -58,6 +58,8 @@ class Events(Protocol):
     def kill_wished(self, kill: Kill) -> None: ...
     def run_ended(self, outcome: Outcome) -> None: ...
     def run_given_up(self, run: Run) -> None: ...
+    def run_past_deadline(self, run_id: RunId) -> bool: ...
+    async def guardian_away(self, fault: str | None) -> None: ...
     def delivered(self, run_ids: list[RunId]) -> None: ...
     def clock_jumped(self) -> None: ...
     async def drained(self, drain: Drain | None) -> None: ...
@@ -114,7 +116,7 @@ class Parts:
             "spool": self.spool_watch.run,
             "request queue": self.requests.run,
             "adoption": self.adoption.run,
-            "deadlines": self.deadlines.run,
+            "guardian": self.guardian.run,
             "steward": self.steward.run,
             "sentinels": self.sentinels.run,
             "clock": self.clock_watch.run,
@@ -137,9 +139,14 @@ class Parts:
     def _run(self, spool: Spool) -> None:
         """How runs start and end."""
         config, identity, events, clock = self._config, self._identity, self._events, self._clock
+        self.guardian = GuardianLink(
+            directory=config.data_dir, instance=identity.instance, table=self.table, margin_s=config.timings.margin_s,
+            log_level=config.log_level, on_past=events.run_past_deadline, on_ready=events.slot_free,
+            tell=events.guardian_away, clock=clock,
+        )  # fmt: skip
         self.executor = Executor(
             worker=identity.worker, instance=identity.instance, path=config.path,
-            allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended,
+            allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended, guard=self.guardian,
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
         self.aftermath = Aftermath(self._client, self.keys, self.catalog)
@@ -152,9 +159,9 @@ class Parts:
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table, claims=self.claims,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
-            shell=config.bash_path, on_slot_free=events.slot_free, clock=clock,
+            shell=config.bash_path, on_slot_free=events.slot_free, is_guarded=lambda: self.guardian.guarding,
+            clock=clock,
         )  # fmt: skip
-        self.deadlines = Deadlines(table=self.table, executor=self.executor, timings=config.timings, clock=clock)
 
     def _decide(self) -> None:
         """How fires and requests are taken."""

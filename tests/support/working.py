@@ -248,15 +248,16 @@ async def working(
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
         ):
             agent, stop = Agent(config, identity, spool, client, runlog, clock), Stop()
-            await agent.prepare()
-            loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
-            task = asyncio.ensure_future(loops)
-            try:
-                yield Working(agent=agent, identity=identity, client=client, stop=stop, task=task)
-            finally:
-                stop.request("the test is over")
-                stop.hurry.set()
-                await asyncio.wait([task])
+            async with agent.parts.guardian:
+                await agent.prepare()
+                loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
+                task = asyncio.ensure_future(loops)
+                try:
+                    yield Working(agent=agent, identity=identity, client=client, stop=stop, task=task)
+                finally:
+                    stop.request("the test is over")
+                    stop.hurry.set()
+                    await asyncio.wait([task])
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
 

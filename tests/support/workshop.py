@@ -106,6 +106,7 @@ class Workshop:
         self.unlocked: list[str] = []
         self.faults: list[str | None] = []
         self.live_workers = 1
+        self.guarded = True
         self.settlement = Settlement(
             client=client, keys=keys, table=self.table, kills=self.kills,
             aftermath=Aftermath(client, keys, self.catalog), spool=self.spool, clock=self.clock,
@@ -116,7 +117,7 @@ class Workshop:
         self.dispatcher = Dispatcher(
             client=client, keys=keys, identity=ME, table=self.table, claims=self.claims, members=self.members,
             kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement, shell="/bin/sh",
-            on_slot_free=lambda: self.dispatcher.wake(), clock=self.clock,
+            on_slot_free=lambda: self.dispatcher.wake(), is_guarded=lambda: self.guarded, clock=self.clock,
         )  # fmt: skip
 
     async def claim(self, name: str = "job", plan_ms: int = NOON, *, grace_s: int = 60, **fields: Any) -> Run:

@@ -80,7 +80,7 @@ async def test_a_loop_that_dies_takes_the_process_down(place: Place) -> None:
             def fail(*_: object) -> None:
                 raise RuntimeError("nobody foresaw this")
 
-            worker.parts.deadlines.look = fail  # type: ignore[method-assign]
+            worker.parts.guardian.tick = fail  # type: ignore[method-assign]
             await wait_until(worker.task.done, description="it is over")
     assert raised.group_contains(RuntimeError, match="nobody foresaw this", depth=1)
 

@@ -1,0 +1,151 @@
+"""The guardian's real process ends what is late and what is left, and only that; the test is its worker."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from pathlib import Path
+
+import psutil
+
+from common.clock import SystemClock
+from tests.support.guarding import guarding
+from tests.support.waiting import wait_until
+from worker.guardian.messages import Adopt, Confirmed, Ending, Group, Over, Past, Ping, Pong, Ready
+from worker.marked import find_leftovers
+
+DEAF = "trap '' TERM; echo up; while :; do sleep 0.2; done"
+TELLS_OF_TERM = "trap 'echo term >> {file}' TERM; echo up; while :; do sleep 0.05; done"
+
+
+async def test_what_is_open_ends_with_the_worker_and_what_was_left_on_purpose_goes_on(
+    tmp_path: Path,
+) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("plain@1#1", "echo up; exec sleep 300")
+        guard.start("stopped@1#1", "echo up; kill -STOP $$; exec sleep 300")
+        guard.start("deaf@1#1", DEAF, grace_s=0.3)
+        guard.start("leaver@1#1", "setsid -f sleep 301.5; env -i sleep 301.6 & echo up; exec sleep 300")
+        guard.start("done@1#1", "setsid -f sleep 302.5 >/dev/null; echo up", locked=False)
+        await guard.gone("done@1#1")
+        assert guard.child.say(Over("done@1#1"))
+        guard.child.say(Ping(1))
+        await guard.said(Pong(1))
+        began = SystemClock().monotonic()
+        guard.child.leave()
+        assert await guard.gone("plain@1#1") == -signal.SIGTERM
+        assert await guard.gone("stopped@1#1") == -signal.SIGTERM
+        assert await guard.gone("leaver@1#1") == -signal.SIGTERM
+        assert await guard.gone("deaf@1#1") == -signal.SIGKILL
+        assert SystemClock().monotonic() - began >= 0.3
+        await guard.ended()
+        left = find_leftovers(guard.instance)
+        assert {one.run_id for one in left} == {"done@1#1"}
+        for one in left:
+            os.kill(one.pid, signal.SIGKILL)
+
+
+async def test_a_process_that_was_not_told_of_ends_with_the_worker_too(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        guard.intend("untold@1#1")
+        guard.spawn("untold@1#1", "echo up; exec sleep 300")
+        guard.child.leave()
+        assert await guard.gone("untold@1#1") == -signal.SIGTERM
+        await guard.ended()
+
+
+async def test_past_its_deadline_the_worker_is_told_first_then_the_guardian_acts(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("late@1#1", "echo up; exec sleep 300", allowance_s=0.4)
+        guard.start("allow@1#1", "echo up; exec sleep 300", allowance_s=0.4, locked=False)
+        guard.start("never@1#1", "echo up; exec sleep 300", allowance_s=None)
+        await guard.said(Past("late@1#1"))
+        assert guard.commands["late@1#1"].poll() is None, "it has a quarter of a second"
+        assert await guard.gone("late@1#1") == -signal.SIGTERM
+        assert not guard.has_said(Past("allow@1#1"))
+        assert guard.commands["allow@1#1"].poll() is None
+        assert guard.commands["never@1#1"].poll() is None
+
+
+async def test_a_confirmed_or_adopted_run_is_not_past(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        for run, session in (("confirmed@1#1", "s1"), ("adopted@1#1", "s2"), ("late@1#1", "s2")):
+            guard.intend(run, allowance_s=0.6, session=session)
+            guard.child.say(Group(run, guard.spawn(run, "echo up; exec sleep 300").pid))
+        later = SystemClock().boottime() + 60
+        guard.child.say(Confirmed("s1", later))
+        guard.child.say(Adopt("adopted@1#1", "s3", later))
+        assert await guard.gone("late@1#1") == -signal.SIGTERM
+        assert guard.has_said(Past("late@1#1"))
+        assert guard.commands["confirmed@1#1"].poll() is None
+        assert guard.commands["adopted@1#1"].poll() is None
+
+
+async def test_a_worker_that_ends_it_in_words_leaves_only_the_kill_to_the_guardian(tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    with guarding(tmp_path) as guard:
+        guard.start("late@1#1", TELLS_OF_TERM.format(file=told), allowance_s=0.1, grace_s=0.8)
+        await guard.said(Past("late@1#1"))
+        guard.child.say(Ending("late@1#1"))
+        os.killpg(guard.commands["late@1#1"].pid, signal.SIGTERM)
+        assert await guard.gone("late@1#1") == -signal.SIGKILL
+        assert told.read_text() == "term\n"
+
+
+async def test_what_a_frozen_worker_starts_past_the_deadline_is_killed_with_no_grace_until_it_is_over(
+    tmp_path: Path,
+) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        guard.intend("frozen@1#1", allowance_s=0.1, grace_s=60, locked=False)
+        await guard.said(Past("frozen@1#1"))
+        for _ in range(2):
+            guard.spawn("frozen@1#1", "trap '' TERM; sleep 300", first_line=b"")
+            assert await guard.gone("frozen@1#1") == -signal.SIGKILL
+        guard.child.say(Over("frozen@1#1"))
+        guard.child.say(Ping(1))
+        await guard.said(Pong(1))
+        guard.spawn("frozen@1#1", "echo up; exec sleep 300")
+        guard.start("other@1#1", "echo up; exec sleep 300", allowance_s=0.1)
+        await guard.gone("other@1#1")
+        assert guard.commands["frozen@1#1"].poll() is None, "its worker has withdrawn it"
+
+
+async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_had_to(tmp_path: Path) -> None:
+    with guarding(tmp_path) as former:
+        former.start("deaf@1#1", DEAF, grace_s=0.6)
+        await former.said(Ready())
+        former.child.leave()
+        with guarding(tmp_path, former.instance) as successor:
+            await successor.said(Ready())
+            assert find_leftovers(former.instance) == []
+        assert await former.gone("deaf@1#1") == -signal.SIGKILL
+        await former.ended()
+
+
+async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        process = psutil.Process(guard.child.pid)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            process.send_signal(number)
+        guard.child.say(Ping(3))
+        await guard.said(Pong(3))
+        assert os.getsid(guard.child.pid) == guard.child.pid
+        assert not [name for name in process.environ() if name.startswith("ETCRON_")]
+        assert process.name() == "etcron-guardian"
+        assert process.num_fds() <= 4, "three, and its lock"
+        assert process.memory_info().rss < 24_000_000
+        with (tmp_path / "guardian.lock").open() as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                held = True
+            else:
+                held = False
+        assert held
+        guard.child.leave()
+        await wait_until(guard.child.has_ended, description="it has nothing to end")

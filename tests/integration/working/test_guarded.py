@@ -1,0 +1,145 @@
+"""A worker and its guardian: what is late is ended in words, and nothing starts while there is nobody to guard it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from common.clock import SystemClock
+from common.keys import RunId
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+from worker.guardian import link
+from worker.guardian.child import Child
+from worker.guardian.link import REASON
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+LOST_AFTER_S = 700
+
+
+async def asked(world: World, name: str, command: str = "sleep 60", **fields: Any) -> RunId:
+    job = await world.save(name, command, killGraceSeconds=1, **fields)
+    return await world.ask(job, SystemClock().wall_ms(), name=name)
+
+
+async def run_of(worker: Working, world: World, name: str, command: str = "sleep 60", **fields: Any) -> RunId:
+    run_id = await asked(world, name, command, **fields)
+    await wait_until(lambda: run_id in worker.running(), description=f"{name} runs")
+    return run_id
+
+
+async def other_than(worker: Working, pid: int | None) -> None:
+    """Another guardian guards."""
+    guardian = worker.parts.guardian
+    await wait_until(lambda: guardian.guarding and guardian.pid != pid, description="another guardian", timeout=20)
+
+
+async def test_only_what_holds_a_lock_is_ended_in_words_when_etcd_has_not_answered_for_too_long(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The next keep-alive is minutes away; it is as if the last one had been long ago, for a guardian that is new."""
+    async with working(place, lease_ttl_s=600, slots=8) as worker:
+        await worker.deciding()
+        late = await run_of(worker, world, "late", lostAfterSeconds=LOST_AFTER_S)
+        killed = await run_of(worker, world, "killed", "trap '' TERM; sleep 60", lostAfterSeconds=LOST_AFTER_S)
+        others = [
+            await run_of(worker, world, "usual", lostAfterSeconds=2 * LOST_AFTER_S),
+            await run_of(worker, world, "never", lostAfterSeconds="never"),
+            await run_of(worker, world, "allow", lostAfterSeconds=LOST_AFTER_S, overlap="allow"),
+        ]
+        await world.kill(killed)
+        await wait_until(lambda: worker.parts.executor.running[killed].ending is not None, description="being killed")
+        worker.session.confirmed_boottime -= LOST_AFTER_S
+        pid = worker.parts.guardian.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        record = await world.record(late)
+        assert (record["status"], record["reason"]) == ("killed", REASON)
+        assert (await world.record(killed))["reason"] == "enough"
+        assert caplog.text.count(f"is ended: {REASON}") == 1
+        assert set(worker.running()) == set(others)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_guardian_that_ends_or_falls_silent_is_replaced_and_told_of_all_that_runs(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    monkeypatch.setattr(link, "_TICK_S", 0.1)
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await run_of(worker, world, "job")
+        process = worker.parts.executor.running[run_id].pid
+        first = worker.parts.guardian.pid
+        assert first is not None
+        os.kill(first, number)
+        await other_than(worker, first)
+        assert run_id in worker.running(), "its end costs no command"
+        guardian = worker.parts.guardian
+        guardian.tick()
+        # A third one takes over at once, and the second ends what it was told: the first is not asked any more.
+        child, guardian._child = guardian._child, None
+        assert child is not None
+        child.leave()
+        await wait_until(lambda: not os.path.exists(f"/proc/{process}/exe"), description="it was told of the process")
+        await wait_until(child.has_ended, description="the second one has ended")
+
+
+async def test_nothing_starts_without_a_guardian_and_the_worker_says_so(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "_TICK_S", 0.1)
+
+    def unstartable(**_: object) -> Child:
+        raise OSError("out of processes, say")
+
+    async with working(place) as worker:
+        await worker.deciding()
+        pid = worker.parts.guardian.pid
+        assert pid is not None
+        monkeypatch.setattr(link, "Child", unstartable)
+        os.kill(pid, signal.SIGKILL)
+        await wait_until(lambda: not worker.parts.guardian.guarding, description="it is noticed")
+        run_id = await asked(world, "waits", "true")
+        registry = worker.parts.registry
+        await wait_until(lambda: "no guardian" in (registry.not_accepting or ""), description="the worker says so")
+        assert not worker.is_deciding()
+        assert worker.parts.table.running == 0
+        monkeypatch.setattr(link, "Child", Child)
+        record = await world.record(run_id)
+        assert record["status"] == "success"
+        await wait_until(lambda: registry.not_accepting is None, description="it takes fires again")
+        assert worker.is_deciding()
+
+
+async def test_a_start_that_finds_the_guardian_gone_is_tried_again(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        guardian = worker.parts.guardian
+        monkey, said = guardian.intent, list[RunId]()
+
+        def intent(run_id: RunId) -> bool:
+            said.append(run_id)
+            return len(said) > 1 and monkey(run_id)
+
+        guardian.intent = intent  # type: ignore[method-assign]
+        run_id = await asked(world, "again", "true")
+        assert (await world.record(run_id))["status"] == "success"
+        assert said == [run_id, run_id]
+        assert guardian._open == {}
+
+
+async def test_a_new_session_is_told_of(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await run_of(worker, world, "job")
+        session = worker.session
+        await world.etcd.lease_revoke(session.lease_id)
+        await worker.deciding_after(session)
+        guardian = worker.parts.guardian
+        await wait_until(
+            lambda: guardian._open[run_id].session is worker.session, description="the guardian counts by the new one"
+        )

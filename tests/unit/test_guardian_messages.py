@@ -1,0 +1,67 @@
+"""What a worker and its guardian say to each other survives the way."""
+
+from __future__ import annotations
+
+import pytest
+
+from worker.guardian.messages import (
+    Adopt,
+    Confirmed,
+    Ending,
+    Group,
+    Intent,
+    Lines,
+    Message,
+    Over,
+    Past,
+    Ping,
+    Pong,
+    Ready,
+    decode,
+    encode,
+)
+
+ODD_RUN = 'jöb "of \\ 日本\n' + "@1700000000000#1"
+EVERY_KIND: list[Message] = [
+    Intent(run=ODD_RUN, session="75a", confirmed=12.25, allowance_s=291.0, grace_s=5, locked=True),
+    Intent(run="job@1#1", session="75a", confirmed=0.5, allowance_s=None, grace_s=0.5, locked=False),
+    Group(ODD_RUN, 4711),
+    Over(ODD_RUN),
+    Adopt("job@1#1", "75b", 13.5),
+    Confirmed("75b", 14.5),
+    Ending("job@1#1"),
+    Ping(7),
+    Ready(),
+    Past("job@1#1"),
+    Pong(7),
+]
+
+
+@pytest.mark.parametrize("message", EVERY_KIND, ids=lambda message: type(message).__name__)
+def test_a_message_is_one_line_and_comes_back_as_it_was(message: Message) -> None:
+    line = encode(message)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert decode(line) == message
+
+
+def test_the_longest_line_is_written_whole_or_not_at_all() -> None:
+    """Longer than any name may be, and in characters that take the most room."""
+    run = "\U0001f552" * 255 + "~" + "w" * 64 + "@1700000000000#1000"
+    line = encode(
+        Intent(run=run, session="7" * 16, confirmed=1e9 / 3, allowance_s=1e9 / 3, grace_s=1e9 / 3, locked=True)
+    )
+    assert len(line) < 4096
+
+
+@pytest.mark.parametrize("line", [b"", b"over", b"[]", b'["dance", 1]', b'["over"]', b'["over", "a", "b"]', b"7"])
+def test_what_is_no_message_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError, match="not a message"):
+        decode(line)
+
+
+def test_lines_come_out_however_they_are_cut() -> None:
+    said = b"".join(encode(message) for message in EVERY_KIND)
+    lines = Lines()
+    heard = [decode(line) for at in range(0, len(said), 7) for line in lines.take(said[at : at + 7])]
+    assert heard == EVERY_KIND

@@ -1,0 +1,30 @@
+"""The guardian: a small process beside each worker that ends the worker's runs when the worker cannot.
+
+No command outlives its worker, and none outlives the moment at which its lock can pass on, however the worker fails:
+killed, stopped, hung, or out of touch with etcd.
+
+    worker ──intent, group, over, adopt, confirmed, ping──> guardian        (its standard input, see ``messages``)
+           <──ready, past, ending what is late, pong──────                  (its standard output)
+
+    a run    intent ──the process is told──> group ──over──> (forgotten)
+               │                               │ holds a lock
+               └──────── deadline ─────────────┴──> past: the worker is told; 250 ms later TERM, after its grace KILL
+    the pipe closes (the worker has ended)      ──> TERM at once to all that is open, after each run's grace KILL; exit
+
+**Deadline** of a run, on the boot clock: the sending of the newest confirmed keep-alive of the session that its run key
+names, plus its `lostAfter`, less its kill grace and the margin. The guardian's view of it may be behind, never ahead.
+An *intent* without a process has a deadline whether the run holds a lock or not: a worker that was frozen between its
+last check and the exec starts the process when it thaws, perhaps long after another worker has recorded the fire. Past
+it the guardian looks for such a process every 100 ms, and kills it at once.
+
+**Identity.** A process group is known by a pidfd of its leader, taken while the leader is the worker's child or carries
+the run's mark (see ``worker.process_group``); everything else by the marks in its environment, or by its session.
+
+**Without a guardian** nothing is started: ``link`` (in the worker) notices its end at once and starts another, which
+waits for the lock of the one before, and is told of all that is open. A guardian that does not answer for five of the
+worker's own seconds is killed and replaced.
+
+* ``messages``, ``wards``: what is said, and what follows from it. Pure.
+* ``leader``, ``ends``, ``program``: the guardian itself, without asyncio.
+* ``child``, ``link``: the worker's side.
+"""

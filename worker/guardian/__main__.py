@@ -1,0 +1,30 @@
+"""A program of its own, which the worker starts: ``python -I -S worker/guardian/__main__.py LOCK INSTANCE LEVEL``.
+
+Without the packages of the environment (``-S``): it needs none, and is a third smaller and quicker to start.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` and `common` are; `-I` leaves that out
+
+from common.clock import SystemClock
+from common.logs import configure_logging
+from worker.guardian.program import Guardian, hold, stand_apart
+
+
+def main() -> None:
+    """Guards until the worker, which is its parent, has ended, and nothing is left of its runs."""
+    lock, instance, level = sys.argv[1:]
+    parent = os.getppid()
+    stand_apart()
+    configure_logging(level)
+    hold(Path(lock))
+    Guardian(
+        instance=instance, parent=parent, listens=sys.stdin.fileno(), speaks=sys.stdout.fileno(), clock=SystemClock()
+    ).run()
+
+
+if __name__ == "__main__":
+    main()

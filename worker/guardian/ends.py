@@ -1,0 +1,146 @@
+"""Ends runs from outside of their worker: TERM, after the grace KILL, until nothing of them lives.
+
+    begin ──TERM──> look ──nothing lives, twice──> clear
+                     │ ^
+                     └─┘ from ``kill_at`` on with KILL; ten seconds later it gives up
+
+A look is one pass over /proc for all of them: their groups, their sessions, and whatever carries their marks.
+Times are the boot clock's, in seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from worker.guardian.leader import Leader
+from worker.marked import Leftover, find_leftovers
+from worker.processes import send
+
+_log = logging.getLogger(__name__)
+
+GIVE_UP_AFTER_KILL_S: Final = 10.0
+_QUIET_LOOKS: Final = 2
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class End:
+    """One run that is being ended."""
+
+    run: str
+    leader: Leader | None
+    kill_at: float
+    endless: bool
+    """A process of it may still come: it is looked for until the worker says that there is none."""
+    term: bool
+    """Whether it gets a TERM from here; False where its worker has sent one."""
+    told: set[tuple[int, int]] = field(default_factory=set)
+    """Who was sent a TERM: process id and start time."""
+    killing: bool = False
+    quiet_looks: int = 0
+    given_up: bool = False
+
+    @property
+    def clear(self) -> bool:
+        """Whether nothing of it lives, or nothing can be done about what does."""
+        return self.given_up or (not self.endless and self.quiet_looks >= _QUIET_LOOKS)
+
+
+class Ends:
+    """The runs that are being ended, by id."""
+
+    def __init__(self, instance: str) -> None:
+        self._instance = instance
+        self._ends: dict[str, End] = {}
+
+    def __contains__(self, run: object) -> bool:
+        return run in self._ends
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to look for."""
+        return any(not end.clear for end in self._ends.values())
+
+    def next_kill_at(self, now: float) -> float:
+        """When the next grace is over; infinity where none is running."""
+        return min((end.kill_at for end in self._ends.values() if end.kill_at > now), default=float("inf"))
+
+    def begin(
+        self, run: str, leader: Leader | None, *, kill_at: float, term: bool = True, endless: bool = False
+    ) -> None:
+        """End a run; said again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
+        end = self._ends.get(run)
+        if end is None:
+            end = self._ends[run] = End(run=run, leader=leader, kill_at=kill_at, endless=endless, term=term)
+            if term and leader is not None:
+                leader.send(signal.SIGTERM)
+                leader.send(signal.SIGCONT)  # a stopped process takes no TERM
+        end.leader, end.term = leader or end.leader, end.term or term
+        end.kill_at, end.endless = min(end.kill_at, kill_at), endless
+        end.quiet_looks, end.given_up = 0, False
+
+    def has_process(self, run: str, leader: Leader | None) -> None:
+        """The run that is looked for has a process after all: it is this one, and no more are to come."""
+        end = self._ends.get(run)
+        if end is not None:
+            end.leader, end.endless, end.quiet_looks = leader, False, 0
+
+    def nothing_more_comes(self) -> None:
+        """What has not been found by now was never started."""
+        for end in self._ends.values():
+            end.endless = False
+
+    def over(self, run: str) -> None:
+        """Nothing of it is left, its worker says."""
+        self._ends.pop(run, None)
+
+    def look(self, now: float) -> None:
+        """One look at all of them, and signals to what lives; blocks for some milliseconds."""
+        open_ends = {run: end for run, end in self._ends.items() if not end.clear}
+        leaders = {
+            end.leader.pid: run
+            for run, end in open_ends.items()
+            if end.leader is not None and end.leader.is_known()
+        }  # fmt: skip
+        living: dict[str, list[Leftover]] = {run: [] for run in open_ends}
+        for leftover in find_leftovers(self._instance, leaders=leaders):
+            if leftover.run_id in living:
+                living[leftover.run_id].append(leftover)
+        for run, end in open_ends.items():
+            self._judge(end, living[run], now)
+
+    def _judge(self, end: End, living: Iterable[Leftover], now: float) -> None:
+        living = list(living)
+        if not living:
+            end.quiet_looks += 1
+            return
+        end.quiet_looks = 0
+        if now < end.kill_at:
+            if end.term:
+                _term(end, living)
+            return
+        if not end.killing:
+            end.killing = True
+            extra = {"action": "guardian.kill", "run": end.run, "pids": [one.pid for one in living]}
+            _log.warning("%s is killed by the guardian", end.run, extra=extra)
+        if end.leader is not None:
+            end.leader.send(signal.SIGKILL)  # also those that came since the look
+        for leftover in living:
+            send(leftover.process, signal.SIGKILL)
+        if now >= end.kill_at + GIVE_UP_AFTER_KILL_S and not end.endless:
+            end.given_up = True
+            extra = {"action": "guardian.gave_up", "run": end.run, "pids": [one.pid for one in living]}
+            _log.error("%s: processes cannot be ended: %s", end.run, extra["pids"], extra=extra)
+
+
+def _term(end: End, living: Iterable[Leftover]) -> None:
+    """TERM to each once. The leader's group has had its own when this began."""
+    for leftover in living:
+        process = leftover.process
+        in_group = end.leader is not None and process.group == end.leader.pid
+        if not in_group and (process.pid, process.started) not in end.told:
+            end.told.add((process.pid, process.started))
+            send(process, signal.SIGTERM, signal.SIGCONT)

@@ -1,0 +1,33 @@
+"""What whoever starts processes tells the guardian of each run."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from common.keys import RunId
+
+
+class Guard(Protocol):
+    """Told around each start."""
+
+    def intent(self, run_id: RunId) -> bool:
+        """A process of the run is about to be started; False: not now, for nobody would guard it."""
+
+    def group(self, run_id: RunId, pid: int) -> None:
+        """It has been, and leads its group and its session."""
+
+    def over(self, run_id: RunId) -> None:
+        """Nothing of the run is left, or nothing of it was started."""
+
+
+class Unguarded:
+    """Where there is no guardian: an executor by itself."""
+
+    def intent(self, run_id: RunId) -> bool:
+        return True
+
+    def group(self, run_id: RunId, pid: int) -> None:
+        pass
+
+    def over(self, run_id: RunId) -> None:
+        pass

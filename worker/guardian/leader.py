@@ -1,0 +1,58 @@
+"""The first process of a run as a guardian knows it, which is not its parent: exactly this one, or nobody."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Self
+
+from worker.process_group import ProcessGroup
+from worker.processes import read_process, run_mark
+
+
+class Leader:
+    """Leads the group and the session of a run; its number is the run's for as long as ``is_known`` says so."""
+
+    __slots__ = ("_given_away", "_group", "_started", "pid")
+
+    def __init__(self, pid: int, started: int) -> None:
+        self.pid = pid
+        self._started = started
+        self._given_away = False
+        self._group = ProcessGroup(pid)
+        try:
+            self._group.pidfd = os.pidfd_open(pid)
+        except OSError:  # out of descriptors: it is signalled by its number
+            self._group.pidfd = None
+
+    @classmethod
+    def of(cls, run: str, pid: int, *, instance: str, parent: int) -> Self | None:
+        """The process with this id, where it is the worker's child or carries the run's mark; None: it is gone.
+
+        ``parent``: the worker. The number of a process that ended at once may be somebody else's by now.
+        """
+        process = read_process(pid)
+        if process is None or process.group != pid:
+            return None
+        if process.parent != parent and run_mark(pid, instance) != run:
+            return None
+        return cls(pid, process.started)
+
+    def is_known(self) -> bool:
+        """Whether its number has not been given away. It is kept back while anybody is left in its group or session."""
+        process = read_process(self.pid)
+        if process is None:
+            # Gone and reaped, by the worker or by init.
+            self._group.leader_reaped = True
+        elif process.started != self._started:
+            self._given_away = True  # for good: what that one leaves behind is not the run's either
+        return not self._given_away
+
+    def send(self, number: signal.Signals) -> None:
+        """Signal the whole group."""
+        if self.is_known():
+            self._group.send(number)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        self._group.close()

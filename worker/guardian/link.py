@@ -1,0 +1,329 @@
+"""The worker's link to its guardian: starts it, tells it of each run, and replaces it when it ends or falls silent.
+
+    starting ──ready──> all open runs are told ──> guarding ──ended, silent, or its pipe is full──> starting
+
+Nothing starts but while it is guarding. What is told meanwhile is kept, and told to the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from common.cancellation import until_first
+from common.clock import Clock
+from common.errors import EtcronError
+from common.etcd import Session
+from common.keys import RunId
+from worker.guardian.child import Child
+from worker.guardian.messages import (
+    Adopt,
+    Confirmed,
+    Ending,
+    Group,
+    Intent,
+    Message,
+    Over,
+    Past,
+    Ping,
+    Pong,
+    Ready,
+)
+from worker.runs import Run, RunTable
+
+_log = logging.getLogger(__name__)
+
+REASON: Final = "out of touch with etcd for too long"
+"""Of the end of a run that is past its deadline."""
+_TICK_S: Final = 0.5
+_SILENT_TICKS: Final = 10
+"""Ticks of this process, not time: one that was stopped has not waited for an answer."""
+_AWAY_IS_A_FAULT_AFTER_S: Final = 1.0
+_TOLD_AFTER_S: Final = 2.0
+_LEAVES_WITHIN_S: Final = 1.0
+_LOOK_S: Final = 0.005
+_STARTS_AT_ONCE: Final = 3
+
+
+class GuardianError(EtcronError):
+    """The guardian's process cannot be started. Mend what the log says of it: nothing runs without it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class _Open:
+    """A run of which the guardian knows, or will."""
+
+    run: Run
+    session: Session
+    """The one that it was last told of."""
+    pid: int | None = None
+
+
+class GuardianLink:
+    """A ``Guard``. Enter it before anything of the worker's may start; what is open when it is left is ended."""
+
+    def __init__(
+        self,
+        *,
+        directory: Path,
+        instance: str,
+        table: RunTable,
+        margin_s: float,
+        log_level: str,
+        on_past: Callable[[RunId], bool],
+        on_ready: Callable[[], None],
+        tell: Callable[[str | None], Awaitable[None]],
+        clock: Clock,
+    ) -> None:
+        """In the directory of the worker's data.
+
+        ``on_past(run)``: it is past its deadline; returns whether it is being ended now. ``on_ready()``: processes may
+        start. ``tell(fault)``: none have been able to for a while; None: they are again.
+        """
+        self._lock = directory / "guardian.lock"
+        self._instance = instance
+        self._table = table
+        self._margin_s = margin_s
+        self._log_level = log_level
+        self._on_past = on_past
+        self._on_ready = on_ready
+        self._tell = tell
+        self._clock = clock
+        self._open: dict[RunId, _Open] = {}
+        self._confirmed: dict[str, float] = {}
+        """By session: what the guardian was last told."""
+        self._child: Child | None = None
+        self._former: list[Child] = []
+        """Ended, and not reaped yet."""
+        self._ready = asyncio.Event()
+        self._entered = False
+        self._began = 0.0
+        self._failed_starts = 0
+        self._away_since: float | None = None
+        self._unanswered = 0
+        self._pings = 0
+        self._changed = asyncio.Event()
+        self._told: str | None = None
+
+    @property
+    def guarding(self) -> bool:
+        """Whether a process that is started now is guarded."""
+        return self._ready.is_set()
+
+    @property
+    def pid(self) -> int | None:
+        """The guardian's process id; None while there is none."""
+        return None if self._child is None else self._child.pid
+
+    # Beginning and end
+
+    async def __aenter__(self) -> Self:
+        """Once it guards; one that is still ending what a former worker has left is waited for."""
+        self._begin()
+        began, told = self._clock.monotonic(), False
+        while not self.guarding:
+            if self._child is None and self._failed_starts >= _STARTS_AT_ONCE:
+                raise GuardianError(
+                    f"the guardian's process has ended {self._failed_starts} times, and never was ready"
+                )
+            if self._child is None:
+                self._begin()
+            if not told and self._clock.monotonic() - began > _TOLD_AFTER_S:
+                told = True
+                extra = {"action": "guardian.waits"}
+                _log.warning("waits for the guardian of a former life, which ends what was left running", extra=extra)
+            try:
+                async with asyncio.timeout(_TICK_S):
+                    await self._ready.wait()
+            except TimeoutError:
+                continue
+        self._entered = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """It ends what is still open. One that takes longer than a second goes on without this process."""
+        self._entered = False
+        self._ready.clear()
+        child, self._child = self._child, None
+        if child is not None:
+            asyncio.get_running_loop().remove_reader(child.listens)
+            child.leave()
+            self._former.append(child)
+        until = self._clock.monotonic() + _LEAVES_WITHIN_S
+        while self._reap() and self._clock.monotonic() < until:  # noqa: ASYNC110 - it is asked, and does not tell
+            await asyncio.sleep(_LOOK_S)
+        for one in self._former:
+            one.forget()
+
+    async def run(self) -> None:
+        """Keeps the guardian in the picture, and keeps one, until cancelled."""
+        await until_first(self._tick_for_ever(), self._tell_for_ever())
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_S)
+            self.tick()
+
+    async def _tell_for_ever(self) -> None:
+        """Apart from the ticks: telling may wait for etcd."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            fault = self._fault()
+            if fault != self._told:
+                self._told = fault
+                await self._tell(fault)
+
+    def _fault(self) -> str | None:
+        if self._away_since is None or self._clock.monotonic() - self._away_since <= _AWAY_IS_A_FAULT_AFTER_S:
+            return None
+        return "no guardian: its process cannot be started, see the worker's log"
+
+    # What is told
+
+    def intent(self, run_id: RunId) -> bool:
+        run = self._table.get(run_id)
+        if run is None or not self.guarding:
+            return False
+        self._open.setdefault(run_id, _Open(run=run, session=run.session))
+        if self._say(self._intent_of(run)):
+            return True
+        self._open.pop(run_id)
+        return False
+
+    def group(self, run_id: RunId, pid: int) -> None:
+        self._open[run_id].pid = pid
+        self._say(Group(str(run_id), pid))
+
+    def over(self, run_id: RunId) -> None:
+        if self._open.pop(run_id, None) is not None:
+            self._say(Over(str(run_id)))
+
+    def tick(self) -> None:
+        """What has changed since the last one is told; silence is noticed; where nobody guards, somebody is started."""
+        self._reap()
+        if self._child is None:
+            self._begin()
+        self._changed.set()
+        if not self.guarding:
+            return
+        if self._unanswered >= _SILENT_TICKS:
+            self._lost("it does not answer")
+            return
+        for run_id, one in self._open.items():
+            if one.run.session is not one.session:
+                one.session = one.run.session
+                self._say(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
+        for session in {one.session.id: one.session for one in self._open.values()}.values():
+            self._confirm(session)
+        self._unanswered += 1
+        self._pings += 1
+        self._say(Ping(self._pings))
+
+    def _confirm(self, session: Session) -> None:
+        if self._confirmed.get(session.id) != session.confirmed_boottime:
+            self._confirmed = {session.id: session.confirmed_boottime}
+            self._say(Confirmed(session.id, session.confirmed_boottime))
+
+    def _intent_of(self, run: Run) -> Intent:
+        lost_after_ms, grace_s = run.entry.lost_after_ms, run.job.spec.kill_grace_s
+        return Intent(
+            run=str(run.run_id), session=run.session.id, confirmed=run.session.confirmed_boottime,
+            allowance_s=None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s,
+            grace_s=grace_s, locked=run.holds_lock,
+        )  # fmt: skip
+
+    def _say(self, message: Message) -> bool:
+        if not self.guarding or self._child is None:
+            return False
+        if self._child.say(message):
+            return True
+        self._lost("it does not listen")
+        return False
+
+    # What is heard
+
+    def _on_words(self) -> None:
+        child = self._child
+        assert child is not None
+        heard = child.heard()
+        if heard is None:
+            self._lost("it has ended")
+            return
+        self._unanswered = 0
+        for message in heard:
+            match message:
+                case Ready():
+                    self._is_ready()
+                case Past(run=run):
+                    self._is_past(RunId.parse(run))
+                case Pong():
+                    pass
+                case _:
+                    raise ValueError(f"not for a worker: {message}")
+
+    def _is_ready(self) -> None:
+        assert self._child is not None
+        self._ready.set()
+        self._away_since, self._failed_starts = None, 0
+        extra = {"action": "guardian.ready", "pid": self._child.pid, "runs": len(self._open)}
+        _log.info("guarded by process %d", self._child.pid, extra=extra)
+        for run_id, one in tuple(self._open.items()):
+            one.session = one.run.session
+            self._say(self._intent_of(one.run))
+            if one.pid is not None:
+                self._say(Group(str(run_id), one.pid))
+        self._changed.set()
+        self._on_ready()
+
+    def _is_past(self, run_id: RunId) -> None:
+        if self._on_past(run_id):
+            self._say(Ending(str(run_id)))
+
+    # The process
+
+    def _begin(self) -> None:
+        """A new guardian, at most one a tick."""
+        now = self._clock.monotonic()
+        if self._away_since is None:
+            self._away_since = now
+        self._began = now
+        self._failed_starts += 1
+        try:
+            child = Child(lock=self._lock, instance=self._instance, log_level=self._log_level)
+        except OSError as error:
+            if self._failed_starts == 1:
+                extra = {"action": "guardian.unstartable"}
+                _log.error("the guardian could not be started, it is tried again: %s", error, extra=extra)
+            return
+        self._child, self._unanswered = child, 0
+        asyncio.get_running_loop().add_reader(child.listens, self._on_words)
+
+    def _lost(self, why: str) -> None:
+        """This one does not guard any more: it is ended for certain, and the next one is begun."""
+        child, self._child = self._child, None
+        if child is None:
+            return
+        was_guarding = self.guarding
+        self._ready.clear()
+        asyncio.get_running_loop().remove_reader(child.listens)
+        child.kill()  # before its pipe is closed: else it would end all that runs
+        child.leave()
+        self._former.append(child)
+        extra = {"action": "guardian.lost", "pid": child.pid, "why": why, "runs": len(self._open)}
+        _log.error("the guardian, process %d, is replaced: %s", child.pid, why, extra=extra)
+        self._away_since = self._clock.monotonic() if was_guarding else self._away_since
+        if was_guarding and self._entered and self._clock.monotonic() - self._began > _TICK_S:
+            self._begin()
+
+    def _reap(self) -> bool:
+        """Whether some former one has not been reaped yet."""
+        self._former = [child for child in self._former if not child.has_ended()]
+        return bool(self._former)

@@ -1,0 +1,206 @@
+"""The guardian's process: waits for its lock, listens to its worker, and ends what is late or left. See the package."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import resource
+import select
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from common.clock import Clock
+from worker.guardian.ends import Ends
+from worker.guardian.leader import Leader
+from worker.guardian.messages import (
+    Adopt,
+    Confirmed,
+    Ending,
+    Group,
+    Intent,
+    Lines,
+    Message,
+    Over,
+    Past,
+    Ping,
+    Pong,
+    Ready,
+    decode,
+    encode,
+)
+from worker.guardian.wards import Ward, Wards
+from worker.process_group import kernel_has_group_pidfds
+
+_log = logging.getLogger(__name__)
+
+TELL_FIRST_S: Final = 0.25
+"""How long the worker has to end a run that is past its deadline, in words."""
+_LOOK_S: Final = 0.25
+_LOOK_FOR_INTENTS_S: Final = 0.1
+_LOOK_AT_ENDS_S: Final = (0.005, 0.1)
+"""After the first step, and at most: each look takes twice as long to come as the one before."""
+_EXEC_WITHIN_S: Final = 0.5
+"""A process that was being started when the worker ended shows its marks within this time, or never."""
+_READ_SIZE: Final = 65_536
+
+
+class Guardian:
+    """Guards until its input closes, then ends everything that is open, and returns."""
+
+    def __init__(self, *, instance: str, parent: int, listens: int, speaks: int, clock: Clock) -> None:
+        """``parent``: the worker's process id; ``listens``, ``speaks``: descriptors of the pipes from and to it."""
+        self._instance = instance
+        self._parent = parent
+        self._listens = listens
+        self._speaks = speaks
+        self._clock = clock
+        self._lines = Lines()
+        self._wards = Wards()
+        self._leaders: dict[str, Leader] = {}
+        self._ends = Ends(instance)
+        self._look_at = 0.0
+        os.set_blocking(speaks, False)
+
+    def run(self) -> None:
+        """Returns once the worker has ended and nothing of its open runs is left, or can be ended."""
+        self._tell(Ready())
+        poll = select.poll()
+        poll.register(self._listens, select.POLLIN)
+        while True:
+            if poll.poll(self._timeout_ms()) and not self._listen():
+                break
+            if (now := self._clock.boottime()) >= self._look_at:
+                self._look(now)
+        self._end_all()
+
+    # While the worker lives
+
+    def _timeout_ms(self) -> float | None:
+        """Short enough for a machine that slept: poll's own clock did not count that."""
+        if not self._ends.busy and not self._wards.has_deadlines:
+            return None
+        return max(0.0, self._look_at - self._clock.boottime()) * 1000
+
+    def _listen(self) -> bool:
+        """Take in what was said; False: the worker has closed the pipe."""
+        data = os.read(self._listens, _READ_SIZE)
+        for line in self._lines.take(data):
+            try:
+                self._take(decode(line))
+            except ValueError as error:
+                _log.error("%s", error, extra={"action": "guardian.misheard"})
+        return bool(data)
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case Intent():
+                self._wards.intend(message)
+                self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
+            case Group(run=run, pid=pid):
+                self._has_process(run, pid)
+            case Over(run=run):
+                self._over(run)
+            case Adopt():
+                self._wards.adopt(message)
+            case Confirmed():
+                self._wards.confirm(message)
+            case Ending(run=run):
+                if (ward := self._wards.get(run)) is not None:
+                    ward.ended_by_worker = True
+            case Ping(number=number):
+                self._tell(Pong(number))
+            case _:
+                raise ValueError(f"not for a guardian: {message}")
+
+    def _has_process(self, run: str, pid: int) -> None:
+        ward = self._wards.get(run)
+        if ward is None:
+            raise ValueError(f"a process of {run}, of which no intent was told")
+        ward.pid = pid
+        leader = Leader.of(run, pid, instance=self._instance, parent=self._parent)
+        if leader is not None:
+            self._leaders[run] = leader
+        self._ends.has_process(run, leader)
+
+    def _over(self, run: str) -> None:
+        self._wards.over(run)
+        self._ends.over(run)
+        if (leader := self._leaders.pop(run, None)) is not None:
+            leader.close()
+
+    def _look(self, now: float) -> None:
+        for ward in self._wards.newly_past(now):
+            extra = {"action": "guardian.past", "run": ward.run, "started": ward.pid is not None}
+            _log.warning("%s is past its deadline", ward.run, extra=extra)
+            self._tell(Past(ward.run))
+        for ward in self._wards:
+            if ward.past_since is not None and ward.run not in self._ends:
+                self._end_if_due(ward, now)
+        if self._ends.busy:
+            self._ends.look(now)
+        hurried = self._ends.busy or self._wards.has_intents
+        self._look_at = min(now + (_LOOK_FOR_INTENTS_S if hurried else _LOOK_S), self._ends.next_kill_at(now))
+
+    def _end_if_due(self, ward: Ward, now: float) -> None:
+        assert ward.past_since is not None
+        if ward.pid is None:
+            # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
+            self._ends.begin(ward.run, None, kill_at=now, endless=True)
+        elif now >= ward.past_since + TELL_FIRST_S:
+            self._ends.begin(
+                ward.run, self._leaders.get(ward.run), kill_at=ward.past_since + ward.grace_s,
+                term=not ward.ended_by_worker,
+            )  # fmt: skip
+
+    def _tell(self, message: Message) -> None:
+        with suppress(OSError):  # it does not listen (now): what has to be done is done without it
+            os.write(self._speaks, encode(message))
+
+    # When it has ended
+
+    def _end_all(self) -> None:
+        """The worker has ended: so does everything that was open in it."""
+        began = self._clock.boottime()
+        for ward in self._wards:
+            self._ends.begin(
+                ward.run, self._leaders.get(ward.run), kill_at=began + ward.grace_s, endless=ward.pid is None
+            )
+        if len(self._wards):
+            extra = {"action": "guardian.alone", "runs": len(self._wards)}
+            _log.warning("the worker has ended: %d runs are ended", len(self._wards), extra=extra)
+        delay = _LOOK_AT_ENDS_S[0]
+        while self._ends.busy:
+            now = self._clock.boottime()
+            if now >= began + _EXEC_WITHIN_S:
+                self._ends.nothing_more_comes()
+            self._ends.look(now)
+            time.sleep(min(delay, self._ends.next_kill_at(now) - now))
+            delay = min(delay * 2, _LOOK_AT_ENDS_S[1])
+
+
+def stand_apart() -> None:
+    """Nothing that ends the worker ends this process with it, as far as that is up to it."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    with suppress(OSError, ValueError):
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with suppress(OSError):  # needs CAP_SYS_RESOURCE
+        Path("/proc/self/oom_score_adj").write_text("-900")
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text("etcron-guardian")
+    kernel_has_group_pidfds()  # asked now: when it is needed, there may be no descriptor to ask with
+
+
+def hold(lock: Path) -> int:
+    """The lock of the data directory's guardian, once the one before has ended what it had to; its descriptor.
+
+    It is held until this process ends. OSError: the file cannot be opened.
+    """
+    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
