@@ -10,7 +10,7 @@ SEED ?= 1
 MINUTES ?= 10
 
 .DEFAULT_GOAL := help
-.PHONY: run test chaos lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets
+.PHONY: run test chaos scenarios lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ endif
 
 chaos: venv-test ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10)
 	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(MINUTES)
+
+scenarios: venv-test ## situations that take longer than a test should (tests/chaos/scenarios)
+	$(VENV)/python -m pytest -s tests/chaos/scenarios/*.py
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .

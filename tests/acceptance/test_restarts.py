@@ -38,7 +38,7 @@ async def test_what_was_going_is_ended_and_lost_what_had_ended_well_keeps_its_da
             await cluster.post("/job/delete", name="going")
             daemons = {process.pid for process in processes_with("sleep 304.5")}
             await worker.end(signal.SIGKILL)
-            assert processes_with("sleep 305.5"), "nobody ends it while the worker is away"
+            await wait_until(lambda: not processes_with("sleep 305.5"), description="its guardian has ended it")
             worker.start()
             record = await record_of(cluster, "going", "lost")
             assert record["reason"] == "worker restarted"

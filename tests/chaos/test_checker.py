@@ -167,6 +167,13 @@ def test_a_history_that_keeps_every_promise_is_accepted() -> None:
     assert [str(one) for one in violations(View.of(good_history()))] == []
 
 
+@pytest.mark.parametrize(("killed_ms", "accepted"), [(5000, True), (4999, False)])
+def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: int, accepted: bool) -> None:
+    """The first run of the queue lives until 11 s, with a grace of 5 s."""
+    kill = Fault(what=leftovers.KILLED, target="w1", from_ms=T0_MS + killed_ms, until_ms=T0_MS + killed_ms)
+    assert (not list(leftovers.check(View.of([*good_history(), kill])))) is accepted
+
+
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_corrupted_history_is_rejected(name: str) -> None:
     promise, corrupt = CORRUPTIONS[name]

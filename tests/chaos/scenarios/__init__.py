@@ -1,0 +1,1 @@
+"""Situations that take longer than a test should: one at a time, on real processes (`make scenarios`)."""
