@@ -272,11 +272,11 @@ class Agent:
                 self.parts.executor.end(run.run_id, Ending(reason="given up as lost while out of touch with etcd"))
         self.slot_free()
 
-    def run_past_deadline(self, run_id: RunId) -> bool:
-        """It may soon be given up as lost, and is ended before that; whether it is being ended now."""
+    def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool:
+        """It may soon be given up as lost, and is ended before that, or was (``by_guardian``); whether it is now."""
         process = self.parts.executor.running.get(run_id)
         already = process is not None and process.ending is not None
-        ended = self.parts.executor.end(run_id, Ending(reason=REASON))
+        ended = self.parts.executor.end(run_id, Ending(reason=REASON), exited_too=by_guardian)
         if ended and not already:
             extra = {"action": "run.deadline", "run": str(run_id)}
             _log.warning("%s is ended: %s", run_id, REASON, extra=extra)

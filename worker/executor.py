@@ -110,11 +110,12 @@ class Executor:
         until = launch.start_until
         self._try(_Waiting(launch=launch, until=self._clock.boottime() + _START_WITHIN_S if until is None else until))
 
-    def end(self, run_id: RunId, ending: Ending) -> bool:
+    def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:
         """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
 
         False where there is no such run, or its first process has exited of its own accord: its verdict stands. A run
-        whose start is still being tried ends without one.
+        whose start is still being tried ends without one. ``exited_too``: its first process may have exited, and not
+        of its own accord, if that is not known here yet: somebody has ended it for us.
         """
         waiting = self._waiting.pop(run_id, None)
         if waiting is not None:
@@ -125,7 +126,7 @@ class Executor:
             return False
         if run.ending is not None:
             return True
-        if run.group.leader_exited():
+        if run.exit is not None or (run.group.leader_exited() and not exited_too):
             return False
         look_at(run)
         run.ending = ending
@@ -251,6 +252,7 @@ class Executor:
     def _on_exit(self, run: Running) -> None:
         if run.group.pidfd is not None:
             self._loop.remove_reader(run.group.pidfd)
+        self._guard.heed()
         if run.ending is not None:
             self._sweeper.look_soon()
             return

@@ -12,7 +12,7 @@ import psutil
 from common.clock import SystemClock
 from tests.support.guarding import guarding
 from tests.support.waiting import wait_until
-from worker.guardian.messages import Adopt, Confirmed, Ending, Group, Over, Past, Ping, Pong, Ready
+from worker.guardian.messages import Adopt, Confirmed, Ended, Ending, Group, Over, Past, Ping, Pong, Ready
 from worker.marked import find_leftovers
 
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.2; done"
@@ -64,6 +64,7 @@ async def test_past_its_deadline_the_worker_is_told_first_then_the_guardian_acts
         await guard.said(Past("late@1#1"))
         assert guard.commands["late@1#1"].poll() is None, "it has a quarter of a second"
         assert await guard.gone("late@1#1") == -signal.SIGTERM
+        await guard.said(Ended("late@1#1"))
         assert not guard.has_said(Past("allow@1#1"))
         assert guard.commands["allow@1#1"].poll() is None
         assert guard.commands["never@1#1"].poll() is None

@@ -7,6 +7,7 @@ import pytest
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
+    Ended,
     Ending,
     Group,
     Intent,
@@ -33,6 +34,7 @@ EVERY_KIND: list[Message] = [
     Ping(7),
     Ready(),
     Past("job@1#1"),
+    Ended("job@1#1"),
     Pong(7),
 ]
 

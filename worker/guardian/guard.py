@@ -19,6 +19,9 @@ class Guard(Protocol):
     def over(self, run_id: RunId) -> None:
         """Nothing of the run is left, or nothing of it was started."""
 
+    def heed(self) -> None:
+        """Whatever the guardian has said by now is taken in: it may be why a process has just ended."""
+
 
 class Unguarded:
     """Where there is no guardian: an executor by itself."""
@@ -30,4 +33,7 @@ class Unguarded:
         pass
 
     def over(self, run_id: RunId) -> None:
+        pass
+
+    def heed(self) -> None:
         pass

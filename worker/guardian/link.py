@@ -24,6 +24,7 @@ from worker.guardian.child import Child
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
+    Ended,
     Ending,
     Group,
     Intent,
@@ -75,15 +76,16 @@ class GuardianLink:
         table: RunTable,
         margin_s: float,
         log_level: str,
-        on_past: Callable[[RunId], bool],
+        on_past: Callable[[RunId, bool], bool],
         on_ready: Callable[[], None],
         tell: Callable[[str | None], Awaitable[None]],
         clock: Clock,
     ) -> None:
         """In the directory of the worker's data.
 
-        ``on_past(run)``: it is past its deadline; returns whether it is being ended now. ``on_ready()``: processes may
-        start. ``tell(fault)``: none have been able to for a while; None: they are again.
+        ``on_past(run, ended)``: it is past its deadline (and the guardian has begun to end it); returns whether it is
+        being ended now. ``on_ready()``: processes may start. ``tell(fault)``: none have been able to for a while; None:
+        they are again.
         """
         self._lock = directory / "guardian.lock"
         self._instance = instance
@@ -250,9 +252,9 @@ class GuardianLink:
 
     # What is heard
 
-    def _on_words(self) -> None:
-        child = self._child
-        assert child is not None
+    def heed(self) -> None:
+        if (child := self._child) is None:
+            return
         heard = child.heard()
         if heard is None:
             self._lost("it has ended")
@@ -264,6 +266,8 @@ class GuardianLink:
                     self._is_ready()
                 case Past(run=run):
                     self._is_past(RunId.parse(run))
+                case Ended(run=run):
+                    self._on_past(RunId.parse(run), True)
                 case Pong():
                     pass
                 case _:
@@ -284,7 +288,7 @@ class GuardianLink:
         self._on_ready()
 
     def _is_past(self, run_id: RunId) -> None:
-        if self._on_past(run_id):
+        if self._on_past(run_id, False):
             self._say(Ending(str(run_id)))
 
     # The process
@@ -304,7 +308,7 @@ class GuardianLink:
                 _log.error("the guardian could not be started, it is tried again: %s", error, extra=extra)
             return
         self._child, self._unanswered = child, 0
-        asyncio.get_running_loop().add_reader(child.listens, self._on_words)
+        asyncio.get_running_loop().add_reader(child.listens, self.heed)
 
     def _lost(self, why: str) -> None:
         """This one does not guard any more: it is ended for certain, and the next one is begun."""

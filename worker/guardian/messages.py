@@ -86,6 +86,13 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Ended:
+    """The guardian has begun to end the run by itself: however its process ends now, that is why."""
+
+    run: str
+
+
+@dataclass(frozen=True, slots=True)
 class Pong:
     """Here."""
 
@@ -93,12 +100,12 @@ class Pong:
 
 
 ToGuardian = Intent | Group | Over | Adopt | Confirmed | Ending | Ping
-ToWorker = Ready | Past | Pong
+ToWorker = Ready | Past | Ended | Pong
 Message = ToGuardian | ToWorker
 
 _BY_KIND: Final[dict[str, type[Message]]] = {
     kind.__name__.lower(): kind
-    for kind in (Intent, Group, Over, Adopt, Confirmed, Ending, Ping, Ready, Past, Pong)
+    for kind in (Intent, Group, Over, Adopt, Confirmed, Ending, Ping, Ready, Past, Ended, Pong)
 }  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from worker.guardian.leader import Leader
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
+    Ended,
     Ending,
     Group,
     Intent,
@@ -150,11 +151,13 @@ class Guardian:
         if ward.pid is None:
             # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
             self._ends.begin(ward.run, None, kill_at=now, endless=True)
+            self._tell(Ended(ward.run))
         elif now >= ward.past_since + TELL_FIRST_S:
             self._ends.begin(
                 ward.run, self._leaders.get(ward.run), kill_at=ward.past_since + ward.grace_s,
                 term=not ward.ended_by_worker,
             )  # fmt: skip
+            self._tell(Ended(ward.run))
 
     def _tell(self, message: Message) -> None:
         with suppress(OSError):  # it does not listen (now): what has to be done is done without it

@@ -6,11 +6,14 @@ Only etcd is away: the log store has the verdict of what was ended before anybod
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
 from tests.support.proxy import Mode, Proxy
@@ -73,7 +76,8 @@ async def recorded(cluster: Cluster, job: str) -> dict[str, Any]:
     return min(found, key=lambda one: one["planTime"])
 
 
-async def test_what_holds_a_lock_ends_before_another_worker_starts_the_next_fire(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["cut off", "frozen"])
+async def test_what_holds_a_lock_ends_before_another_worker_starts_the_next_fire(tmp_path: Path, how: str) -> None:
     evidence = tmp_path / "lives"
     flags = ("--lost-after-seconds", str(LOST_AFTER_S), "--lease-ttl-seconds", str(TTL_S))
     async with (
@@ -93,7 +97,12 @@ async def test_what_holds_a_lock_ends_before_another_worker_starts_the_next_fire
         await wait_until(lambda: {one.job for one in lives(evidence)} == set(JOBS), description="all of them run")
         cluster.add_worker("other", *flags).start()
         await cluster.ready()
-        way.set(Mode.SWALLOW)
+        process = cluster.workers[0].popen
+        assert process is not None
+        if how == "frozen":
+            process.send_signal(signal.SIGSTOP)
+        else:
+            way.set(Mode.SWALLOW)
         locked = [job for job in JOBS if job not in ("allow", "never")]
         await wait_until(
             lambda: all(of(evidence, job, "other") for job in locked), description="the other runs them",
@@ -108,6 +117,7 @@ async def test_what_holds_a_lock_ends_before_another_worker_starts_the_next_fire
             lambda: all(of(evidence, job, "cut")[0].last > last for job, last in going.items()),
             description="what holds no lock, and what is never lost, goes on",
         )
+        process.send_signal(signal.SIGCONT)
         way.set(Mode.PASS)
         late = await recorded(cluster, "allow")
         assert (late["status"], late.get("late")) == ("success", True)
