@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from common.clock import SystemClock
 from common.keys import RunId
 from common.run import Verdict
 from tests.support.executing import executing
@@ -63,6 +64,20 @@ async def test_command_that_ignores_term_is_gone_after_its_grace() -> None:
         outcome = await runs.ended(run_id)
         assert runs.alive(run_id) == []
     assert (outcome.verdict, outcome.signal) == (Verdict.KILLED, signal.SIGKILL)
+
+
+async def test_command_that_is_deaf_forks_leaves_and_closes_its_output_is_gone_after_its_grace_and_a_second() -> None:
+    """A second beyond its grace: nothing but its marks leads to it."""
+    deaf = "trap '' TERM; exec >/dev/null 2>&1; while :; do sleep 0.1; done"
+    async with executing() as runs:
+        run_id = runs.start(f'setsid setsid sh -c "{deaf}" & echo up; {deaf}', kill_grace_s=0.4)
+        await runs.printed(run_id, "up")
+        await wait_until(lambda: len({one.session for one in runs.alive(run_id)}) == 2, description="it has left")
+        began = SystemClock().monotonic()
+        assert runs.executor.end(run_id, KILL)
+        await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+        assert 0.4 <= SystemClock().monotonic() - began < 1.4
 
 
 async def test_command_that_ends_on_term_has_time_to_say_goodbye() -> None:

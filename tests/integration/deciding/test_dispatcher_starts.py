@@ -237,3 +237,28 @@ async def test_entry_of_a_claim_names_who_has_it(etcd: EtcdServer, prefix: str) 
         assert entry is not None
         assert (entry.state, entry.worker, entry.instance) == (EntryState.OPEN, "w1", "mine")
         assert entry.lost_after_ms == 300_000
+
+
+async def test_without_a_guardian_a_due_run_waits_as_for_a_slot_and_starts_once_there_is_one(
+    etcd: EtcdServer, prefix: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        shop.guarded = False
+        run = await shop.claim()
+        shop.passes(500)
+        await quiet(shop)
+        assert shop.executor.started == []
+        assert run.phase is Phase.CLAIMED
+        shop.guarded = True
+        shop.dispatcher.wake()
+        await shop.started(run)
+
+
+async def test_without_a_guardian_a_run_is_handed_on_to_whoever_can_start_it(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        shop.guarded = False
+        shop.others("w2")
+        run = await shop.claim()
+        shop.passes(1000)
+        await wait_until(lambda: shop.table.get(run.run_id) is None, description="it is handed on")
+        assert shop.executor.started == []
