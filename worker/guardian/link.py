@@ -322,7 +322,8 @@ class GuardianLink:
         child.leave()
         self._former.append(child)
         extra = {"action": "guardian.lost", "pid": child.pid, "why": why, "runs": len(self._open)}
-        _log.error("the guardian, process %d, is replaced: %s", child.pid, why, extra=extra)
+        level = logging.ERROR if was_guarding or self._failed_starts == 1 else logging.DEBUG  # once for each change
+        _log.log(level, "the guardian, process %d, is replaced: %s", child.pid, why, extra=extra)
         self._away_since = self._clock.monotonic() if was_guarding else self._away_since
         if was_guarding and self._entered and self._clock.monotonic() - self._began > _TICK_S:
             self._begin()
