@@ -204,13 +204,17 @@ class Agent:
 
     def _accept_or_not(self) -> None:
         parts = self.parts
-        is_clock_off = parts.clock_check.fault is not None
-        accepts = parts.registry.not_accepting is None and not is_clock_off
+        accepts = parts.registry.not_accepting is None and parts.clock_check.fault is None
         parts.scheduler.accepting = parts.requests.accepting = accepts
-        parts.dispatcher.is_clock_off = is_clock_off
-        parts.dispatcher.stopping = self._stopping or is_clock_off or parts.drain_watch.drain is not None
+        self._start_or_not(parts.drain_watch.drain)
         parts.scheduler.wake()
         parts.requests.wake()
+
+    def _start_or_not(self, drain: Drain | None) -> None:
+        """Whether what is claimed is started here, or handed on."""
+        dispatcher = self.parts.dispatcher
+        dispatcher.is_clock_off = self.parts.clock_check.fault is not None
+        dispatcher.stopping = self._stopping or dispatcher.is_clock_off or drain is not None
 
     # What one part tells the others
 
@@ -247,6 +251,7 @@ class Agent:
         parts = self.parts
         parts.clock_check.jumped(by_s)
         parts.scheduler.accepting = parts.requests.accepting = False
+        self._start_or_not(parts.drain_watch.drain)
         asyncio.get_running_loop().call_soon(self._plan_anew)
 
     def _plan_anew(self) -> None:
@@ -320,8 +325,7 @@ class Agent:
         parts.dispatcher.wake()
 
     async def _heed_drain(self, drain: Drain | None) -> None:
-        is_clock_off = self.parts.clock_check.fault is not None
-        self.parts.dispatcher.stopping = self._stopping or is_clock_off or drain is not None
+        self._start_or_not(drain)
         await self.parts.registry.set_fault("drain", None if drain is None else str(drain))
 
     async def spool_refuses(self, fault: str | None) -> None:

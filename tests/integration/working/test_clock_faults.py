@@ -113,6 +113,20 @@ async def test_without_a_comparison_for_30_s_it_only_warns(place: Place, world: 
         await wait_until(worker.is_deciding, description="it decides again")
 
 
+async def test_what_it_was_off_for_is_not_owed_by_its_own_sequences(place: Place, world: World) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    await say_clocks(world.etcd, world.keys)
+    await world.save(cron="0 0 0 1 1 * 2199", broadcast=True)
+    own_mark = world.keys.mark("job~w1")
+    async with working(place, clock=OffClock(30_000)) as worker:
+        await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
+        await say(world, worker, 30_000)
+        await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
+        assert not await world.has(own_mark)  # a wrong clock has moved no mark
+        await say(world, worker, 0)
+        await wait_until(lambda: world.has(own_mark), description="it begins")
+
+
 async def test_garbage_in_the_comparison_is_set_aside_once(
     place: Place, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
