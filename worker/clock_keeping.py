@@ -1,29 +1,28 @@
 """The steward's duty of comparing clocks: it hears the beats of all processes, and puts their offsets into one key.
 
-It needs no right clock for that, only a loop that is not held up; so a steward whose own clock is off does this and
-nothing else.
+It needs no right clock for that; so a steward whose own clock is off does this and nothing else.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from common.clock import Clock
 from common.clocks import Clocks
-from common.etcd import Change, EtcdClient, Put
+from common.errors import EtcdError, UnavailableError
+from common.etcd import Change, EtcdClient, Get, Put
 from common.keys import MAX_MARK_MS, Keys
 from common.member import Beat
-from worker.clock_book import ClockBook
+from worker.clock_book import ClockBook, Hearing
 from worker.steward import Term
-
-_log = logging.getLogger(__name__)
 
 PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
-TICK_S: Final = 0.25
+PROBE_S: Final = 0.1
+_PROBES: Final = 50
 _LONGEST_NAME: Final = 300
 
 
@@ -41,10 +40,8 @@ class ClockKeeping:
         self._keys = keys
         self._beats = beats
         self._clock = clock
-        # Half the bound for a beat's way, half for this loop: together never beyond it.
-        self._late_s = max_skew_ms / 2000
-        self._book = ClockBook(quick_ms=max_skew_ms // 2)
-        self._waiting: list[tuple[str, Beat, int]] = []
+        self._book = ClockBook(bound_ms=max_skew_ms)
+        self._probes: deque[tuple[int, int]] = deque(maxlen=_PROBES)
         self._put_s = self._began_s = clock.monotonic()
         self._put: Clocks | None = None
 
@@ -52,52 +49,51 @@ class ClockKeeping:
         self._put, self._put_s, self._began_s = None, float("-inf"), self._clock.monotonic()
 
     def end(self) -> None:
-        self._waiting.clear()
+        self._probes.clear()
         self._book.clear()
 
     # Hearing
 
-    def on_changes(self, changes: Sequence[Change], *, heard: bool) -> None:
-        """Beats that have come; ``heard``: as they were put, not read later. Told after `beats` knows of them."""
-        boot_ms, known = round(self._clock.boottime() * 1000), self._beats()
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """Beats that have come, after `beats` has been told of them; what was only read lay there for long."""
+        at_ms, known = self._boot_ms(), self._beats()
         for change in changes:
             process = change.key.removeprefix(self._keys.beats)
             beat = known.get(process)
-            if beat is None or not _can_be_compared(process, beat):
+            if change.new is None or beat is None or not _can_be_compared(process, beat):
                 self._book.forget(process)
-                self._waiting = [one for one in self._waiting if one[0] != process]
-            elif heard:
-                self._waiting.append((process, beat, boot_ms))
-            else:
-                self._hear(process, beat, None)
+                continue
+            hearing = Hearing(at_ms=at_ms, not_before_ms=self._not_before_ms(change.new.mod_revision))
+            self._book.hear(
+                process, beat.clock, wall_ms=beat.wall_ms, round_trip_ms=beat.round_trip_ms, hearing=hearing
+            )  # fmt: skip
 
     async def listen(self) -> None:
-        """Counts what was heard while this loop was on time, until cancelled: who was held up hears everything late."""
-        was_late, last_s = True, self._clock.boottime()
+        """Sees again and again how far etcd is: so it is known of what is heard when it was put at the earliest."""
         while True:
-            await asyncio.sleep(TICK_S)
-            now_s = self._clock.boottime()
-            is_late = now_s - last_s - TICK_S > self._late_s
-            last_s = now_s
-            self.take_in(on_time=not (is_late or was_late))
-            was_late = is_late
+            await self.probe()
+            await asyncio.sleep(PROBE_S)
 
-    def take_in(self, *, on_time: bool) -> None:
-        """What has come since the last time was heard when it came, or (not ``on_time``) nobody knows when it came."""
-        waiting, self._waiting = self._waiting, []
-        for process, beat, boot_ms in waiting:
-            self._hear(process, beat, boot_ms if on_time else None)
+    async def probe(self) -> None:
+        """Look once: whatever etcd writes after the revision that it answers with is put after this moment."""
+        sent_ms = self._boot_ms()
+        try:
+            answer = await self._client.txn([], [Get(self._keys.steward, keys_only=True)])
+        except (EtcdError, UnavailableError):
+            return  # what is heard meanwhile does not count
+        self._probes.append((answer.revision, sent_ms))
 
-    def _hear(self, process: str, beat: Beat, boot_ms: int | None) -> None:
-        self._book.hear(
-            process, beat.clock, wall_ms=beat.wall_ms, round_trip_ms=beat.round_trip_ms, boot_ms=boot_ms
-        )  # fmt: skip
+    def _not_before_ms(self, revision: int) -> int | None:
+        return next((sent_ms for before, sent_ms in reversed(self._probes) if before < revision), None)
+
+    def _boot_ms(self) -> int:
+        return round(self._clock.boottime() * 1000)
 
     # Telling
 
     async def perform(self, term: Term) -> None:
         now_s = self._clock.monotonic()
-        clocks = self._book.compare(round(self._clock.boottime() * 1000))
+        clocks = self._book.compare(self._boot_ms())
         if not self._is_due(clocks, now_s):
             return
         put = Put(self._keys.clocks, clocks.to_json(), term.session.lease_id)

@@ -250,7 +250,7 @@ class Parts:
 
         def take(changes: Sequence[Change]) -> None:
             self._beats.on_changes(changes)
-            self._clock_keeping.on_changes(changes, heard=mirror.is_in_step)
+            self._clock_keeping.on_changes(changes)
 
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
         await until_first(mirror.run(), self._clock_keeping.listen())

@@ -106,11 +106,6 @@ class Mirror:
         return len(self._told)
 
     @property
-    def is_in_step(self) -> bool:
-        """Whether it tells changes as they happen; else it reads what there is, which may have changed long ago."""
-        return self.synced.is_set() and not self._interrupted
-
-    @property
     def silent_s(self) -> float:
         """Seconds since the newest message from etcd."""
         return self._clock.monotonic() - self.last_alive

@@ -11,25 +11,26 @@ from common.clock_watch import ClockWatch, WatchedClock
 from common.clocks import Clocks, Measured, off_by
 from common.member import Beat
 from tests.support.fake_clock import FakeClock
-from worker.clock_book import ClockBook
+from worker.clock_book import ClockBook, Hearing
 
 WALL = 1_790_000_000_000
-QUICK = 125
+BOUND = 250
 
 
 class Listening:
     """A listener whose boot clock stands at zero when all wall clocks stand at `WALL`, but for their offsets."""
 
     def __init__(self) -> None:
-        self.book = ClockBook(quick_ms=QUICK)
+        self.book = ClockBook(bound_ms=BOUND)
 
     def beat(
-        self, at_ms: int, *, late_ms: int = 0, round_trip_ms: int | None = 5, names: str = "c1", **offsets: int
+        self, at_ms: int, *, late_ms: int = 0, round_trip_ms: int | None = 5, clock: str = "c1", **offsets: int
     ) -> None:
+        hearing = Hearing(at_ms=at_ms + late_ms, not_before_ms=at_ms)
         for process, offset_ms in offsets.items():
             self.book.hear(
-                process, names, wall_ms=WALL + at_ms + offset_ms, round_trip_ms=round_trip_ms, boot_ms=at_ms + late_ms
-            )
+                process, clock, wall_ms=WALL + at_ms + offset_ms, round_trip_ms=round_trip_ms, hearing=hearing
+            )  # fmt: skip
 
     def offsets(self, now_ms: int = 9_000) -> dict[str, int]:
         return {process: one.offset_ms for process, one in self.book.compare(now_ms).measured.items()}
@@ -57,12 +58,19 @@ def test_beat_counts_once_the_next_one_says_that_it_was_quick() -> None:
     listening.beat(0, a=0, b=0, c=0)
     assert listening.offsets() == {}
     assert listening.book.compare(9_000).count == 3
-    listening.beat(3_000, round_trip_ms=QUICK + 1, a=0, b=0, c=0)
+    listening.beat(3_000, round_trip_ms=BOUND + 1, a=0, b=0, c=0)
     assert listening.offsets() == {}
     listening.beat(6_000, round_trip_ms=None, a=0, b=0, c=0)
     assert listening.offsets() == {}
-    listening.beat(9_000, round_trip_ms=QUICK, a=0, b=0, c=0)
+    listening.beat(9_000, round_trip_ms=BOUND, a=0, b=0, c=0)
     assert listening.offsets() == {"a": 0, "b": 0, "c": 0}
+
+
+def test_beat_whose_next_one_was_not_heard_does_not_count() -> None:
+    listening = Listening()
+    for at_ms in (0, 6_000):
+        listening.beat(at_ms, a=0, b=0, c=0)
+    assert listening.offsets() == {}
 
 
 def test_of_the_last_three_the_one_that_was_least_on_its_way_counts() -> None:
@@ -73,11 +81,12 @@ def test_of_the_last_three_the_one_that_was_least_on_its_way_counts() -> None:
     assert listening.offsets(12_000) == {"a": -3, "b": 0, "c": 0}
 
 
-def test_beat_of_which_nobody_knows_when_it_came_does_not_count() -> None:
+def test_beat_of_which_nobody_knows_when_it_was_put_does_not_count() -> None:
     listening = Listening()
     for at_ms in (0, 3_000):
         listening.beat(at_ms, a=0, b=0, c=0)
-        listening.book.hear("d", "c1", wall_ms=WALL, round_trip_ms=1, boot_ms=None)
+        hearing = Hearing(at_ms=at_ms, not_before_ms=None)
+        listening.book.hear("d", "c1", wall_ms=WALL + at_ms, round_trip_ms=1, hearing=hearing)
     assert set(listening.offsets()) == {"a", "b", "c"}
 
 
@@ -86,9 +95,9 @@ def test_clock_that_jumped_is_another_one() -> None:
     for at_ms in (0, 3_000):
         listening.beat(at_ms, a=0, b=0, c=0, d=30_000)
     listening.beat(6_000, a=0, b=0, c=0)
-    listening.beat(6_000, names="c2", d=0)
+    listening.beat(6_000, clock="c2", d=0)
     assert set(listening.offsets()) == {"a", "b", "c"}
-    listening.beat(9_000, names="c2", d=0)
+    listening.beat(9_000, clock="c2", d=0)
     assert listening.book.compare(9_000).measured["d"] == Measured(offset_ms=0, clock="c2")
 
 
@@ -102,13 +111,15 @@ def test_who_beats_no_more_and_what_is_old_counts_no_more() -> None:
     assert listening.offsets(now_ms=30_001) == {}
 
 
-def test_right_clock_is_never_found_wrong_by_being_slow() -> None:
-    """The worst that still counts: half the bound on the way, half at a listener that is held up."""
+@pytest.mark.parametrize(("late_ms", "round_trip_ms"), [(BOUND, 0), (0, BOUND), (125, 125), (BOUND + 1, 0), (200, 51)])
+def test_right_clock_is_never_found_wrong_by_being_slow(late_ms: int, round_trip_ms: int) -> None:
     listening = Listening()
     for at_ms in (0, 3_000):
-        listening.beat(at_ms, b=0, c=0)
-        listening.beat(at_ms, late_ms=QUICK + QUICK, a=0)
-    assert listening.book.compare(9_000).off(2 * QUICK) == {}
+        listening.beat(at_ms, b=0, c=0, d=0)
+        listening.beat(at_ms, late_ms=late_ms, round_trip_ms=round_trip_ms, a=0)
+    counts = late_ms + round_trip_ms <= BOUND
+    assert listening.offsets() == ({"a": -late_ms} if counts else {}) | {"b": 0, "c": 0, "d": 0}
+    assert listening.book.compare(9_000).off(BOUND) == {}
 
 
 def test_value_is_read_as_it_was_written() -> None:
