@@ -47,7 +47,20 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(page["items"])
     else:
-        heads = ("NAME", "STATE", "RUNNING", "SLOTS", "WAITING", "UNSENT", "HOST", "ADDRESS", "SINCE", "VERSION", "WHY")
+        heads = (
+            "NAME",
+            "STATE",
+            "RUNNING",
+            "SLOTS",
+            "WAITING",
+            "UNSENT",
+            "CLOCK",
+            "HOST",
+            "ADDRESS",
+            "SINCE",
+            "VERSION",
+            "WHY",
+        )
         print_table(
             heads, [_row(worker) for worker in page["items"]], none="no workers: nothing fires until one starts"
         )
@@ -63,10 +76,19 @@ def _row(worker: Document) -> tuple[str, ...]:
 
     return (
         told(worker.get("name") or worker.get("key")), told(worker.get("state")), told(beat.get("running")),
-        told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")), told(worker.get("host")),
+        told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")),
+        told(_clock(worker)), told(worker.get("host")),
         told(worker.get("address")), local(worker.get("sinceMs")), told(worker.get("version")),
         told(worker.get("problem") or _drained(worker)),
     )  # fmt: skip
+
+
+def _clock(worker: Document) -> str:
+    """How far its clock is from the others'; nothing where it is not compared."""
+    offset_ms = worker.get("clockOffsetMs")
+    if offset_ms is None:
+        return ""
+    return f"{offset_ms:+d}ms" if abs(offset_ms) < 1000 else f"{offset_ms / 1000:+.1f}s"
 
 
 def _drained(worker: Document) -> str:

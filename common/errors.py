@@ -69,6 +69,10 @@ class UnavailableError(EtcronError):
     """A server that etcron needs cannot be reached. It is tried again by itself; check that it runs."""
 
 
+class ClockOffError(UnavailableError):
+    """This process does not know the time: its clock is off. Mend the clock (NTP), or ask another manager."""
+
+
 class EtcdAwayError(UnavailableError):
     """No member of etcd answers. Check that it runs, and try again."""
 

@@ -101,7 +101,7 @@ def decode_mark(value: bytes) -> int:
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("beats", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
+    __slots__ = ("beats", "clocks", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
                  "seen_prefix", "steward", "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
@@ -117,6 +117,7 @@ class Keys:
         self.drains = self.prefix + "drains/"
         self.dedupe = self.prefix + "dedupe/"
         self.versions = self.prefix + "versions/"
+        self.clocks = self.prefix + "clocks"
         self.steward = self.prefix + "leader/steward"
         self.seen_prefix = self.prefix + "seen/"
 

@@ -94,6 +94,10 @@ class Beat:
     memory_percent: float = 0.0
     problem: str | None = None
     """What keeps it from working as it should, in words."""
+    clock: str = ""
+    """Which clock tells ``wall_ms``: another name at each start of the process, and after each jump."""
+    round_trip_ms: int | None = None
+    """How long the write of the beat before this one took; None: it failed, or there was none."""
 
     def to_json(self) -> bytes:
         """The value of the beat's key."""
@@ -117,13 +121,16 @@ class Beat:
 _BEAT_FIELDS = {
     "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
     "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
+    "clock": "clock", "round_trip_ms": "roundTripMs",
 }  # fmt: skip
 
 
 def _check_type(attribute: str, value: object) -> None:
     """ValueError where a beat's value is none that the attribute may have."""
     wanted: type | tuple[type, ...] = int
-    if attribute in ("kind", "problem"):
+    if attribute == "round_trip_ms":
+        wanted = (int, type(None))
+    if attribute in ("kind", "problem", "clock"):
         wanted = (str, type(None)) if attribute == "problem" else str
     elif attribute in ("load", "memory_percent"):
         wanted = (int, float)

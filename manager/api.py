@@ -7,6 +7,7 @@ from aiohttp import web
 from common.errors import EtcdError, UnavailableError
 from manager import bulk_api, drains_api, events_api, jobs_api, openapi_api, run_now_api, runs_api, system, versions_api
 from manager.advice import preview
+from manager.clock_views import clock_view
 from manager.inputs import read_members
 from manager.parts import PARTS, answer
 from manager.previews import read_preview
@@ -49,10 +50,12 @@ async def list_workers(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     warnings: list[str] = []
     try:
-        seen = await parts.inventory.workers()
+        seen, clocks = await parts.inventory.workers(), await parts.inventory.clocks()
     except (EtcdError, UnavailableError):
         if not parts.watching.warnings and not parts.watching.workers:
             raise
-        seen = parts.inventory.seen(parts.watching.workers.values(), {})
+        seen, clocks = parts.inventory.seen(parts.watching.workers.values(), {}), None
         warnings = parts.watching.warnings or ["etcd does not answer: workers are shown as they were last seen"]
-    return answer({"items": [worker_view(worker) for worker in seen], "nextCursor": None, "warnings": warnings})
+    bound_ms = parts.clock_guard.max_skew_ms
+    items = [{**worker_view(worker), **clock_view(clocks, worker.name, bound_ms)} for worker in seen]
+    return answer({"items": items, "nextCursor": None, "warnings": warnings})

@@ -70,4 +70,6 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
         "versions": parts.versions.run,
         "presence": parts.presence.run,
         "health": parts.health.run,
+        "clock": parts.clock_guard.watch.run,
+        "clock check": parts.clock_guard.check.run,
     }

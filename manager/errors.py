@@ -15,6 +15,7 @@ from typing import Final
 from aiohttp import web
 
 from common.errors import (
+    ClockOffError,
     ConflictError,
     EtcdError,
     EtcronError,
@@ -89,6 +90,8 @@ def failure_of(error: Exception) -> Failure:
             return Failure(status=409, code="conflict", detail=str(error))
         case TooManyClientsError():
             return Failure(status=503, code="too-many-clients", detail=str(error))
+        case ClockOffError():
+            return Failure(status=503, code="clock-off", detail=str(error))
         case UnavailableError() | EtcdError():
             return Failure(status=503, code="unavailable", detail=str(error))
         case web.HTTPException():

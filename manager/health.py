@@ -3,7 +3,8 @@
 * **ready**: everything is well.
 * **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
   database half full, ...).
-* **unready**: etcd cannot be reached, so nothing can be saved or listed: 503.
+* **unready**: etcd cannot be reached, so nothing can be saved or listed; or this manager's own clock is off, so that it
+  saves nothing, and another one should be asked: 503.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from common.etcd import EtcdClient, Status
 from common.instants import iso
 from common.member import Member
 from common.runlog import RunLog
+from manager.clock_guard import ClockGuard
+from manager.clock_views import clocks_view
 from manager.inventory import Inventory
 from manager.views import healthy
 
@@ -76,13 +79,14 @@ class Report:
     etcd: dict[str, Any]
     log_store: dict[str, Any]
     workers: dict[str, Any]
+    clocks: dict[str, Any]
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     """What an operator should know, although everything is well."""
 
     @property
     def state(self) -> str:
-        if self.etcd["state"] == "unreachable":
+        if self.etcd["state"] == "unreachable" or self.clocks["state"] == "off":
             return "unready"
         return "degraded" if self.problems else "ready"
 
@@ -92,14 +96,26 @@ class Report:
             "status": self.state, "problems": list(self.problems), "notes": list(self.notes),
         }  # fmt: skip
         if verbose:
-            document["checks"] = {"etcd": self.etcd, "logStore": self.log_store, "workers": self.workers}
+            document["checks"] = {
+                "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
+            }  # fmt: skip
         return document
 
 
 class Health:
     """Looks at the servers; every look ends within two seconds."""
 
-    def __init__(self, etcd: EtcdClient, runlog: RunLog, inventory: Inventory, *, clock: Clock, log_store: str) -> None:
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        runlog: RunLog,
+        inventory: Inventory,
+        *,
+        clock: Clock,
+        log_store: str,
+        guard: ClockGuard,
+    ) -> None:
+        self._guard = guard
         self._etcd = etcd
         self._runlog = runlog
         self._inventory = inventory
@@ -143,7 +159,9 @@ class Health:
 
     async def look(self) -> Report:
         """Ask all of them now."""
-        workers, log_store, members = await asyncio.gather(self._workers(), self._log_store(), self._members())
+        workers, log_store, members, clocks = await asyncio.gather(
+            self._workers(), self._log_store(), self._members(), self._clocks()
+        )
         away = self._etcd_seen.problem
         faults = [] if away else _faults(members)
         etcd = {
@@ -154,8 +172,9 @@ class Health:
         problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
         if workers is not None:
             problems += _worker_faults(workers)
+        problems += [] if clocks["problem"] is None else [clocks["problem"]]
         return Report(
-            etcd=etcd, log_store=log_store, workers=_workers_view(workers), problems=tuple(problems),
+            etcd=etcd, log_store=log_store, workers=_workers_view(workers), clocks=clocks, problems=tuple(problems),
             notes=() if away else tuple(_notes(members)),
         )  # fmt: skip
 
@@ -170,6 +189,12 @@ class Health:
         self._log_seen.note(problem, self._clock.wall_ms())
         state = "unreachable" if problem else "ok"
         return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
+
+    async def _clocks(self) -> dict[str, Any]:
+        """The newest comparison, and whether this manager may trust its own clock."""
+        clocks, unread = await _asked(self._inventory.clocks())
+        guard = self._guard
+        return clocks_view(clocks, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
 
     async def _members(self) -> dict[str, _Answer]:
         endpoints = self._etcd.endpoints

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from common.clocks import Clocks
 from common.drain import Drain
 from common.etcd import EtcdClient, KeyValue
 from common.keys import Keys
@@ -82,6 +83,14 @@ class Inventory:
             for kv in page.kvs:
                 beats[kv.key.removeprefix(self._keys.beats)] = kv.value
         return beats
+
+    async def clocks(self) -> Clocks | None:
+        """The newest comparison of clocks; None: there is none, or none that can be read."""
+        kv = await self._etcd.get(self._keys.clocks)
+        try:
+            return None if kv is None else Clocks.from_json(kv.value)
+        except ValueError:
+            return None  # the processes that heed it have said so
 
     def _stored(self, kv: KeyValue) -> Stored:
         return Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 
 from common.clock import Clock
@@ -14,7 +15,7 @@ from common.keys import Keys, RunId, Watched
 from common.kill import Kill
 from common.run import EntryState, RunEntry
 from manager.pending import is_request_of
-from manager.service import pause_before_retry
+from manager.service import pause_before_retry, trust_clock
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +35,17 @@ class KillOutcome(Enum):
 class KillService:
     """Asks for the end of runs; whether and how they ended is for the log to say."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, *, clock: Clock, patience_s: float) -> None:
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        *,
+        clock: Clock,
+        patience_s: float,
+        refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
+    ) -> None:
+        """``refuse_wrong_clock``: as for `JobService`; which runs have begun is told by the clock, one run is named."""
+        self._refuse_wrong_clock = refuse_wrong_clock
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -43,6 +54,7 @@ class KillService:
     async def of_job(self, name: str, *, by: str, reason: str | None = None) -> tuple[RunId, ...]:
         """Ask for the end of every run of this name that has begun; a later fire is never reached. Which these are."""
         check_name(name)
+        await self._refuse_wrong_clock()
         now_ms = self._clock.wall_ms()
         runs = await self._running(name, now_ms)
         limit = asyncio.Semaphore(_KILLS_AT_ONCE)

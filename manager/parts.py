@@ -15,6 +15,7 @@ from common.config import ManagerConfig
 from common.etcd import EtcdClient
 from common.keys import Keys
 from common.runlog import RunLog
+from manager.clock_guard import ClockGuard
 from manager.drains import DrainService
 from manager.events import EventHub
 from manager.fires import Fires
@@ -48,6 +49,7 @@ class Parts:
     kills: KillService
     run_now: RunNow
     calls: IdempotentCalls
+    clock_guard: ClockGuard
     drains: DrainService
     inventory: Inventory
     watching: Watching

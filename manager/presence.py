@@ -10,7 +10,9 @@ from typing import Final
 
 import psutil
 
+from common.beat_pace import BeatPace
 from common.clock import Clock
+from common.clock_watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
 from common.keys import Keys
@@ -20,16 +22,16 @@ from manager.json_text import dumps
 
 _log = logging.getLogger(__name__)
 
-BEAT_S: Final = 3.0
-_RETRY_S = 5.0
+_RETRY_S: Final = 5.0
 
 
 class Presence:
     """Keeps ``beats/<manager>`` for as long as this process lives and etcd hears it; nothing depends on it."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, *, name: str, clock: Clock, ttl_s: int) -> None:
+    def __init__(self, etcd: EtcdClient, keys: Keys, *, name: str, watch: ClockWatch, clock: Clock, ttl_s: int) -> None:
         self._etcd = etcd
         self._key = keys.beat(name)
+        self._watch = watch
         self._clock = clock
         self._ttl_s = ttl_s
 
@@ -56,20 +58,27 @@ class Presence:
             await session.close()
 
     async def _keep_beating(self, session: Session) -> None:
+        pace, round_trip_ms = BeatPace(), None
         while True:
-            await asyncio.sleep(BEAT_S)
+            await asyncio.sleep(pace.after(self._watch.name))
             try:
-                await session.update_value(self._beat())
+                sent_s, told_ms = self._clock.monotonic(), round_trip_ms
+                round_trip_ms = None
+                await session.update_value(self._beat(told_ms))
+                round_trip_ms = round((self._clock.monotonic() - sent_s) * 1000)
             except EtcronError as error:
                 extra = {"action": "presence.beat_failed", "key": self._key, "error": str(error)}
                 _log.debug("a beat of this manager did not arrive", extra=extra)
 
-    def _beat(self) -> bytes:
+    def _beat(self, round_trip_ms: int | None = None) -> bytes:
         """What every process says, and our version, which a worker has in its session's key."""
+        self._watch.look()
         beat = Beat(
             kind="manager",
             wall_ms=self._clock.wall_ms(),
             load=os.getloadavg()[0],
             memory_percent=psutil.virtual_memory().percent,
+            clock=self._watch.name,
+            round_trip_ms=round_trip_ms,
         )
         return dumps({**json.loads(beat.to_json()), "version": VERSION}).encode()

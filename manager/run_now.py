@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 from urllib.parse import quote
@@ -40,7 +40,7 @@ from common.request import Origin, Request
 from common.run import Trigger
 from manager.edits import Stored
 from manager.idempotency import KEPT_MS, Idempotency, refuse_another_request
-from manager.service import pause_before_retry
+from manager.service import pause_before_retry, trust_clock
 
 _log = logging.getLogger(__name__)
 
@@ -115,8 +115,10 @@ class RunNow:
         clock: Clock,
         workers_for: Callable[[JobSpec], Sequence[str]],
         patience_s: float,
+        refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
     ) -> None:
-        """``workers_for``: the live workers that would run a job now."""
+        """``workers_for``: the live workers that would run a job now. ``refuse_wrong_clock``: as for `JobService`."""
+        self._refuse_wrong_clock = refuse_wrong_clock
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -130,6 +132,7 @@ class RunNow:
         was used for another request. UnavailableError: its text says whether the run may have been asked for.
         """
         check_name(name)
+        await self._refuse_wrong_clock()
         call = self._call(name, wanted, by, idempotency)
         deadline = self._clock.monotonic() + self._patience_s
         there = await self._look(call)

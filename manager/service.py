@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from common.clock import Clock
@@ -38,6 +38,10 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 0.5
 _COMPETING_S = 0.03
+
+
+async def trust_clock() -> None:
+    """For who has nothing to compare the clock with."""
 
 
 class StaleRevisionError(ConflictError):
@@ -94,8 +98,13 @@ class JobService:
         on_edited: Callable[[], None] = lambda: None,
         workers: Callable[[], Sequence[Member]] = tuple,
         patience_s: float = 4.0,
+        refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
     ) -> None:
-        """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones."""
+        """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones.
+
+        ``refuse_wrong_clock``: raises ClockOffError where an edit may not be dated by this clock.
+        """
+        self._refuse_wrong_clock = refuse_wrong_clock
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -219,10 +228,12 @@ class JobService:
             raise InvalidInputError(problems)
 
     async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+        await self._refuse_wrong_clock()
         deadline = self._clock.monotonic() + self._patience_s
         stored = await self._read(name)
         tries = 0
         while (edit := plan(stored)) is not None:
+            await self._refuse_wrong_clock()  # once more: it may have jumped before the edit was dated by it
             revision, there = await self._send(edit, deadline, done)
             if there is None:
                 return _Outcome(before=stored, revision=revision, edit=edit)

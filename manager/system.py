@@ -13,6 +13,7 @@ from common.config import ManagerConfig, shown
 from common.errors import EtcdError, UnavailableError
 from common.member import Beat
 from common.version import VERSION
+from manager.clock_views import clock_view
 from manager.parts import PARTS, Parts, answer
 
 
@@ -54,11 +55,12 @@ def is_open_to_all(config: ManagerConfig) -> bool:
 
 async def _managers(parts: Parts) -> list[dict[str, Any]]:
     try:
-        beats = await parts.inventory.beats()
+        beats, clocks = await parts.inventory.beats(), await parts.inventory.clocks()
     except (EtcdError, UnavailableError):
         return []
     views = [_manager_view(name, value) for name, value in sorted(beats.items())]
-    return [view for view in views if view is not None]
+    bound_ms = parts.clock_guard.max_skew_ms
+    return [{**view, **clock_view(clocks, view["id"], bound_ms)} for view in views if view is not None]
 
 
 def _manager_view(name: str, value: bytes) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.keys import Keys, RunId
 from common.runlog import JobResults, RunLog
+from manager.clock_guard import ClockGuard
 from manager.drains import DrainService
 from manager.eligibility import Eligibility
 from manager.events import EventHub, Pace
@@ -54,7 +55,8 @@ def make_parts(
     housekeeping = Housekeeping(etcd, runlog)
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
-    health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri))
+    guard = ClockGuard(etcd, keys, config, name=name, clock=clock)
+    health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members)
     history = History(
         runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
@@ -69,6 +71,7 @@ def make_parts(
         on_edited=versions.edited,
         workers=lambda: watching.members,
         patience_s=patience_s,
+        refuse_wrong_clock=guard.refuse,
     )
     return Parts(
         etcd=etcd,
@@ -76,15 +79,17 @@ def make_parts(
         runlog=runlog,
         service=service,
         unblocking=Unblocking(etcd, keys, service, inventory, clock=clock),
-        kills=KillService(etcd, keys, clock=clock, patience_s=patience_s),
+        kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         run_now=RunNow(
             etcd,
             keys,
             clock=clock,
             patience_s=patience_s,
             workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
+            refuse_wrong_clock=guard.refuse,
         ),
         calls=IdempotentCalls(etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s),
+        clock_guard=guard,
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         watching=watching,
@@ -97,7 +102,7 @@ def make_parts(
         health=health,
         housekeeping=housekeeping,
         versions=versions,
-        presence=Presence(etcd, keys, name=name, clock=clock, ttl_s=config.lease_ttl_s),
+        presence=Presence(etcd, keys, name=name, watch=guard.watch, clock=clock, ttl_s=config.lease_ttl_s),
         templates=templates_in(webroot),
         static=(webroot / "static").resolve(),
         clock=clock,

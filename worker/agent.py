@@ -64,6 +64,8 @@ class Agent:
         self._settled_former = False
         self._given_up: dict[RunId, Run] = {}
         self._stopping = False
+        self._has_to_begin = False
+        """Whether broadcast jobs begin once the clock is right."""
         self.parts = Parts(config, identity, spool, client, runlog, clock, events=self)
 
     # Starting and stopping
@@ -164,9 +166,9 @@ class Agent:
             await self._settle_former(session)
         for mirror in (*parts.mirrors.values(), parts.members_mirror, parts.drain_watch.mirror):
             await mirror.synced.wait()
+        await parts.clock_check.first()
         await self._heed_drain(parts.drain_watch.drain)
-        if parts.drain_watch.drain is None:
-            parts.broadcast.begin(session, since_ms)
+        self._begin_broadcast(session, since_ms)
         parts.scheduler.session = parts.requests.session = session
         self._accept_or_not()
         parts.scheduler.look_afresh("a session was opened")
@@ -192,13 +194,28 @@ class Agent:
         parts = self.parts
         parts.scheduler.session = parts.requests.session = parts.settlement.session = None
         parts.broadcast.end()
+        self._has_to_begin = False
         parts.steward.stand_under(None)
+
+    def _begin_broadcast(self, session: Session, since_ms: int) -> None:
+        """What is owed counts from there; while the clock is off nobody knows since when, so it begins later."""
+        self._has_to_begin = self.parts.clock_check.fault is not None
+        if self.parts.drain_watch.drain is None and not self._has_to_begin:
+            self.parts.broadcast.begin(session, since_ms)
 
     def _accept_or_not(self) -> None:
         parts = self.parts
-        parts.scheduler.accepting = parts.requests.accepting = parts.registry.not_accepting is None
+        accepts = parts.registry.not_accepting is None and parts.clock_check.fault is None
+        parts.scheduler.accepting = parts.requests.accepting = accepts
+        self._start_or_not(parts.drain_watch.drain)
         parts.scheduler.wake()
         parts.requests.wake()
+
+    def _start_or_not(self, drain: Drain | None) -> None:
+        """Whether what is claimed is started here, or handed on."""
+        dispatcher = self.parts.dispatcher
+        dispatcher.is_clock_off = self.parts.clock_check.fault is not None
+        dispatcher.stopping = self._stopping or dispatcher.is_clock_off or drain is not None
 
     # What one part tells the others
 
@@ -230,11 +247,29 @@ class Agent:
         self.parts.requests.lock_freed(job)
         self.parts.scheduler.lock_freed(job)
 
-    def clock_jumped(self) -> None:
-        """What was planned by the wall clock has to be planned again."""
+    def clock_jumped(self, by_s: float) -> None:
+        """Whoever is reading the clock decides nothing by it; then, what was planned by it is planned again."""
+        parts = self.parts
+        parts.clock_check.jumped(by_s)
+        parts.scheduler.accepting = parts.requests.accepting = False
+        self._start_or_not(parts.drain_watch.drain)
+        asyncio.get_running_loop().call_soon(self._plan_anew)
+
+    def _plan_anew(self) -> None:
+        self._accept_or_not()
         self.parts.scheduler.clock_jumped()
         self.parts.requests.replan()
         self.parts.dispatcher.wake()
+
+    async def clock_judged(self, fault: str | None) -> None:
+        """The clock is off, or (None) may be trusted again."""
+        parts, session = self.parts, self.parts.scheduler.session
+        self._accept_or_not()
+        await parts.registry.set_fault("clock", fault)
+        if fault is None and self._has_to_begin and session is not None:
+            self._begin_broadcast(session, self._clock.wall_ms())
+        self._accept_or_not()
+        parts.dispatcher.wake()
 
     def kill_wished(self, kill: Kill) -> None:
         """Somebody wants a run ended: also one that was given up as lost, and goes on."""
@@ -295,13 +330,13 @@ class Agent:
             parts.broadcast.end()
         elif (session := parts.scheduler.session) is not None:
             # Before anything else may be decided: what is open is as it was before the drain.
-            parts.broadcast.begin(session, self._clock.wall_ms())
+            self._begin_broadcast(session, self._clock.wall_ms())
         await self._heed_drain(drain)
         self._accept_or_not()
         parts.dispatcher.wake()
 
     async def _heed_drain(self, drain: Drain | None) -> None:
-        self.parts.dispatcher.stopping = self._stopping or drain is not None
+        self._start_or_not(drain)
         await self.parts.registry.set_fault("drain", None if drain is None else str(drain))
 
     async def spool_refuses(self, fault: str | None) -> None:
@@ -317,12 +352,13 @@ class Agent:
     def describe(self) -> Beat:
         """What the beat says of this worker."""
         parts = self.parts
+        parts.clock_watch.look()
         delivery = parts.delivery.state
         store = None if delivery.healthy else f"log store: {delivery.last_error}"
         return Beat(
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
-            problem=parts.registry.not_accepting or store,
+            problem=parts.registry.not_accepting or store, clock=parts.clock_watch.name,
         )  # fmt: skip
 
 

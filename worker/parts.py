@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Protocol
 
+from common.cancellation import until_first
 from common.clock import Clock
+from common.clock_check import ClockCheck
+from common.clock_watch import ClockWatch, WatchedClock
 from common.config import WorkerConfig
 from common.drain import Drain
-from common.etcd import EtcdClient, Mirror, Session
+from common.etcd import Change, EtcdClient, Mirror, Session
 from common.keys import Keys, RunId, Watched
 from common.kill import Kill
 from common.member import Beat
@@ -19,7 +22,7 @@ from worker.broadcast import Broadcast
 from worker.catalog import Catalog
 from worker.chains import Chains
 from worker.claims import Claims
-from worker.clock_watch import ClockWatch
+from worker.clock_keeping import ClockKeeping
 from worker.dedupe_sweeping import DedupeSweeping
 from worker.delivery import Delivery
 from worker.dispatcher import Dispatcher
@@ -61,7 +64,8 @@ class Events(Protocol):
     def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool: ...
     async def guardian_away(self, fault: str | None) -> None: ...
     def delivered(self, run_ids: list[RunId]) -> None: ...
-    def clock_jumped(self) -> None: ...
+    def clock_jumped(self, by_s: float) -> None: ...
+    async def clock_judged(self, fault: str | None) -> None: ...
     async def drained(self, drain: Drain | None) -> None: ...
     async def spool_refuses(self, fault: str | None) -> None: ...
     async def session_opened(self, session: Session) -> None: ...
@@ -86,12 +90,18 @@ class Parts:
         self._identity = identity
         self._client = client
         self._runlog = runlog
-        self._clock = clock
         self._events = events
+        skew_ms = config.max_clock_skew_ms
+        self.clock_watch = ClockWatch(clock, max_skew_ms=skew_ms, on_jump=events.clock_jumped)
+        self._clock = clock = WatchedClock(clock, self.clock_watch)
         self.spool = spool
         self.keys = Keys(config.key_prefix)
         self.table = RunTable(affordable_slots(config.slots))
         self.table.on_room = events.slot_free
+        self.clock_check = ClockCheck(
+            client, self.keys, process=identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
+            on_change=events.clock_judged,
+        )  # fmt: skip
         self._know(spool)
         self._run(spool)
         self._decide()
@@ -120,6 +130,7 @@ class Parts:
             "steward": self.steward.run,
             "sentinels": self.sentinels.run,
             "clock": self.clock_watch.run,
+            "clock check": self.clock_check.run,
         }
 
     def _know(self, spool: Spool) -> None:
@@ -134,7 +145,6 @@ class Parts:
             spool, self._runlog, batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
         )  # fmt: skip
-        self.clock_watch = ClockWatch(clock, max_skew_ms=self._config.max_clock_skew_ms, on_jump=events.clock_jumped)
 
     def _run(self, spool: Spool) -> None:
         """How runs start and end."""
@@ -231,11 +241,23 @@ class Parts:
         self.chains = Chains(client=client, keys=keys, catalog=self.catalog, queue=self.requests, clock=clock)
         forgetting = DedupeSweeping(client=client, keys=keys, clock=clock)
         duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, self.chains, sweeping, forgetting]
+        self._clock_keeping = ClockKeeping(
+            client=client, keys=keys, beats=lambda: self._beats.by_process,
+            max_skew_ms=self._config.max_clock_skew_ms, clock=clock,
+        )  # fmt: skip
         self.steward = Steward(
-            client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties
-        )
+            client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties,
+            timeless=[self._clock_keeping], is_clock_off=lambda: self.clock_check.fault is not None,
+            others_decide=lambda: bool(self.members.accepting().keys() - {worker}),
+        )  # fmt: skip
 
     async def _watch_beats(self) -> None:
         """The beats of all processes, for as long as this worker is steward."""
         self._beats.by_process.clear()
-        await Mirror(self._client, self.keys.beats, self._beats.on_changes, clock=self._clock).run()
+
+        def take(changes: Sequence[Change]) -> None:
+            self._beats.on_changes(changes)
+            self._clock_keeping.on_changes(changes)
+
+        mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
+        await until_first(mirror.run(), self._clock_keeping.listen())

@@ -16,6 +16,7 @@ from typing import Final
 
 import psutil
 
+from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import (
@@ -37,7 +38,6 @@ from worker.identity import Identity
 
 _log = logging.getLogger(__name__)
 
-BEAT_S: Final = 3.0
 _RETRY_S: Final = 1.0
 
 
@@ -221,16 +221,22 @@ class Registry:
 
     async def _beat(self, session: Session) -> None:
         key = self._keys.beat(self._identity.worker)
+        pace, round_trip_ms = BeatPace(), None
         while True:
             if self._published is not self._member:
                 await self._publish()  # etcd was away, or the session was not open yet, when it changed
             load, memory_percent = machine_load()
-            beat = replace(self._describe(), load=load, memory_percent=memory_percent, wall_ms=self._clock.wall_ms())
+            beat = replace(
+                self._describe(), load=load, memory_percent=memory_percent, round_trip_ms=round_trip_ms,
+                wall_ms=self._clock.wall_ms(),
+            )  # fmt: skip
+            sent_s, round_trip_ms = self._clock.monotonic(), None
             with suppress(EtcdError, UnavailableError):  # the next one comes soon; the session tells if etcd is away
                 await self._client.txn(
                     [lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)]
                 )
-            await asyncio.sleep(BEAT_S)
+                round_trip_ms = round((self._clock.monotonic() - sent_s) * 1000)
+            await asyncio.sleep(pace.after(beat.clock))
 
 
 def machine_load() -> tuple[float, float]:

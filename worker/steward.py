@@ -2,6 +2,7 @@
 
     candidate --election won--> steward: each duty has its turn, again and again
     steward --session over, or a duty failed in an unforeseen way--> candidate (after a failure: for 10 minutes not)
+    steward --its clock is off--> candidate, where another worker takes fires; else it only measures clocks
 
 Every write of a duty compares the leadership and the session, so two stewards at once do no harm: the one that is no
 longer steward in etcd's eyes changes nothing.
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 
 STAND_DOWN_S: Final = 600.0
 _TICK_S: Final = 0.5
+_HAND_ON_S: Final = 15.0
+"""For so long a worker whose clock is off leaves the office to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +71,22 @@ class Steward:
         duties: Sequence[Duty],
         companion: Callable[[], Coroutine[object, object, None]],
         clock: Clock,
+        timeless: Sequence[Duty] = (),
+        is_clock_off: Callable[[], bool] = lambda: False,
+        others_decide: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``companion``: what runs beside the duties for as long as the term lasts."""
+        """``companion``: what runs beside the duties for as long as the term lasts.
+
+        ``timeless``: more duties, which a wrong clock does not spoil. ``others_decide``: whether some other worker
+        takes fires, so that its clock is right.
+        """
         self._client = client
         self._keys = keys
         self._worker = worker
-        self._duties = duties
+        self._duties = (*duties, *timeless)
+        self._timeless = timeless
+        self._is_clock_off = is_clock_off
+        self._others_decide = others_decide
         self._companion = companion
         self._clock = clock
         self._session: Session | None = None
@@ -139,11 +152,19 @@ class Steward:
         for duty in self._duties:
             duty.begin()
         while term.election.leading:
+            if self._is_clock_off() and self._others_decide():
+                extra = {"action": "steward.hands_on"}
+                _log.warning("its clock is off: leaves the office of steward to others", extra=extra)
+                await term.election.stand_down(_HAND_ON_S)
+                return
             for duty in self._duties:
-                if self._clock.monotonic() >= due[id(duty)]:
+                if self._clock.monotonic() >= due[id(duty)] and self._may_perform(duty):
                     await self._perform(duty, term)
                     due[id(duty)] = self._clock.monotonic() + duty.every_s
             await asyncio.sleep(_TICK_S)
+
+    def _may_perform(self, duty: Duty) -> bool:
+        return duty in self._timeless or not self._is_clock_off()
 
     async def _perform(self, duty: Duty, term: Term) -> None:
         try:

@@ -110,6 +110,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
             "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
             "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
+            "clockOffsetMs": {"type": ["integer", "null"]}, "clockIsOff": TRUTH,
         },
     ),
 }  # fmt: skip

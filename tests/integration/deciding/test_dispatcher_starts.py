@@ -181,6 +181,23 @@ async def test_stopping_it_hands_on_what_has_not_started(etcd: EtcdServer, prefi
             assert await shop.client.get(shop.keys.request(run.run_id)) is not None
 
 
+@pytest.mark.parametrize("jump_ms", [-3_600_000, 3_600_000])
+async def test_who_does_not_know_the_time_hands_on_and_records_nothing(
+    etcd: EtcdServer, prefix: str, jump_ms: int
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 200, grace_s=5)
+        shop.clock.set_wall(NOON + jump_ms)
+        shop.dispatcher.stopping = shop.dispatcher.is_clock_off = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.get(run.run_id) is None, description="it is handed on")
+        assert shop.executor.started == []
+        kv = await shop.client.get(shop.keys.request(run.run_id))
+        assert kv is not None
+        request = Request.from_json(kv.value, run_id=run.run_id)
+        assert (request.not_before_ms, request.expires_ms) == (NOON + 200, NOON + 5200)
+
+
 @pytest.mark.parametrize("carried_out", [True, False])
 async def test_handing_on_in_doubt_never_starts_it_here(etcd: EtcdServer, prefix: str, carried_out: bool) -> None:
     async with workshop(etcd.endpoint, prefix, slots=1) as shop:

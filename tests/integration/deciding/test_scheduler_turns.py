@@ -155,6 +155,44 @@ async def test_clock_that_jumped_neither_repeats_nor_forgets_a_fire(client: Etcd
             await world.mark_comes_to(NOON + 2 * MINUTE)
 
 
+@pytest.mark.parametrize(("policy", "claimed", "asked_for"), [("skip", 1, 0), ("latest", 1, 0), ("all", 0, 10)])
+async def test_clock_that_jumped_ahead_makes_misfires_and_no_burst(
+    client: EtcdClient, prefix: str, policy: str, claimed: int, asked_for: int
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow", misfire={"policy": policy})
+        world.at(NOON + SECOND)
+        await world.mark_comes_to(NOON + SECOND)
+        planner, there_ms = world.planners[0], NOON + 3600 * SECOND
+        world.clock.set_wall(there_ms)
+        planner.scheduler.clock_jumped()
+        await world.mark_comes_to(there_ms)
+        await wait_until(lambda: planner.records != [], description="the range")
+        assert planner.wins == [NOON + SECOND, *([there_ms] if claimed else [])]
+        (missed,) = planner.records
+        assert (missed.status, missed.plan_ms, missed.count_is_minimum) == (Verdict.MISSED, NOON + 2 * SECOND, True)
+        assert len(await world.requests()) == asked_for
+
+
+async def test_clock_that_jumped_ahead_and_back_waits_until_it_gets_there_again(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="allow")
+        planner = world.planners[0]
+        world.clock.set_wall(NOON + 30 * SECOND)
+        planner.scheduler.clock_jumped()
+        await world.mark_comes_to(NOON + 30 * SECOND)
+        world.clock.set_wall(NOON)
+        planner.scheduler.clock_jumped()
+        await world.settled()
+        for tick in (1, 15, 30, 31):
+            world.at(NOON + tick * SECOND)
+            await world.settled()
+        await world.mark_comes_to(NOON + 31 * SECOND)
+        assert planner.wins == [NOON + 30 * SECOND, NOON + 31 * SECOND]
+
+
 async def test_clock_that_jumped_while_a_fire_waits_for_a_lock_lets_it_go_on(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix) as world:
         await world.save(cronExpr=MINUTELY)

@@ -22,10 +22,10 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 class Counting:
     """A duty that counts, and fails as the test says."""
 
-    name = "counting"
     every_s = 0.0
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "counting") -> None:
+        self.name = name
         self.begun = self.ended = self.performed = 0
         self.error: Exception | None = None
 
@@ -45,9 +45,11 @@ class Candidate:
     def __init__(self, world: World, name: str) -> None:
         self.world, self.name, self.clock, self.duty = world, name, SteppingClock(), Counting()
         self.in_company = False
+        self.timeless, self.is_clock_off, self.others_decide = Counting("measuring"), False, False
         self.steward = Steward(
             client=world.etcd, keys=world.keys, worker=name, duties=[self.duty], companion=self.company,
-            clock=self.clock,
+            clock=self.clock, timeless=[self.timeless], is_clock_off=lambda: self.is_clock_off,
+            others_decide=lambda: self.others_decide,
         )  # fmt: skip
 
     async def company(self) -> None:
@@ -109,6 +111,21 @@ async def test_who_failed_stands_down_for_ten_minutes_and_another_leads(world: W
         await wait_until(lambda: one.duty.performed == performed, description="it stays down")
         one.clock.advance(120)
         await wait_until(lambda: one.duty.performed > performed, description="it leads again")
+
+
+async def test_who_does_not_know_the_time_decides_nothing_and_leaves_it_to_who_does(world: World) -> None:
+    async with standing(world, "w1") as (one, _):
+        await wait_until(lambda: one.duty.performed > 0, description="it leads")
+        one.is_clock_off = True
+        performed, measured = one.duty.performed, one.timeless.performed
+        await wait_until(lambda: one.timeless.performed > measured, description="it still measures clocks")
+        assert one.steward.leading  # there is nobody else
+        assert one.duty.performed == performed
+        async with standing(world, "w2") as (other, _):
+            one.others_decide = True
+            await wait_until(lambda: other.duty.performed > 0, description="the other leads")
+            assert not one.steward.leading
+            assert one.duty.performed == performed
 
 
 async def test_etcd_being_away_is_borne_and_said_once(world: World, caplog: pytest.LogCaptureFixture) -> None:

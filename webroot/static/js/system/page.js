@@ -9,6 +9,7 @@ import { Refresher } from "../refresher.js";
 import { size, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
 import { beatOffMs } from "../workers/beat.js";
+import { clockOffset, comparison } from "../workers/clock.js";
 
 const EVERY_MS = 5000;
 /** A burst is on its way for a moment; more than this has waited. */
@@ -40,7 +41,7 @@ async function load(signal) {
 /** @param {any} system @param {number} aheadMs how far this browser's clock is ahead of the manager's @param {any[]} seen workers */
 function show(system, aheadMs, seen) {
   const { ready } = system;
-  const { etcd, logStore, workers, ...others } = ready.checks ?? {};
+  const { etcd, logStore, workers, clocks: compared, ...others } = ready.checks ?? {};
   fill(byId("state"), badge(ready.status));
   fill(byId("checks"),
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
@@ -48,7 +49,7 @@ function show(system, aheadMs, seen) {
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
     Object.entries(others).map(([name, value]) => check(name, value, [])),
     spool(seen, workers?.live !== null),
-    clocks(aheadMs, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), workers?.live !== null),
+    clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
     ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
     ready.notes.map((/** @type {string} */ text) => said(text, "info")));
   fill(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
@@ -56,8 +57,9 @@ function show(system, aheadMs, seen) {
   fill(byId("managers"), system.managers.length === 0 ? h("p", { class: "muted" }, word("verdict", "unknown")) : grid(t("system.managers"), [
     { key: "host", draw: (/** @type {any} */ one) => one.host },
     { key: "version", draw: (/** @type {any} */ one) => one.version },
+    { key: "clock", draw: clockOffset, className: "num" },
     { key: "manager", draw: (/** @type {any} */ one) => h("code", {}, one.id), className: "wraps" },
-  ], system.managers));
+  ], system.managers, "auto stack"));
   fill(byId("configuration"), grid(t("system.configuration"), [
     { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
@@ -83,11 +85,21 @@ function spool(workers, known) {
   return check("spool", { state: unsent > SPOOL_MANY ? "degraded" : "ok" }, [t("system.unsent", { n: unsent })]);
 }
 
-/** @param {number} aheadMs @param {any[]} off workers whose clocks are off @param {boolean} known whether they could be asked for */
-function clocks(aheadMs, off, known) {
+/**
+ * @param {number} aheadMs
+ * @param {any} compared the steward's comparison
+ * @param {any[]} strange workers whose beats come with a very different time, where nothing is compared
+ * @param {string[]} listed problems that stand below already
+ */
+function clocks(aheadMs, compared, strange, listed) {
   const browser = t(aheadMs < 0 ? "system.clock.behind" : "system.clock.ahead", { time: duration(Math.round(Math.abs(aheadMs))) });
-  const workers = off.length ? t("system.clocks.off", { workers: off.map(({ name }) => name).join(", ") }) : known && t("system.clocks.fine");
-  return check("clocks", { state: off.length || Math.abs(aheadMs) > BROWSER_MS ? "degraded" : "ok" }, [workers, browser]);
+  if (!compared) return check("clocks", { state: "unknown" }, [browser]);
+  const far = compared.compared ? [] : strange.map(({ name }) => name);
+  const strangers = far.length > 0 && t("clocks.strange", { names: far.join(", ") });
+  const isDegraded = far.length > 0 || Math.abs(aheadMs) > BROWSER_MS;
+  const state = compared.state === "off" ? "unready" : compared.state === "ok" && isDegraded ? "degraded" : compared.state;
+  const words = compared.state === "unknown" ? null : comparison(compared);
+  return check("clocks", { state, problem: compared.problem }, [words, strangers, browser], listed);
 }
 
 /** @param {string} name @param {any} seen @param {any[]} details @param {string[]} [listed] problems that stand below already */

@@ -12,6 +12,7 @@ import { stamp } from "../stamp.js";
 import { number, t } from "../text.js";
 import { badge } from "../verdicts.js";
 import { beatOffMs } from "./beat.js";
+import { clockOffset } from "./clock.js";
 import { drain, undrain } from "./drains.js";
 
 const EVERY_MS = 2000;
@@ -35,6 +36,7 @@ const COLUMNS = [
 export function start() {
   const list = new Refresher(load, EVERY_MS);
   on(["again", "workers"], () => list.heard());
+  on(["ping"], () => list.soon()); // load, waiting fires, clocks: nothing tells of them
   byId("workers").addEventListener("click", async (event) => {
     const button = /** @type {Element} */ (event.target).closest("[data-drain]");
     if (!button) return;
@@ -97,10 +99,8 @@ function slots({ slots: all, beat }) {
 }
 
 /** @param {Worker} worker */
-function clock({ beat, clockOffsetMs }) {
-  const offset = clockOffsetMs ?? beat?.clockOffsetMs;
-  if (offset !== null && offset !== undefined) return h("span", { class: Math.abs(offset) > 1000 ? "tone-warn" : null }, `${offset < 0 ? "−" : "+"}${duration(Math.abs(offset))}`);
-  if (!beat) return null;
-  const off = beatOffMs(beat, now());
-  return off ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(off) })) : h("span", { class: "muted" }, t("workers.clock.fine"));
+function clock(worker) {
+  if (!worker.beat) return null;
+  const off = worker.clockOffsetMs === null ? beatOffMs(worker.beat, now()) : 0;
+  return off ? h("span", { class: "tone-warn" }, t("workers.beat", { time: duration(off) })) : clockOffset(worker);
 }

@@ -1,0 +1,169 @@
+"""Whether this process may trust its own clock: what the steward's comparison says of it, and what it sees itself.
+
+    not compared --fewer than three clocks, or no comparison for 30 s--> trusted, with a note
+    compared     --within the bound--> trusted        --beyond it--> off, until it is within again
+    jumped       --others are compared--> off, until a comparison made after the jump says that it is within
+                 --nobody is compared--> trusted at once
+
+While it is off, ``fault`` says why; nothing may be decided or saved then. Reading etcd in vain changes no verdict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from common.clock import Clock
+from common.clock_watch import ClockWatch
+from common.clocks import Clocks, length, off_by
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient, KeyValue
+from common.keys import Keys
+
+_log = logging.getLogger(__name__)
+
+LOOK_S: Final = 10.0
+STALE_S: Final = 30.0
+FIRST_S: Final = 2.5
+"""How long the first decision waits for a first comparison, where others are compared."""
+_SOON_S: Final = 1.0
+_NEW_S: Final = 60.0
+"""For so long after its start, others may be starting too: a comparison may be just about to begin."""
+_FIRST_LOOK_S: Final = 0.25
+
+
+class ClockCheck:
+    """One process's clock, judged."""
+
+    def __init__(
+        self,
+        client: EtcdClient,
+        keys: Keys,
+        *,
+        process: str,
+        watch: ClockWatch,
+        clock: Clock,
+        max_skew_ms: int,
+        on_change: Callable[[str | None], Awaitable[None]],
+    ) -> None:
+        """``process``: the name of its beat. ``on_change``: is awaited with each new fault, None when it is over."""
+        self._client = client
+        self._key = keys.clocks
+        self._process = process
+        self._watch = watch
+        self._clock = clock
+        self._max_skew_ms = max_skew_ms
+        self._on_change = on_change
+        self._told: str | None = None
+        self._wake = asyncio.Event()
+        self._clocks: Clocks | None = None
+        self._revision = 0
+        self._fresh_s = clock.monotonic()
+        self._first_until_s: float | None = None
+        self._began_s = clock.monotonic()
+        self._settled = False
+        self.fault: str | None = None
+        """Why nothing may be decided by this clock; None: it may."""
+        self.offset_ms: int | None = None
+        """How far it is from the median of all; None: it is not compared."""
+
+    @property
+    def clocks(self) -> Clocks | None:
+        """The newest comparison; None: there has been none for 30 s."""
+        is_fresh = self._clock.monotonic() - self._fresh_s <= STALE_S
+        return self._clocks if is_fresh else None
+
+    def jumped(self, by_s: float) -> None:
+        """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
+        self.offset_ms, self._settled = None, False
+        if self._are_enough():
+            direction = "ahead" if by_s > 0 else "back"
+            jump = length(abs(round(by_s * 1000)))
+            self.fault = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Looks every 10 s, and every second while something is open or just begins, until cancelled."""
+        while True:
+            self._wake.clear()
+            await self.look()
+            try:
+                async with asyncio.timeout(self._pause_s()):
+                    await self._wake.wait()
+            except TimeoutError:
+                pass
+
+    def _pause_s(self) -> float:
+        is_open = not self._settled or self.fault is not None
+        is_new = self.offset_ms is None and self._clock.monotonic() - self._began_s < _NEW_S
+        return _SOON_S if is_open or is_new else LOOK_S
+
+    async def first(self) -> None:
+        """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s."""
+        while not self._settled:
+            now_s = self._clock.monotonic()
+            if self._first_until_s is None:
+                self._first_until_s = now_s + FIRST_S
+            if now_s >= self._first_until_s or not await self.look() or self._settled:
+                return
+            await asyncio.sleep(_FIRST_LOOK_S)
+
+    async def look(self) -> bool:
+        """Read the comparison and judge by it; False: etcd did not answer, and all stays as it is."""
+        self._watch.look()
+        try:
+            kv = await self._client.get(self._key)
+        except (EtcdError, UnavailableError) as error:
+            self._fresh_s = self._clock.monotonic()  # nobody knows how old it is: the 30 s begin with the next answer
+            _log.debug("the comparison of clocks was not read: %s", error, extra={"action": "clock.unread"})
+            return False
+        self._take(kv)
+        self._judge()
+        await self._tell()
+        return True
+
+    def _take(self, kv: KeyValue | None) -> None:
+        if kv is None or kv.mod_revision == self._revision:
+            return
+        self._revision = kv.mod_revision
+        try:
+            self._clocks = Clocks.from_json(kv.value)
+        except ValueError as error:
+            extra = {"action": "clocks.set_aside", "key": kv.key}
+            _log.warning("the comparison of clocks in %r is set aside: %s", kv.key, error, extra=extra)
+        else:
+            self._fresh_s = self._clock.monotonic()
+
+    def _are_enough(self) -> bool:
+        clocks = self.clocks
+        return clocks is not None and clocks.are_enough
+
+    def _judge(self) -> None:
+        clocks = self.clocks
+        if clocks is None or not clocks.are_enough:
+            self.fault, self.offset_ms, self._settled = None, None, True
+            return
+        own = clocks.measured.get(self._process)
+        if own is None or own.clock != self._watch.name:
+            self._settled = False  # what was said last holds
+            return
+        self.offset_ms, self._settled = own.offset_ms, True
+        if abs(own.offset_ms) <= self._max_skew_ms:
+            self.fault = None
+            self._watch.agreed()
+        else:
+            bound = f"(at most {length(self._max_skew_ms)})"
+            self.fault = f"its clock is {off_by(own.offset_ms)} {bound}: mend the clock (NTP)"
+
+    async def _tell(self) -> None:
+        if self.fault == self._told:
+            return
+        before, self._told = self._told, self.fault
+        extra = {"action": "clock.off" if self.fault else "clock.trusted", "fault": self.fault or before}
+        if self.fault is not None:
+            _log.warning("decides nothing: %s", self.fault, extra=extra)
+        else:
+            _log.warning("trusts its clock again", extra=extra)
+        await self._on_change(self.fault)

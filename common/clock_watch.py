@@ -1,0 +1,78 @@
+"""A wall clock that leaves the boot clock has jumped: whoever plans by it is told, before it is read again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Final
+
+from common.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+_LOOK_S: Final = 1.0
+
+
+class ClockWatch:
+    """Compares this process's two clocks, once a second and whenever its `WatchedClock` is read."""
+
+    def __init__(self, clock: Clock, *, max_skew_ms: int, on_jump: Callable[[float], None]) -> None:
+        """``on_jump``: is told by how many seconds, within a reading of the clock; must not read much or block."""
+        self._clock = clock
+        self._max_skew_s = max_skew_ms / 1000
+        self._on_jump = on_jump
+        self._offset_s = self._now_s()
+        self._process = secrets.token_hex(4)
+        self._jumps = 0
+
+    @property
+    def name(self) -> str:
+        """What this clock is called: another name at each start of the process, and after each jump."""
+        return f"{self._process}.{self._jumps}"
+
+    async def run(self) -> None:
+        """Looks until cancelled."""
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Tells of a jump beyond the skew that is allowed, once for each."""
+        if abs(self._now_s() - self._offset_s) <= self._max_skew_s:
+            return
+        # Once more: a process that is frozen between its readings of the two clocks sees a jump where there is none.
+        by_s = self._now_s() - self._offset_s
+        if abs(by_s) <= self._max_skew_s:
+            return
+        self._offset_s += by_s
+        self._jumps += 1
+        extra = {"action": "clock.jumped", "by_s": round(by_s, 3)}
+        _log.warning("the clock jumped by %.3f s", by_s, extra=extra)
+        self._on_jump(by_s)
+
+    def agreed(self) -> None:
+        """The wall clock is right now: what it is off from here on counts."""
+        self._offset_s = self._now_s()
+
+    def _now_s(self) -> float:
+        return self._clock.wall_ms() / 1000 - self._clock.boottime()
+
+
+class WatchedClock:
+    """The same clocks; who reads the wall clock has it looked at first, so that nobody decides by one that jumped."""
+
+    def __init__(self, clock: Clock, watch: ClockWatch) -> None:
+        self._clock = clock
+        self._watch = watch
+
+    def wall_ms(self) -> int:
+        self._watch.look()
+        return self._clock.wall_ms()
+
+    def monotonic(self) -> float:
+        return self._clock.monotonic()
+
+    def boottime(self) -> float:
+        return self._clock.boottime()

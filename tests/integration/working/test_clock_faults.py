@@ -1,0 +1,169 @@
+"""Workers whose clock is off: they decide nothing, say why, and go on by themselves once it is mended."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from common.clock import SystemClock
+from common.clocks import Clocks
+from tests.support.clocks import OffClock, beat_beside, say_clocks
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+AHEAD = "its clock is 30.0 s ahead of the others' (at most 250 ms): mend the clock (NTP)"
+
+
+async def say(world: World, worker: Working, offset_ms: int) -> None:
+    """A steward has measured this worker's clock."""
+    await say_clocks(world.etcd, world.keys, {"w1": (worker.parts.clock_watch, offset_ms)})
+    await worker.parts.clock_check.look()
+
+
+async def test_worker_found_off_before_its_first_decision_takes_nothing_until_it_is_mended(
+    place: Place, world: World
+) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    await say_clocks(world.etcd, world.keys)
+    job = await world.save()
+    async with working(place) as worker:
+        await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
+        await say(world, worker, 30_000)
+        await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
+        assert not worker.is_deciding()
+        assert worker.parts.registry.not_accepting == AHEAD
+        assert AHEAD.encode() in (await world.sessions())[0].value
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await say(world, worker, -249)
+        assert (await world.record(run_id))["status"] == "success"
+        assert worker.parts.registry.not_accepting is None
+
+
+async def test_running_commands_go_on_while_the_clock_is_off(place: Place, world: World) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    job = await world.save(command="until [ -e go ]; do sleep 0.02; done; echo whole", workdir=str(place.directory))
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: run_id in worker.running(), description="it runs")
+        await say(world, worker, 30_000)
+        assert not worker.is_deciding()
+        (place.directory / "go").touch()
+        assert (await world.record(run_id))["output"] == "whole\n"
+        assert not worker.is_deciding()
+
+
+async def test_jump_stops_it_until_a_comparison_made_after_it(place: Place, world: World) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    clock = OffClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        await say(world, worker, 0)
+        before, clock.offset_ms = worker.parts.clock_watch, 30_000
+        old_name = before.name
+        assert worker.parts.scheduler._clock.wall_ms() > SystemClock().wall_ms() + 29_000
+        assert not worker.is_deciding()  # whoever reads the clock decides nothing by it
+        await worker.parts.clock_check.look()
+        fault = "its clock jumped 30.0 s ahead, and has not been compared with the others' since"
+        assert worker.parts.registry.not_accepting == fault
+        assert worker.parts.clock_watch.name != old_name
+        await say(world, worker, 30_000)
+        assert worker.parts.registry.not_accepting == AHEAD
+        clock.offset_ms = 0
+        await worker.parts.clock_check.look()
+        assert worker.parts.registry.not_accepting == fault.replace("ahead", "back")
+        await say(world, worker, 3)
+        await wait_until(worker.is_deciding, description="it decides again")
+        assert worker.parts.clock_check.offset_ms == 3
+
+
+@pytest.mark.parametrize("count", [None, 2])
+async def test_jump_of_a_clock_that_nobody_compares_counts_as_right_at_once(
+    place: Place, world: World, count: int | None
+) -> None:
+    if count is not None:
+        await say_clocks(world.etcd, world.keys, count=count)
+    job, clock = await world.save(), OffClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        clock.offset_ms = 30_000
+        worker.parts.clock_watch.look()
+        await wait_until(worker.is_deciding, description="it decides by the clock as it is")
+        assert worker.parts.registry.not_accepting is None
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_without_a_comparison_for_30_s_it_only_warns(place: Place, world: World) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    async with working(place) as worker:
+        await worker.deciding()
+        await say(world, worker, 30_000)
+        check = worker.parts.clock_check
+        await world.etcd.delete(world.keys.clocks)
+        await check.look()
+        assert check.fault == AHEAD
+        check._fresh_s -= 30.1
+        await check.look()
+        assert check.fault is None
+        assert check.clocks is None
+        await wait_until(worker.is_deciding, description="it decides again")
+
+
+async def test_what_it_was_off_for_is_not_owed_by_its_own_sequences(place: Place, world: World) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    await say_clocks(world.etcd, world.keys)
+    await world.save(cron="0 0 0 1 1 * 2199", broadcast=True)
+    own_mark = world.keys.mark("job~w1")
+    async with working(place, clock=OffClock(30_000)) as worker:
+        await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
+        await say(world, worker, 30_000)
+        await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
+        assert not await world.has(own_mark)  # a wrong clock has moved no mark
+        await say(world, worker, 0)
+        await wait_until(lambda: world.has(own_mark), description="it begins")
+
+
+async def test_garbage_in_the_comparison_is_set_aside_once(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    async with working(place) as worker:
+        await worker.deciding()
+        await say(world, worker, 30_000)
+        await world.etcd.put(world.keys.clocks, b"\xff")
+        for _ in range(3):
+            await worker.parts.clock_check.look()
+        assert worker.parts.registry.not_accepting == AHEAD
+        assert caplog.text.count("is set aside") == 1
+
+
+async def test_three_workers_find_out_which_of_them_is_wrong_and_the_steward_that_is_leaves_its_office(
+    place: Place, world: World
+) -> None:
+    clock = OffClock(30_000)
+    async with working(place, "w1", clock=clock) as wrong:
+        await wait_until(lambda: wrong.parts.steward.leading, description="the wrong one is the steward")
+        async with working(place, "w2") as second, working(place, "w3") as third:
+            right = (second, third)
+
+            async def is_told() -> bool:
+                kv = await world.etcd.get(world.keys.clocks)
+                return kv is not None and len(Clocks.from_json(kv.value).measured) == 3
+
+            await wait_until(is_told, description="all three are compared", timeout=20)
+            await wait_until(lambda: wrong.parts.registry.not_accepting is not None, description="the wrong one stops")
+            assert not wrong.is_deciding()
+            assert all(one.is_deciding() for one in right)
+            await wait_until(
+                lambda: any(one.parts.steward.leading for one in right), description="another one is steward"
+            )
+            await wait_until(lambda: not wrong.parts.steward.leading, description="the wrong one is not")
+            clock.offset_ms = 0
+            await wait_until(wrong.is_deciding, description="it resumes by itself", timeout=20)
+            offsets = [one.parts.clock_check.look() for one in (wrong, *right)]
+            assert await asyncio.gather(*offsets) == [True] * 3
+            assert abs(wrong.parts.clock_check.offset_ms or 0) <= 250

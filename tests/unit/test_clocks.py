@@ -1,0 +1,221 @@
+"""The arithmetic of clocks: offsets from the median, what counts and what does not, and the key's value."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from common.beat_pace import BEAT_S, SOON_S, BeatPace
+from common.clock_watch import ClockWatch, WatchedClock
+from common.clocks import Clocks, Measured, off_by
+from common.member import Beat
+from tests.support.fake_clock import FakeClock
+from worker.clock_book import ClockBook, Hearing
+
+WALL = 1_790_000_000_000
+BOUND = 250
+
+
+class Listening:
+    """A listener whose boot clock stands at zero when all wall clocks stand at `WALL`, but for their offsets."""
+
+    def __init__(self) -> None:
+        self.book = ClockBook(bound_ms=BOUND)
+
+    def beat(
+        self, at_ms: int, *, late_ms: int = 0, round_trip_ms: int | None = 5, clock: str = "c1", **offsets: int
+    ) -> None:
+        hearing = Hearing(at_ms=at_ms + late_ms, not_before_ms=at_ms)
+        for process, offset_ms in offsets.items():
+            self.book.hear(
+                process, clock, wall_ms=WALL + at_ms + offset_ms, round_trip_ms=round_trip_ms, hearing=hearing
+            )  # fmt: skip
+
+    def offsets(self, now_ms: int = 9_000) -> dict[str, int]:
+        return {process: one.offset_ms for process, one in self.book.compare(now_ms).measured.items()}
+
+
+def test_each_clock_is_measured_from_the_median_of_all() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=10, c=-20, d=30_000, e=5)
+    assert listening.offsets() == {"a": -5, "b": 5, "c": -25, "d": 29_995, "e": 0}
+    clocks = listening.book.compare(9_000)
+    assert (clocks.count, clocks.off(250)) == (5, {"d": 29_995})
+
+
+def test_fewer_than_three_are_counted_and_not_compared() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=30_000)
+    clocks = listening.book.compare(9_000)
+    assert (clocks.count, clocks.are_enough, clocks.measured) == (2, False, {})
+
+
+def test_beat_counts_once_the_next_one_says_that_it_was_quick() -> None:
+    listening = Listening()
+    listening.beat(0, a=0, b=0, c=0)
+    assert listening.offsets() == {}
+    assert listening.book.compare(9_000).count == 3
+    listening.beat(3_000, round_trip_ms=BOUND + 1, a=0, b=0, c=0)
+    assert listening.offsets() == {}
+    listening.beat(6_000, round_trip_ms=None, a=0, b=0, c=0)
+    assert listening.offsets() == {}
+    listening.beat(9_000, round_trip_ms=BOUND, a=0, b=0, c=0)
+    assert listening.offsets() == {"a": 0, "b": 0, "c": 0}
+
+
+def test_beat_whose_next_one_was_not_heard_does_not_count() -> None:
+    listening = Listening()
+    for at_ms in (0, 6_000):
+        listening.beat(at_ms, a=0, b=0, c=0)
+    assert listening.offsets() == {}
+
+
+def test_of_the_last_three_the_one_that_was_least_on_its_way_counts() -> None:
+    listening = Listening()
+    for number, late_ms in enumerate((0, 100, 3, 60, 0)):
+        listening.beat(number * 3_000, late_ms=late_ms, a=0)
+        listening.beat(number * 3_000, b=0, c=0)
+    assert listening.offsets(12_000) == {"a": -3, "b": 0, "c": 0}
+
+
+def test_beat_of_which_nobody_knows_when_it_was_put_does_not_count() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=0, c=0)
+        hearing = Hearing(at_ms=at_ms, not_before_ms=None)
+        listening.book.hear("d", "c1", wall_ms=WALL + at_ms, round_trip_ms=1, hearing=hearing)
+    assert set(listening.offsets()) == {"a", "b", "c"}
+
+
+def test_clock_that_jumped_is_another_one() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=0, c=0, d=30_000)
+    listening.beat(6_000, a=0, b=0, c=0)
+    listening.beat(6_000, clock="c2", d=0)
+    assert set(listening.offsets()) == {"a", "b", "c"}
+    listening.beat(9_000, clock="c2", d=0)
+    assert listening.book.compare(9_000).measured["d"] == Measured(offset_ms=0, clock="c2")
+
+
+def test_who_beats_no_more_and_what_is_old_counts_no_more() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=0, c=0, d=0)
+    listening.book.forget("d")
+    assert set(listening.offsets()) == {"a", "b", "c"}
+    assert listening.offsets(now_ms=30_000) == {"a": 0, "b": 0, "c": 0}
+    assert listening.offsets(now_ms=30_001) == {}
+
+
+@pytest.mark.parametrize(("late_ms", "round_trip_ms"), [(BOUND, 0), (0, BOUND), (125, 125), (BOUND + 1, 0), (200, 51)])
+def test_right_clock_is_never_found_wrong_by_being_slow(late_ms: int, round_trip_ms: int) -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, b=0, c=0, d=0)
+        listening.beat(at_ms, late_ms=late_ms, round_trip_ms=round_trip_ms, a=0)
+    counts = late_ms + round_trip_ms <= BOUND
+    assert listening.offsets() == ({"a": -late_ms} if counts else {}) | {"b": 0, "c": 0, "d": 0}
+    assert listening.book.compare(9_000).off(BOUND) == {}
+
+
+def test_value_is_read_as_it_was_written() -> None:
+    clocks = Clocks(
+        count=4, measured={"w1": Measured(offset_ms=-3, clock="ab.0"), "m": Measured(offset_ms=9, clock="")}
+    )
+    assert Clocks.from_json(clocks.to_json()) == clocks
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"", b"\xff", b"null", b"[]", b"{}", b"[" * 20_000, b'{"count":3}', b'{"count":3,"processes":[]}',
+        b'{"count":true,"processes":{}}', b'{"count":3,"processes":{"w":null}}', b'{"count":NaN,"processes":{}}',
+        b'{"count":3,"processes":{"w":{"offsetMs":"1","clock":"c"}}}',
+        b'{"count":3,"processes":{"w":{"offsetMs":1e3,"clock":"c"}}}',
+        b'{"count":3,"processes":{"w":{"offsetMs":1' + b"0" * 20 + b',"clock":"c"}}}',
+        b'{"count":3,"processes":{"w":{"offsetMs":1,"clock":"' + b"c" * 500 + b'"}}}',
+        json.dumps({"count": 1, "processes": {str(n): {"offsetMs": 0, "clock": "c"} for n in range(10_001)}}).encode(),
+    ],
+)  # fmt: skip
+def test_garbage_is_no_value(value: bytes) -> None:
+    with pytest.raises(ValueError, match="not a comparison of clocks"):
+        Clocks.from_json(value)
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "words"),
+    [(30_000, "30.0 s ahead of the others'"), (-412, "412 ms behind the others'"),
+     (-3_600_000, "3,600.0 s behind the others'")],
+)  # fmt: skip
+def test_offset_in_words(offset_ms: int, words: str) -> None:
+    assert off_by(offset_ms) == words
+
+
+def test_beat_tells_its_clock_and_those_of_earlier_versions_do_not() -> None:
+    beat = Beat(kind="worker", wall_ms=1, clock="ab.0", round_trip_ms=7)
+    assert Beat.from_json(beat.to_json()) == beat
+    old = Beat.from_json(b'{"kind":"worker","wallMs":1}')
+    assert (old.clock, old.round_trip_ms) == ("", None)
+    for bad in (b'{"kind":"w","wallMs":1,"clock":7}', b'{"kind":"w","wallMs":1,"roundTripMs":"7"}'):
+        with pytest.raises(ValueError, match="not a beat"):
+            Beat.from_json(bad)
+
+
+def test_first_beats_of_a_clock_follow_soon() -> None:
+    pace = BeatPace()
+    assert [pace.after("a") for _ in range(4)] == [SOON_S, SOON_S, BEAT_S, BEAT_S]
+    assert [pace.after("b") for _ in range(3)] == [SOON_S, SOON_S, BEAT_S]
+
+
+def test_jump_is_told_before_the_clock_is_read_again_and_the_clock_has_another_name() -> None:
+    jumps: list[float] = []
+    clock = FakeClock(WALL)
+    watch = ClockWatch(clock, max_skew_ms=250, on_jump=jumps.append)
+    watched, name = WatchedClock(clock, watch), watch.name
+    clock.advance(60_000)
+    clock.set_wall(clock.wall_ms() + 250)
+    assert (watched.wall_ms(), jumps, watch.name) == (WALL + 60_250, [], name)
+    clock.set_wall(clock.wall_ms() - 30_250)
+    watched.wall_ms()
+    watched.wall_ms()
+    assert [round(jump, 3) for jump in jumps] == [-30.0]
+    assert watch.name != name
+
+
+def test_small_steps_add_up_until_the_clock_was_found_right() -> None:
+    jumps: list[float] = []
+    clock = FakeClock(WALL)
+    watch = ClockWatch(clock, max_skew_ms=250, on_jump=jumps.append)
+    for _ in range(3):
+        clock.set_wall(clock.wall_ms() + 200)
+        watch.agreed()
+    watch.look()
+    assert jumps == []
+    for _ in range(2):
+        clock.set_wall(clock.wall_ms() + 200)
+        watch.look()
+    assert [round(jump, 3) for jump in jumps] == [0.4]
+
+
+def test_process_that_is_frozen_between_two_readings_has_not_jumped() -> None:
+    jumps: list[float] = []
+
+    class Frozen(FakeClock):
+        freezes = 0
+
+        def boottime(self) -> float:
+            if self.freezes:
+                self.freezes -= 1
+                self.advance(8_000)
+            return super().boottime()
+
+    clock = Frozen(WALL)
+    watch = ClockWatch(clock, max_skew_ms=250, on_jump=jumps.append)
+    clock.freezes = 1
+    watch.look()
+    watch.look()
+    assert jumps == []
