@@ -76,11 +76,16 @@ def lateness(starts: Iterable[Start]) -> Lateness:
 
 
 def wrong_starts(load: Load, starts: list[Start], first_ms: int, last_ms: int) -> list[str]:
-    """Fires of these plan times that did not start just once, in words; the first few."""
+    """Fires of these plan times that did not start, or more than once, in words, each kind with an example."""
     counts = Counter((one.job, one.plan_ms) for one in between(starts, first_ms, last_ms))
-    wrong = [f"{job} at {plan} started {counts[job, plan]} times" for job, plan in load.fires(first_ms, last_ms)
-             if counts[job, plan] != 1]  # fmt: skip
-    return [*wrong[:5], f"in all {len(wrong)} fires did not start just once"] if wrong else []
+    never = [fire for fire in load.fires(first_ms, last_ms) if not counts[fire]]
+    again = [fire for fire in counts if counts[fire] > 1]
+    wrong = []
+    if never:
+        wrong.append(f"{len(never)} fires did not start, the first of {never[0][0]} at {never[0][1]}")
+    if again:
+        wrong.append(f"{len(again)} fires started more than once, the first of {again[0][0]} at {again[0][1]}")
+    return wrong
 
 
 def arguments(doc: str | None, *, minutes: float) -> argparse.Namespace:

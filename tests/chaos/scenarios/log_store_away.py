@@ -2,9 +2,9 @@
 
     calm, then the log store is stopped for so many minutes, then it is back until all is delivered, then calm again
 
-Violations, and exit status 1: a fire that did not start just once; one without just one record of success with its
-output; etcd with 15,000 keys or more; starts while it was away that are later than before (median by more than 10 ms,
-99 % by more than 50 ms and twice, the latest beyond a second and the latest before); a process that ended.
+Violations, and exit status 1: a fire that did not start, or more than once; one without just one record, of success
+with its output; etcd with 15,000 keys or more; starts while it was away that are later than before (median by more than
+10 ms, 99 % by more than 50 ms and twice, the latest beyond a second and the latest before); a process that ended.
 """
 
 from __future__ import annotations
@@ -114,11 +114,17 @@ async def _collect(cluster: Cluster, load: Load, seen: Seen) -> None:
     expected = set(load.fires(first_ms, last_ms))
 
     async def complete() -> bool:
-        seen.records = [one for one in await cluster.runs() if first_ms <= one["planTime"] <= last_ms]
+        await asyncio.sleep(1)
+        try:
+            records = await cluster.runs()
+        except AssertionError as error:  # the log store is slow to answer on a busy machine
+            _say(f"asked again: {error}")
+            return False
+        seen.records = [one for one in records if first_ms <= one["planTime"] <= last_ms]
         return expected <= {(one["jobName"], one["planTime"]) for one in seen.records}
 
     try:
-        await wait_until(complete, description="every fire has a record", timeout=30)
+        await wait_until(complete, description="every fire has a record", timeout=180)
     except AssertionError as error:
         _say(str(error))
     seen.starts = load.starts()
