@@ -46,6 +46,7 @@ SEGMENT_BYTES = 4 * 1024 * 1024
 CACHE_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
 _TRIAL_BYTES = 1024 * 1024
+_ALL = 1 << 30
 _WORTH_REMOVING_BYTES = 256 * 1024
 """A segment of so much is removed once it is delivered, although there is room in it: a small disk gets it back."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -215,7 +216,8 @@ class Spool:
         """
         found: dict[str, Spooled] = {}
         position = self._former.start - 1
-        while wanted and position + 1 in self._former and (page := await self._read_behind(position, 500, READ_BYTES)):
+        # A segment at a time: less would read it again for each page.
+        while wanted and position + 1 in self._former and (page := await self._read_behind(position, _ALL, READ_BYTES)):
             for position, record in page:
                 if position in self._former and (run_id := str(record.run_id)) in wanted:
                     found[run_id] = Spooled(position, replace(record, output=""))
