@@ -200,6 +200,14 @@ class WorkerConfig(SharedConfig):
         ),
         1000,
     )
+    spool_limit_bytes: int = setting(
+        Key(
+            name="spoolLimitBytes",
+            kind=WholeNumber(16 * 2**20, 2**50),
+            help="bytes of disk for records that wait for the log store; outputs are cut from half of it on",
+        ),
+        2**30,
+    )
     shutdown_grace_s: int = setting(
         Key(name="shutdownGraceSeconds", kind=WholeNumber(0, 86_400), help="time for runs to end at a stop"), 30
     )

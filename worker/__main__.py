@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
     clock = SystemClock()
-    spool = Spool.open(config.data_dir / "spool")
+    spool = Spool.open(config.data_dir / "spool", limit_bytes=config.spool_limit_bytes)
     async with (
         open_etcd(config, timeout_s=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
         open_runlog(config) as runlog,

@@ -28,6 +28,7 @@ from worker.kills import Kills
 from worker.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
+from worker.spool import Spooled
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +36,9 @@ _AT_ONCE: Final = 32
 _RETRY_S: Final = 0.3
 _STRAGGLERS_S: Final = 1.0
 _STORE_DEADLINE_S: Final = 1.0
+
+SpoolFinder = Callable[[Collection[str]], Awaitable[Mapping[str, Spooled]]]
+"""What a former process has left in the spool of these runs."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,27 +137,31 @@ class Adoption:
     # A former life of this worker
 
     async def settle_former(
-        self, session: Session, in_spool: Mapping[RunId, RunRecord], *, still_running: Collection[str] = ()
-    ) -> int:
+        self, session: Session, find_in_spool: SpoolFinder, *, written: Callable[[], int],
+        still_running: Collection[str] = (),
+    ) -> int:  # fmt: skip
         """Settles what this instance left open when it last ended; returns how many runs that were.
 
-        ``in_spool``: the records that were there when this process began. ``still_running``: what could not be ended is
-        left to the steward, whose patience is longer.
+        ``find_in_spool``: among the records that were there when this process began. ``written``: up to which position
+        of the spool the log store has them. ``still_running``: what could not be ended is left to the steward, whose
+        patience is longer.
         """
-        settled = 0
-        async for page in self._client.read_prefix(self._keys.runs):
-            former = [one for kv in page.kvs if (one := self._former(kv)) is not None]
-            open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
-            unknown = [one for one in open_ones if one.run_id not in in_spool]
-            delivered = await self._delivered([one.run_id for one in unknown])
-            await _at_once([
-                partial(self._settle, one, in_spool=in_spool.get(one.run_id), delivered=delivered.get(str(one.run_id)))
-                for one in former
-                if one not in unknown or str(one.run_id) not in still_running
-            ])  # fmt: skip
-            settled += len(former)
+        pages = [page async for page in self._client.read_prefix(self._keys.runs)]
+        former = [one for page in pages for kv in page.kvs if (one := self._former(kv)) is not None]
+        open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
+        in_spool = await find_in_spool({str(one.run_id) for one in open_ones})
+        unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
+        # Asked last: what was in neither place is lost.
+        delivered = await self._delivered([one.run_id for one in unknown])
+        left = {one.run_id for one in unknown if str(one.run_id) in still_running}
+
+        async def settle(one: _Former) -> None:
+            run_id = str(one.run_id)
+            await self._settle(one, in_spool=in_spool.get(run_id), delivered=delivered.get(run_id), written=written)
+
+        await _at_once([partial(settle, one) for one in former if one.run_id not in left])
         self._session = session
-        return settled
+        return len(former)
 
     def _former(self, kv: KeyValue) -> _Former | None:
         try:
@@ -171,12 +179,15 @@ class Adoption:
         except UnavailableError:
             return {}
 
-    async def _settle(self, former: _Former, *, in_spool: RunRecord | None, delivered: RunRecord | None) -> None:
+    async def _settle(
+        self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
+    ) -> None:
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
-        elif (record := in_spool or delivered) is not None:
+        elif (record := in_spool.record if in_spool else delivered) is not None:
             self._settlement.expect(former.run_id, await self._end(former, record))
-            if in_spool is None:
+            # Delivery did not wait for us; what it delivers from now on, it tells.
+            if in_spool is None or in_spool.position <= written():
                 self._settlement.delivered([former.run_id])
         else:
             await self._give_up(former)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -24,7 +23,7 @@ from common.keys import RunId
 from common.kill import Kill
 from common.lifecycle import Stop
 from common.member import Beat
-from common.run import RunRecord, Verdict
+from common.run import Verdict
 from common.runlog import RunLog
 from worker.guardian.link import REASON
 from worker.identity import Identity
@@ -58,8 +57,6 @@ class Agent:
         self._spool = spool
         self._runlog = runlog
         self._clock = clock
-        self._former_records: dict[RunId, RunRecord] = {}
-        self._delivered_early: set[RunId] = set()
         self._still_running: frozenset[str] = frozenset()
         self._settled_former = False
         self._given_up: dict[RunId, Run] = {}
@@ -71,18 +68,11 @@ class Agent:
     # Starting and stopping
 
     async def prepare(self) -> None:
-        """Before anything is claimed: nothing of a former life of this worker runs any more, as far as it can be ended.
-
-        What the spool holds is noted now, before delivery begins to empty it.
-        """
-        ended = set[str]()
-        async for record in self._spool.unacknowledged():
-            # There may be very many; what follows their runs depends on no text.
-            self._former_records[record.run_id] = replace(record, output="", command="", err="", labels={})
-            if record.status is not Verdict.LOST:
-                ended.add(str(record.run_id))
+        """Before anything is claimed: of a former life of this worker nothing runs any more that can be ended."""
         instance = self._identity.instance
         marked = {one.run_id for one in await asyncio.to_thread(find_leftovers, instance)}
+        in_spool = await self._spool.find_former(marked)
+        ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}
         spared = await self._ended_by_themselves(marked, ended)
         survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
         self._still_running = frozenset(one.run_id for one in survivors)
@@ -179,15 +169,13 @@ class Agent:
     async def _settle_former(self, session: Session) -> None:
         """Once in the life of the process."""
         settled = await self.parts.adoption.settle_former(
-            session, self._former_records, still_running=self._still_running
-        )
+            session, self._spool.find_former, still_running=self._still_running,
+            written=lambda: self.parts.delivery.written,
+        )  # fmt: skip
         self._settled_former = True
-        # Delivery did not wait for us: what it had delivered before its key was known is told again.
-        self.parts.settlement.delivered(self._delivered_early)
-        extra = {"action": "former.settled", "runs": settled, "spooled": len(self._former_records)}
+        await self._spool.release_former()
+        extra = {"action": "former.settled", "runs": settled, "waiting": self._spool.pending}
         _log.info("settled %d runs of a former life", settled, extra=extra)
-        self._former_records = {}
-        self._delivered_early = set()
 
     def session_ended(self) -> None:
         """Nothing is decided until there is another."""
@@ -232,7 +220,8 @@ class Agent:
         self.parts.scheduler.job_changed(name)
 
     def membership_changed(self) -> None:
-        """Others may be ranked than before."""
+        """Others may be ranked than before; and each has another share of what may wait in etcd."""
+        self.parts.settlement.keep_to_share()
         self.parts.scheduler.look_afresh("the membership changed")
         self.parts.requests.replan()
 
@@ -319,8 +308,6 @@ class Agent:
 
     def delivered(self, run_ids: list[RunId]) -> None:
         """The log store has these records."""
-        if not self._settled_former:
-            self._delivered_early.update(self._former_records.keys() & set(run_ids))
         self.parts.settlement.delivered(run_ids)
 
     async def drained(self, drain: Drain | None) -> None:
@@ -341,7 +328,12 @@ class Agent:
 
     async def spool_refuses(self, fault: str | None) -> None:
         """The spool takes no records, or (None) takes them again."""
-        await self.parts.registry.set_fault("spool", fault)
+        parts = self.parts
+        if fault is None:
+            parts.settlement.spool_takes()
+        else:  # at once: saying so takes as long as etcd does
+            parts.scheduler.accepting = parts.requests.accepting = False
+        await parts.registry.set_fault("spool", fault)
         self._accept_or_not()
 
     async def guardian_away(self, fault: str | None) -> None:
@@ -355,10 +347,12 @@ class Agent:
         parts.clock_watch.look()
         delivery = parts.delivery.state
         store = None if delivery.healthy else f"log store: {delivery.last_error}"
+        scarce = "the spool is over half of spoolLimitBytes: outputs are cut" if self._spool.is_scarce else None
         return Beat(
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
-            problem=parts.registry.not_accepting or store, clock=parts.clock_watch.name,
+            problem=parts.registry.not_accepting or "; ".join(filter(None, (store, scarce))) or None,
+            clock=parts.clock_watch.name,
         )  # fmt: skip
 
 

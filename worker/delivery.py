@@ -128,6 +128,11 @@ class Delivery:
         return True
 
     @property
+    def written(self) -> int:
+        """The position in the spool up to which the log store has all, whether that is acknowledged or not."""
+        return self._written
+
+    @property
     def _unwritten(self) -> int:
         return self._spool.last - self._written
 

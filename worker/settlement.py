@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Final, Protocol
 
 from common.clock import Clock
@@ -77,6 +78,12 @@ class Settlement:
         )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
         self._finals: dict[RunId, int] = {}
+        self._waiting: dict[RunId, Run | None] = {}
+        """Those with a record in the spool and a key that waits for the log store; None: its key is a final one."""
+        self._late: list[RunRecord] = []
+        """Late records that the spool has refused: there is no key to put them into."""
+        self._in_keys: dict[RunId, tuple[RunRecord, int]] = {}
+        """Records that lie in their run keys, at these mod revisions, because the spool has refused them."""
         self._to_delete: dict[RunId, int | Run] = {}
         self._changed: list[Run] = []
         self._recording = asyncio.Event()
@@ -94,6 +101,7 @@ class Settlement:
     def expect(self, run_id: RunId, revision: int) -> None:
         """The spool already holds this run's record: delete its key, at this mod revision, once that is delivered."""
         self._finals[run_id] = revision
+        self._wait_for_store(run_id, None)
 
     def deliver_final(self, record: RunRecord, revision: int) -> None:
         """A final record lies in its run key at this mod revision: see to its delivery."""
@@ -110,21 +118,33 @@ class Settlement:
         self._to_record.append((None, record))
         self._recording.set()
 
+    def spool_takes(self) -> None:
+        """The spool takes records again: what it has refused comes to it now."""
+        late, self._late = self._late, []
+        for record in late:
+            self.deliver_late(record)
+        in_keys, self._in_keys = self._in_keys, {}
+        for record, revision in in_keys.values():
+            self.deliver_final(record, revision)
+
+    def keep_to_share(self) -> None:
+        """No more keys wait for the log store than this worker's share; beyond, the newest go: the spool has them."""
+        share = MAX_WAITING_KEYS // max(1, self._live_workers())
+        while len(self._waiting) > share:
+            run_id, run = self._waiting.popitem()
+            self._release(run_id, run)
+
     def delivered(self, run_ids: Iterable[RunId]) -> None:
         """The log store has acknowledged these records."""
         for run_id in run_ids:
-            run = self._table.get(run_id)
-            if run is not None:
-                run.delivered = True
-                self._delete_when_free(run)
-            elif (revision := self._finals.pop(run_id, None)) is not None:
-                self._to_delete[run_id] = revision
-        self._writing.set()
+            self._waiting.pop(run_id, None)
+            self._release(run_id, self._table.get(run_id))
 
     def lost_to_others(self, run: Run) -> None:
         """The run key is not this worker's any more: somebody has given it up as lost."""
         extra = {"action": "run.lost_to_others", "run": str(run.run_id)}
         _log.warning("%s was given up as lost while this worker was out of touch", run.run_id, extra=extra)
+        self._waiting.pop(run.run_id, None)
         self._table.forget(run)
 
     @property
@@ -157,24 +177,36 @@ class Settlement:
             await self._spool.append(record)
         except EtcronError as error:
             self._on_spool(str(error))
-            if run is None:
-                self._finals.pop(record.run_id, None)  # it lies in its key: the steward delivers it
-            else:
-                await self._keep_in_key(run, record.without_output(f"the spool refused its output: {error}"))
+            short = record.without_output(f"the spool refused its output: {error}")
+            if run is not None:
+                await self._keep_in_key(run, short)
+            elif self._finals.pop(record.run_id, None) is None:  # else it lies in its key: the steward delivers it
+                self._late.append(short)
             return
         self._on_spool(None)
-        # Beyond a limit the spool alone keeps the record, so that etcd does not fill up.
-        too_many = len(self._table) + len(self._finals) > MAX_WAITING_KEYS / max(1, self._live_workers())
         if run is not None:
+            run.record = replace(record, output="")  # the spool has it: thousands may wait, with large outputs
             self._unlocking.add(run)
-            run.delivered = run.delivered or too_many
             self._writing.set()
-        elif too_many and (revision := self._finals.pop(record.run_id, None)) is not None:
-            self._to_delete[record.run_id] = revision
+        if run is not None or record.run_id in self._finals:
+            self._wait_for_store(record.run_id, run)
+
+    def _wait_for_store(self, run_id: RunId, run: Run | None) -> None:
+        if run is None or not run.delivered:
+            self._waiting[run_id] = run
+            self.keep_to_share()
+
+    def _release(self, run_id: RunId, run: Run | None) -> None:
+        """Its record needs its run key no more."""
+        if run is not None:
+            run.delivered = True
+            self._delete_when_free(run)
+        elif (revision := self._finals.pop(run_id, None)) is not None:
+            self._to_delete[run_id] = revision
             self._writing.set()
 
     async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
-        """The spool is of no use: the verdict goes into the run key, and the steward delivers it from there."""
+        """The spool is of no use: the verdict goes into the run key, until the spool takes it or the steward does."""
         key, lock = self._keys.run(run.run_id), self._keys.lock(run.run_id.job)
         while True:
             entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
@@ -186,7 +218,10 @@ class Settlement:
                 operations.append(Delete(lock))
             reads = [Get(key), Get(lock, keys_only=True)]
             result = await self._steps.answer([*compares, *then.compares], [*operations, *then.then], reads)
-            if result.succeeded or not run.take_over(result.one(0)):
+            if result.succeeded:
+                self._in_keys[run.run_id] = record, result.revision
+                break
+            if not run.take_over(result.one(0)):
                 break
             run.unlocked |= run.entry.locked and not is_own(run, result.one(1))
         self._table.forget(run)

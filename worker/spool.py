@@ -2,7 +2,8 @@
 
 Appends share their fsync: all that arrive while one is running go into the next. Nothing here blocks the loop; one
 thread of the spool's own does the file work, one thing at a time. Memory stays bounded however long the log store is
-away: what the tail cache has no room for is read back from the disk. The worker holds the lock on the directory.
+away: what the tail cache has no room for is read back from the disk. As the spool fills, outputs are cut, then dropped
+(`worker.spool_room`); a record is refused only by the disk itself. The worker holds the lock on the directory.
 
 If we die before an append has returned, the record may be there or not; whole or not at all. If we die between a write
 to the log store and `acknowledge`, the records are read again.
@@ -11,27 +12,29 @@ to the log store and `acknowledge`, the records are read again.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import errno
 import itertools
 import logging
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, TypeVar
 
 from common.errors import EtcronError
 from common.run import RunRecord
+from worker.spool_reading import read_page
+from worker.spool_room import Room
 from worker.spool_segments import (
     Segment,
     append_durably,
     find_segments,
     frame,
-    frame_size,
+    make_room,
     new_segment,
-    payloads,
     read_cursor,
-    record_of,
     try_out,
     write_cursor,
 )
@@ -43,7 +46,10 @@ SEGMENT_BYTES = 4 * 1024 * 1024
 CACHE_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
 _TRIAL_BYTES = 1024 * 1024
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+_ALL = 1 << 30
+_WORTH_REMOVING_BYTES = 256 * 1024
+"""A segment of so much is removed once it is delivered, although there is room in it: a small disk gets it back."""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 class SpoolError(EtcronError):
@@ -66,6 +72,15 @@ class _Cached:
     size: int
 
 
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """What the spool knows of a run that a former process has ended."""
+
+    position: int
+    record: RunRecord
+    """Without its output."""
+
+
 class Spool:
     """Append, read from the cursor, acknowledge. Use from one event loop."""
 
@@ -74,14 +89,19 @@ class Spool:
         limit_bytes: int | None, segment_bytes: int, cache_bytes: int,
     ) -> None:  # fmt: skip
         """Use `open`."""
+        self._former = range(cursor + 1, segments[-1].last + 1)
+        """Positions that a former process has left; their segments stay until they are released."""
+        self._former_is_kept = bool(self._former)
         self._directory = directory
         self._segments = segments
         self._cursor = cursor
-        self._limit_bytes = limit_bytes
+        self._room = Room(limit_bytes)
         self._segment_bytes = segment_bytes
         self._cache_bytes = cache_bytes
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spool")
         self._waiting: list[_Waiting] = []
+        self._arriving_bytes = 0
+        self._refused_bytes = 0
         self._committing: asyncio.Future[Sequence[Segment]] | None = None
         self._tail: deque[_Cached] = deque()
         self._tail_bytes = 0
@@ -95,17 +115,19 @@ class Spool:
     ) -> Self:  # fmt: skip
         """The spool as the last process left it; made where there is none. A torn last record is cut off.
 
-        ``limit_bytes``: how much disk it may take; beyond, appends are refused. SpoolError where the directory cannot
-        be used. Reads at most one segment.
+        ``limit_bytes``: how much disk it should take; outputs are cut from half of it on. SpoolError where the
+        directory cannot be used. Reads at most one segment.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
+            with contextlib.suppress(OSError):
+                make_room(directory)
             segments, torn = find_segments(directory)
             cursor = read_cursor(directory)
         except OSError as error:
             raise SpoolError(f"the spool in {directory} cannot be opened: {error}") from error
         if torn:
-            _log.warning("a torn record was cut off the spool", extra={"action": "spool_torn", "bytes": torn})
+            _log.warning("a torn end of the spool was set aside", extra={"action": "spool_torn", "bytes": torn})
         if not segments or segments[-1].last < cursor:
             segments.append(new_segment(directory, cursor + 1))
         cursor = max(cursor, segments[0].first - 1)
@@ -140,18 +162,23 @@ class Spool:
         return sum(segment.size for segment in self._segments)
 
     @property
+    def is_scarce(self) -> bool:
+        """Whether it is so full that outputs are cut."""
+        return self._room.is_scarce(self.size_bytes + self._arriving_bytes)
+
+    @property
     def cached_bytes(self) -> int:
         """How much of the newest records is kept in memory, by their size on the disk."""
         return self._tail_bytes
 
     async def append(self, record: RunRecord) -> int:
-        """The record's position, once it is on the disk for good.
+        """The record's position, once it is on the disk for good, with as much of its output as there is room for.
 
-        SpoolError: it is not there (disk full, over the limit); the spool stays usable.
+        SpoolError: it is not there (the disk is full, or fails); the spool stays usable.
         """
+        record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         data = frame(record)
-        if self._limit_bytes is not None and self.size_bytes + len(data) > self._limit_bytes:
-            raise SpoolError(f"the spool is full: {self.size_bytes} of its {self._limit_bytes} bytes are taken")
+        self._arriving_bytes += len(data)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(data, record, done))
         self._commit_what_waits()
@@ -165,14 +192,7 @@ class Spool:
         At most ``max_bytes`` of them, but at least one. Empty only where there are none. SpoolError: the disk does not
         give them back.
         """
-        position = max(after or 0, self._cursor)
-        while position < self.last:
-            if self._tail and self._tail[0].position <= position + 1:
-                return self._read_tail(position, limit, max_bytes)
-            found, position = await self._in_thread(self._read_disk, tuple(self._segments), position, limit, max_bytes)
-            if found:
-                return found
-        return []
+        return await self._read_behind(max(after or 0, self._cursor), limit, max_bytes)
 
     async def acknowledge(self, position: int) -> None:
         """Everything up to ``position`` is delivered: it is not read again, and whole segments of it are removed.
@@ -182,23 +202,40 @@ class Spool:
         self._cursor = max(self._cursor, min(position, self.last))
         while self._tail and self._tail[0].position <= self._cursor:
             self._tail_bytes -= self._tail.popleft().size
-        gone = [segment for segment in self._segments[:-1] if segment.last <= self._cursor]
+        if self._is_spent():
+            self._segments.append(new_segment(self._directory, self.last + 1))
+        wanted_from = self._former.start if self._former_is_kept else self._cursor + 1
+        gone = [segment for segment in self._segments[:-1] if segment.last < wanted_from]
         self._segments = self._segments[len(gone) :]
         await self._in_thread(self._forget, self._cursor, gone)
 
-    async def unacknowledged(self) -> AsyncIterator[RunRecord]:
-        """All records behind the cursor, oldest first, as they are when this begins: for the replay at the start."""
-        position, last = self._cursor, self.last
-        while position < last and (found := await self.read(500, after=position)):
-            for position, record in found:
-                if position <= last:
-                    yield record
+    async def find_former(self, wanted: Collection[str]) -> dict[str, Spooled]:
+        """The newest records of these runs (by their ids) among those that a former process has left undelivered.
+
+        Delivered meanwhile or not, until `release_former`. Reads page by page; there may be very many.
+        """
+        found: dict[str, Spooled] = {}
+        position = self._former.start - 1
+        # A segment at a time: less would read it again for each page.
+        while wanted and position + 1 in self._former and (page := await self._read_behind(position, _ALL, READ_BYTES)):
+            for position, record in page:
+                if position in self._former and (run_id := str(record.run_id)) in wanted:
+                    found[run_id] = Spooled(position, replace(record, output=""))
+        return found
+
+    async def release_former(self) -> None:
+        """Nobody asks for the records of a former process any more: those that are delivered may go."""
+        self._former_is_kept = False
+        with contextlib.suppress(SpoolError):
+            await self.acknowledge(self._cursor)
 
     async def try_out(self) -> None:
-        """SpoolError while a mebibyte more would be refused, where the next record would go."""
+        """SpoolError while a mebibyte, or what was refused last, would be refused where the next record would go."""
+        size = max(_TRIAL_BYTES, self._refused_bytes)
         offset = self._segments[-1].size
-        offset = offset if offset + _TRIAL_BYTES <= self._segment_bytes else 0
-        await self._in_thread(try_out, self._directory, offset, _TRIAL_BYTES)
+        offset = offset if offset + size <= self._segment_bytes else 0
+        await self._in_thread(try_out, self._directory, offset, size)
+        self._refused_bytes = 0
 
     async def close(self) -> None:
         """Waits for the appends under way; nothing is open then."""
@@ -231,12 +268,15 @@ class Spool:
 
     def _committed(self, batch: Sequence[_Waiting], future: asyncio.Future[Sequence[Segment]]) -> None:
         self._committing = None
+        size = sum(len(waiting.frame) for waiting in batch)
+        self._arriving_bytes -= size
         error = future.exception()
         if error is None:
             self._took(batch, future.result())
         else:
+            self._refused_bytes = size
             for waiting in batch:
-                _settle(waiting.done, error=SpoolError(f"the spool did not take the record: {error}"))
+                _settle(waiting.done, error=self._fault(error))
         self._commit_what_waits()
 
     def _took(self, batch: Sequence[_Waiting], replacing: Sequence[Segment]) -> None:
@@ -261,40 +301,40 @@ class Spool:
             found.append((cached.position, cached.record))
         return found
 
-    def _read_disk(
-        self, segments: Sequence[Segment], after: int, limit: int, max_bytes: int
-    ) -> tuple[list[tuple[int, RunRecord]], int]:
-        """In the thread: what the next segment with such records holds of them, and up to where it was looked at."""
-        segment = next(segment for segment in segments if segment.last > after)
-        with segment.path.open("rb") as file:
-            data = file.read(segment.size)
-        found: list[tuple[int, RunRecord]] = []
-        taken, position = 0, segment.first - 1
-        for position, payload in enumerate(itertools.islice(payloads(data), segment.count), segment.first):
-            if position <= after:
-                continue
-            taken += frame_size(payload)
-            if len(found) >= limit or (found and taken > max_bytes):
-                return found, position - 1
-            try:
-                found.append((position, record_of(payload)))
-            except _UNREADABLE as error:
-                _say_unreadable(segment, position, error)
-        if position < segment.last:
-            _say_unreadable(segment, position + 1, "damaged from here on")
-        return found, segment.last
+    async def _read_behind(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:
+        while position < self.last:
+            if self._tail and self._tail[0].position <= position + 1:
+                return self._read_tail(position, limit, max_bytes)
+            found, position = await self._in_thread(read_page, tuple(self._segments), position, limit, max_bytes)
+            if found:
+                return found
+        return []
+
+    def _is_spent(self) -> bool:
+        """Whether all in the newest segment is delivered, nothing goes into it now, and it is large."""
+        newest = self._segments[-1]
+        is_idle = self._committing is None and not self._waiting
+        return is_idle and newest.last <= self._cursor and newest.size >= _WORTH_REMOVING_BYTES
 
     def _forget(self, cursor: int, gone: Sequence[Segment]) -> None:
-        """In the thread."""
-        write_cursor(self._directory, cursor)
-        for segment in gone:
-            segment.path.unlink(missing_ok=True)
+        """In the thread. Room is given back also where the cursor cannot be written: the names say as much."""
+        try:
+            write_cursor(self._directory, cursor)
+        finally:
+            for segment in gone:
+                segment.path.unlink(missing_ok=True)
 
     async def _in_thread(self, work: Callable[..., _T], *arguments: object) -> _T:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
         except OSError as error:
-            raise SpoolError(f"the spool's disk fails: {error}") from error
+            raise self._fault(error) from error
+
+    def _fault(self, error: BaseException) -> SpoolError:
+        if isinstance(error, OSError) and error.errno in _FULL:
+            why = f"the spool's disk is full ({error.strerror})"
+            return SpoolError(f"{why}: make room where {self._directory} is; it goes on by itself then")
+        return SpoolError(f"the spool's disk fails: {error}")
 
 
 def _settle(done: asyncio.Future[int], *, position: int = 0, error: Exception | None = None) -> None:
@@ -305,10 +345,3 @@ def _settle(done: asyncio.Future[int], *, position: int = 0, error: Exception | 
         done.set_result(position)
     else:
         done.set_exception(error)
-
-
-def _say_unreadable(segment: Segment, position: int, why: object) -> None:
-    _log.error(
-        "a record in the spool cannot be read and is skipped: %s", why,
-        extra={"action": "spool_unreadable", "segment": segment.path.name, "position": position},
-    )  # fmt: skip

@@ -2,7 +2,8 @@
 
 A segment is named by the position of its first record, ``00000000000000000042.spool``. A frame is the payload's length
 and a CRC-32 of length and payload (4 bytes each, little endian), then the payload: the record's document as JSON.
-Positions count records from 1 and are never used twice.
+Positions count records from 1 and are never used twice. Beside the segments: ``cursor``, and ``torn`` with the newest
+end of a segment that was cut off, for a person to look at.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ _LENGTH = struct.Struct("<I")
 _SUFFIX = ".spool"
 _TRIAL = "trial"
 _CURSOR = "cursor"
+_TORN = "torn"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +51,38 @@ def frame(record: RunRecord) -> bytes:
     return length + _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))) + payload
 
 
-def payloads(data: bytes) -> Iterator[memoryview]:
-    """The payloads of all whole frames from the start; ends at the first that is torn or damaged."""
-    view = memoryview(data)
+def frames(data: bytes) -> Iterator[tuple[int, memoryview | None]]:
+    """Each frame from the start: where it ends, and its payload; None for a damaged one that a whole one follows.
+
+    Ends at the first that is torn, or damaged with nothing whole behind it.
+    """
     offset = 0
-    while offset + _HEADER.size <= len(data):
-        length, check = _HEADER.unpack_from(data, offset)
-        payload = view[offset + _HEADER.size : offset + _HEADER.size + length]
-        if len(payload) < length or zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) != check:
+    while (end := _end_of_frame(data, offset)) is not None:
+        payload = _whole_payload(data, offset, end)
+        if payload is None and not _is_whole(data, end):
             return
-        yield payload
-        offset += _HEADER.size + length
+        yield end, payload
+        offset = end
+
+
+def _end_of_frame(data: bytes, offset: int) -> int | None:
+    """Where the frame ends, by its own word; None where the data end before."""
+    if offset + _HEADER.size > len(data):
+        return None
+    length, _ = _HEADER.unpack_from(data, offset)
+    end = offset + _HEADER.size + int(length)
+    return end if end <= len(data) else None
+
+
+def _whole_payload(data: bytes, offset: int, end: int) -> memoryview | None:
+    length, check = _HEADER.unpack_from(data, offset)
+    payload = memoryview(data)[offset + _HEADER.size : end]
+    return payload if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) == check else None
+
+
+def _is_whole(data: bytes, offset: int) -> bool:
+    end = _end_of_frame(data, offset)
+    return end is not None and _whole_payload(data, offset, end) is not None
 
 
 def record_of(payload: bytes | memoryview) -> RunRecord:
@@ -78,13 +101,17 @@ def new_segment(directory: Path, first: int) -> Segment:
 
 
 def find_segments(directory: Path) -> tuple[list[Segment], int]:
-    """The segments in order, and how many bytes of a torn end were cut off the last one.
+    """The segments in order, and how many bytes of a torn end were cut off the last one, and set aside.
 
     Only the last one is read: what a crash tears is its end. Of the others the names tell how many records they hold.
+    An empty file before the last is what a failed attempt to begin a segment has left: it names no position.
     """
-    paths = sorted(path for path in directory.iterdir() if path.suffix == _SUFFIX and path.stem.isdecimal())
-    if not paths:
+    found = sorted(path for path in directory.iterdir() if path.suffix == _SUFFIX and path.stem.isdecimal())
+    if not found:
         return [], 0
+    paths = [path for path in found[:-1] if path.stat().st_size] + found[-1:]
+    for path in set(found).difference(paths):
+        path.unlink()
     firsts = [int(path.stem) for path in paths]
     segments = [
         Segment(path=path, first=first, count=following - first, size=path.stat().st_size)
@@ -96,20 +123,23 @@ def find_segments(directory: Path) -> tuple[list[Segment], int]:
 
 def _repaired(path: Path, first: int) -> tuple[Segment, int]:
     data = path.read_bytes()
-    sizes = [frame_size(payload) for payload in payloads(data)]
-    size = sum(sizes)
+    ends = [end for end, _ in frames(data)]
+    size = ends[-1] if ends else 0
     if size < len(data):
+        with contextlib.suppress(OSError):  # the disk may be full; nobody was told that what is cut off was safe
+            (path.parent / _TORN).write_bytes(data[size:])
         with path.open("r+b") as file:
             file.truncate(size)
             os.fsync(file.fileno())
-    return Segment(path=path, first=first, count=len(sizes), size=size), len(data) - size
+    return Segment(path=path, first=first, count=len(ends), size=size), len(data) - size
 
 
-def append_durably(segment: Segment, frames: Sequence[bytes]) -> Segment:
-    """The frames are on the disk for good behind the segment's others, or OSError and none of them counts.
+def append_durably(segment: Segment, added: Sequence[bytes]) -> Segment:
+    """The added frames are on the disk for good behind the segment's others, or OSError and none of them counts.
 
     Always cuts what an earlier failure may have left behind the good end. The file is opened anew each time: an error
     of fsync is told once and to those who had the file open, so a descriptor of before it is not to be trusted.
+    A first write that fails leaves no file: the position in its name may come to lie in the segment before.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
     is_new = segment.count == 0
@@ -117,18 +147,20 @@ def append_durably(segment: Segment, frames: Sequence[bytes]) -> Segment:
     try:
         os.ftruncate(descriptor, segment.size)
         os.lseek(descriptor, segment.size, os.SEEK_SET)
-        _write_all(descriptor, b"".join(frames))
+        _write_all(descriptor, b"".join(added))
         os.fdatasync(descriptor)
         if is_new:
             sync_directory(segment.path.parent)
     except OSError:
         with contextlib.suppress(OSError):
             os.ftruncate(descriptor, segment.size)
+            if is_new:
+                segment.path.unlink()
         raise
     finally:
         os.close(descriptor)
-    added = sum(len(one) for one in frames)
-    return Segment(path=segment.path, first=segment.first, count=segment.count + len(frames), size=segment.size + added)
+    size = segment.size + sum(map(len, added))
+    return Segment(path=segment.path, first=segment.first, count=segment.count + len(added), size=size)
 
 
 def try_out(directory: Path, offset: int, size: int) -> None:
@@ -166,6 +198,16 @@ def read_cursor(directory: Path) -> int:
         return int(text) if int(check, 16) == zlib.crc32(text.encode()) else 0
     except (OSError, ValueError):
         return 0
+
+
+def make_room(directory: Path) -> None:
+    """What a process that died in the middle of a trial has left is gone; the cursor has its place on the disk.
+
+    So that a record's delivery can be written down on a disk that has become full. OSError where the disk is full now.
+    """
+    (directory / _TRIAL).unlink(missing_ok=True)
+    if not (directory / _CURSOR).exists():
+        write_cursor(directory, 0)
 
 
 def write_cursor(directory: Path, position: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
+from worker.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000
 """The plan time of number 0; each further one is a second later."""
@@ -22,3 +23,13 @@ def record(number: int = 0, *, job: str = "backup", status: Verdict = Verdict.SU
         "cpu_seconds": 0.01, **started, **changes,
     }  # fmt: skip
     return RunRecord(**values)
+
+
+async def waiting_in(spool: Spool) -> list[RunRecord]:
+    """All records that are not acknowledged, oldest first."""
+    records: list[RunRecord] = []
+    after: int | None = None
+    while page := await spool.read(500, after=after):
+        after = page[-1][0]
+        records += [one for _, one in page]
+    return records

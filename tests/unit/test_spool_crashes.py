@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from common.run import RunRecord
-from tests.support.records import record
-from worker import spool_segments
+from tests.support.records import record, waiting_in
 from worker.spool import Spool, SpoolError
 
 
@@ -32,26 +31,9 @@ async def spool_with(directory: Path, count: int) -> list[RunRecord]:
 
 async def readable(directory: Path) -> list[RunRecord]:
     spool = Spool.open(directory)
-    found = [one async for one in spool.unacknowledged()]
+    found = await waiting_in(spool)
     await spool.close()
     return found
-
-
-async def test_a_record_torn_at_any_byte_is_cut_off_and_the_others_stay(tmp_path: Path) -> None:
-    records = await spool_with(tmp_path, 3)
-    (segment,) = tmp_path.glob("*.spool")
-    whole = segment.read_bytes()
-    last = len(spool_segments.frame(records[-1]))
-    for length in range(len(whole) - last, len(whole)):
-        segment.write_bytes(whole[:length])
-        spool = Spool.open(tmp_path)
-        assert (spool.last, segment.stat().st_size) == (2, len(whole) - last)
-        await spool.close()
-    segment.write_bytes(whole[:-1])
-    again = Spool.open(tmp_path)
-    assert await again.append(records[2]) == 3
-    assert [one async for one in again.unacknowledged()] == records
-    await again.close()
 
 
 @pytest.mark.parametrize(
@@ -141,6 +123,42 @@ async def test_all_that_shared_the_failed_write_are_told(tmp_path: Path) -> None
     assert await readable(tmp_path) == []
 
 
+async def test_a_segment_that_could_not_be_begun_hides_no_record(tmp_path: Path) -> None:
+    """Its name would say that the records behind it begin there; a smaller one still fits into the one before."""
+    small = [record(number) for number in range(8)]
+    spool = Spool.open(tmp_path, segment_bytes=2500)
+    await spool.append(small[0])
+    with disk_of(2500), pytest.raises(SpoolError, match="full"):
+        await spool.append(record(99, output="x" * 3000))
+    assert len(list(tmp_path.glob("*.spool"))) == 1
+    for one in small[1:]:
+        await spool.append(one)
+    await spool.close()
+    (tmp_path / "00000000000000000002.spool").touch()  # as one that died in the middle of it has left it
+    assert await readable(tmp_path) == small
+
+
+async def test_the_space_of_delivered_records_comes_back_on_a_disk_that_is_full(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=1500)
+    for number in range(8):
+        await spool.append(record(number))
+
+    def full(*arguments: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "pwrite", full)
+        with pytest.raises(SpoolError, match=r"disk is full.*make room"):
+            await spool.acknowledge(8)
+    assert len(list(tmp_path.glob("*.spool"))) == 1
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert again.last == 8
+    await again.close()
+
+
 @pytest.mark.parametrize("call", ["fdatasync", "ftruncate", "write"])
 async def test_a_failing_disk_leaves_nothing_half_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
@@ -178,7 +196,7 @@ async def test_appends_that_wait_share_one_fsync(tmp_path: Path, monkeypatch: py
 _APPEND_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path
-from tests.support.records import record
+from tests.support.records import record, waiting_in
 from worker.spool import Spool
 
 async def main():

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.run import RunRecord
-from tests.support.records import record
-from worker.spool import Spool, SpoolError
+from tests.support.records import record, waiting_in
+from worker.spool import Spool
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ async def test_the_next_process_finds_what_was_not_acknowledged(tmp_path: Path, 
     assert await spool.read(99) == list(enumerate(records[4:], 5))
     await spool.close()
     again = Spool.open(tmp_path)
-    assert [one async for one in again.unacknowledged()] == records[4:]
+    assert await waiting_in(again) == records[4:]
     assert await again.read(99) == list(enumerate(records[4:], 5))
     assert await again.append(record(10)) == 11
     await again.close()
@@ -122,7 +122,7 @@ async def test_a_lost_cursor_means_that_all_is_read_again(tmp_path: Path) -> Non
     await spool.close()
     (tmp_path / "cursor").write_text("garbage")
     again = Spool.open(tmp_path)
-    assert [one async for one in again.unacknowledged()] == records
+    assert await waiting_in(again) == records
     await again.close()
 
 
@@ -161,17 +161,37 @@ async def test_ten_thousand_records_stay_within_the_cache(tmp_path: Path) -> Non
     await spool.close()
 
 
-async def append_until_refused(spool: Spool) -> None:
-    for number in itertools.count():
-        await spool.append(record(number))
-
-
-async def test_beyond_its_limit_the_spool_refuses_and_takes_again_once_there_is_room(tmp_path: Path) -> None:
-    spool = Spool.open(tmp_path, limit_bytes=5000, segment_bytes=1000)
-    with pytest.raises(SpoolError, match="full"):
-        await append_until_refused(spool)
-    assert 4000 < spool.size_bytes <= 5000
-    await spool.acknowledge(spool.last)
-    await spool.append(record(99))
-    assert spool.pending == 1
+async def test_records_of_a_former_process_are_found_until_they_are_released(tmp_path: Path) -> None:
+    """Whatever is delivered meanwhile: what becomes of their runs depends on it."""
+    spool = Spool.open(tmp_path, segment_bytes=1000)
+    records = [record(number, output="x" * 300) for number in range(12)]
+    for one in (*records, record(3, output="again")):
+        await spool.append(one)
+    await spool.acknowledge(2)
     await spool.close()
+    again = Spool.open(tmp_path, segment_bytes=1000)
+    await again.append(record(99))
+    await again.acknowledge(again.last)
+    wanted = [str(record(number).run_id) for number in (3, 7, 99)]
+    found = await again.find_former(wanted)
+    assert {run_id: one.position for run_id, one in found.items()} == {wanted[0]: 13, wanted[1]: 8}
+    assert {one.record.output for one in found.values()} == {""}
+    assert await again.find_former([]) == {}
+    assert again.pending == 0
+    assert len(list(tmp_path.glob("*.spool"))) > 3
+    await again.release_former()
+    assert len(list(tmp_path.glob("*.spool"))) == 1
+    await again.close()
+
+
+async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) -> None:
+    """Else a small disk that is full of delivered records would stay so."""
+    spool = Spool.open(tmp_path)
+    await spool.append(record(1, output="x" * 300_000))
+    await spool.acknowledge(1)
+    assert (spool.size_bytes, list(tmp_path.glob("*.spool"))) == (0, [])
+    assert await spool.append(record(2)) == 2
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert (again.last, await waiting_in(again)) == (2, [record(2)])
+    await again.close()

@@ -168,12 +168,13 @@ async def of_a_former_life(place: Place, world: World, plan_ms: int = 1_790_000_
 async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_first(place: Place, world: World) -> None:
     run_id = await of_a_former_life(place, world)
     record = RunRecord(run_id=run_id, status=Verdict.SUCCESS, output="fine\n")
+    left = Spool.open(place.directory / "w1" / "spool")
+    await left.append(record)
+    await left.close()
     async with Proxy(place.etcd) as proxy:
         proxy.set(Mode.RESET)  # etcd is away for as long as delivery takes
         async with working(place, etcd=proxy.endpoint) as worker:
             spool = worker.agent._spool
-            worker.agent._former_records[run_id] = record
-            await spool.append(record)
             await wait_until(lambda: spool.pending == 0, description="it is delivered")
             proxy.set(Mode.PASS)
             await worker.deciding()

@@ -1,0 +1,85 @@
+"""The disk of the spool is full: verdicts go into run keys, locks are freed, nothing is claimed; it ends by itself."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from common.clock import SystemClock
+from common.run import EntryState, RunRecord, Verdict
+from tests.support.records import record
+from tests.support.waiting import wait_until
+from tests.support.working import Place, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """No file of this process may grow beyond ``size``."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+async def test_verdict_of_a_run_goes_into_its_key_and_is_delivered_once_there_is_room(
+    place: Place, world: World, overlap: str
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        worker.parts.spool_watch._every_s = 0.1
+        job = await world.save("job", "echo out; exit 3", overlap=overlap)
+        other = await world.save("other")
+        late = record(7, job="late", status=Verdict.KILLED, late=True)
+        await world.runlog.write([RunRecord(run_id=late.run_id, status=Verdict.LOST)])
+        with full_disk(worker.agent._spool.size_bytes + 50):
+            run_id = await world.ask(job, SystemClock().wall_ms())
+
+            async def is_final() -> bool:
+                entry = await world.entry(run_id)
+                return entry is not None and entry.state is EntryState.FINAL
+
+            await wait_until(is_final, description="the verdict is in the key")
+            entry = await world.entry(run_id)
+            assert entry is not None
+            assert entry.record is not None
+            kept = entry.record
+            assert (kept.status, kept.exit_code, kept.output, kept.output_bytes) == (Verdict.FAILED, 3, "", 4)
+            assert kept.output_truncated
+            assert "the spool refused its output: the spool's disk is full" in kept.err
+            assert not await world.has(world.keys.lock("job"))
+            await wait_until(lambda: not worker.is_deciding(), description="it takes nothing", timeout=1)
+            [session] = await world.sessions()
+            await wait_until(lambda: told(world), description="its key says so", timeout=1)
+            assert session.lease
+            assert "make room where" in (worker.agent.describe().problem or "")
+            worker.parts.settlement.deliver_late(late)
+            waiting = await world.ask(other, SystemClock().wall_ms(), name="other")
+            assert await world.runlog.run(str(run_id)) is None
+        await worker.deciding()
+        assert (await world.record(run_id))["status"] == "failed"
+        assert (await world.record(waiting))["status"] == "success"
+
+        async def came_late() -> bool:
+            return bool((await world.record(late.run_id))["status"] == "killed")
+
+        await wait_until(came_late, description="the late record has come, too")
+        await wait_until(lambda: not worker.parts.settlement.unsettled, description="all is settled")
+        assert await world.entries() == {}
+        assert not await told(world)
+
+
+async def told(world: World) -> bool:
+    """Whether the worker's key says that its disk is full."""
+    [session] = await world.sessions()
+    return b"disk is full" in session.value
