@@ -18,7 +18,7 @@ from common import failpoints
 from tests.chaos.check import violations
 from tests.chaos.faults import KEYS
 from tests.chaos.fleet import Fleet, Member, running_fleet
-from tests.chaos.history import Exit, Fault, Header, HistoryFile, read_history, wall_ms
+from tests.chaos.history import Exit, Fault, Header, HistoryFile, Mark, read_history, wall_ms
 from tests.chaos.jobs import Spec, command
 from tests.chaos.settle import collect, settle
 from tests.chaos.users import Users
@@ -28,8 +28,8 @@ from tests.support.waiting import wait_until
 TTL_S: Final = 3
 LOST_AFTER_S: Final = 8.0
 """Of every job here: as short as the TTL and the time to end a command allow."""
-_SAVED_WITHIN_S: Final = 30.0
-_FLAGS: Final = ("--lease-ttl-seconds", str(TTL_S), "--lost-after-seconds", "13")
+_SAVED_WITHIN_S: Final = 60.0
+_YOUNG_MS: Final = 300
 _WORKER_FLAGS: Final = ("--job-log-commit-timeout", "100")
 
 
@@ -39,6 +39,7 @@ class FaultRun:
 
     fleet: Fleet
     users: Users
+    lost_after_s: float
     specs: list[Spec] = field(default_factory=list)
 
     @property
@@ -52,7 +53,7 @@ class FaultRun:
         trigger = {"after": every} if fields.pop("after", False) else {"every": every}
         return {
             "name": name, "command": command(self.evidence, seconds=seconds, fail_below=fail_below), **trigger,
-            "lostAfterSeconds": LOST_AFTER_S, "killGraceSeconds": 0.5, "misfire": misfire, **fields,
+            "lostAfterSeconds": self.lost_after_s, "killGraceSeconds": 0.5, "misfire": misfire, **fields,
         }  # fmt: skip
 
     async def save(self, *specs: Spec) -> None:
@@ -64,14 +65,29 @@ class FaultRun:
             if spec["name"] not in {one["name"] for one in self.specs}:
                 self.specs.append(spec)
 
-    async def working(self) -> None:
-        """Every worker has started a command since now."""
+    async def starts(self, member: Member, number: int) -> None:
+        """It has started so many commands since now."""
         since_ms = wall_ms()
-        names = {member.name for member in self.fleet.workers if not member.is_held_down}
-        await wait_until(
-            lambda: names <= {one.worker for one in self.fleet.witness.all() if one.wall_ms > since_ms},
-            description=f"each of {sorted(names)} starts commands", timeout=40,
-        )  # fmt: skip
+
+        def enough() -> bool:
+            marks = [one for one in self.fleet.witness.all() if one.mark is Mark.START and one.wall_ms > since_ms]
+            return sum(one.worker == member.name for one in marks) >= number
+
+        await self.wait(enough, f"{member.name} starts {number} commands")
+
+    async def goes_on(self, job: str, member: Member) -> str:
+        """A run, on this worker, of a job whose name begins so; it has just begun."""
+        found: list[str] = []
+
+        def looked() -> bool:
+            young_ms, signs = wall_ms() - _YOUNG_MS, self.fleet.witness.all()
+            begun = {one.run for one in signs if one.mark is Mark.START and one.wall_ms > young_ms}
+            alive = {one.run for one in signs if one.mark is Mark.LAST and one.worker == member.name}
+            found[:] = [run for run in begun & alive if run.startswith(job)]
+            return bool(found)
+
+        await self.wait(looked, f"a run of {job} goes on on {member.name}")
+        return found[0]
 
     async def wait(self, holds: Callable[[], bool], description: str, timeout: float = 40) -> None:
         """Until it holds; on the way nothing may end that nobody has ended."""
@@ -82,6 +98,30 @@ class FaultRun:
             return holds()
 
         await wait_until(looked, description=description, timeout=timeout)
+
+    async def leads(self, wanted: Member) -> None:
+        """Has this worker be the steward: the others are started again after it was elected."""
+        others = [member for member in self.fleet.workers if member is not wanted]
+        for member in others:
+            await member.end(signal.SIGKILL)
+
+        async def elected() -> bool:
+            kv = await self.fleet.client.get(KEYS.steward)
+            return kv is not None and kv.value.decode() == wanted.name
+
+        await wait_until(elected, description=f"{wanted.name} is the steward", timeout=40)
+        for member in others:
+            member.revive()
+
+    async def session_gone(self, member: Member) -> None:
+        """Its session is over, whatever it believes."""
+
+        async def gone() -> bool:
+            async for page in self.fleet.client.read_prefix(KEYS.worker_sessions(member.name)):
+                return not page.kvs
+            return True
+
+        await wait_until(gone, description=f"the session of {member.name} is over", timeout=40)
 
     # Faults
 
@@ -146,18 +186,21 @@ async def fault_run(
     managers: int = 1,
     etcd: int = 1,
     environ_of: Mapping[str, Mapping[str, str]] | None = None,
+    ttl_s: int = TTL_S,
+    lost_after_s: float = LOST_AFTER_S,
 ) -> AsyncIterator[FaultRun]:
     """A fleet that is up; everything is gone afterwards, but the history and the logs in the directory."""
     history = HistoryFile(directory / "history.jsonl")
     history.add(Header(seed=0, minutes=0, commit="under test"))
+    shared = ("--lease-ttl-seconds", str(ttl_s), "--lost-after-seconds", str(ttl_s + 10))
     fleet_of = running_fleet(
         directory, history, workers=workers, managers=managers, etcd=etcd, environ_of=environ_of,
-        flags_of={"worker": (*_FLAGS, *_WORKER_FLAGS), "manager": _FLAGS},
+        flags_of={"worker": (*shared, *_WORKER_FLAGS), "manager": shared},
     )  # fmt: skip
     # A connection each: a manager that dies in the middle of an answer takes no other call with it.
     async with fleet_of as fleet, aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
         try:
-            yield FaultRun(fleet, Users(fleet, http, seed=0))
+            yield FaultRun(fleet, Users(fleet, http, seed=0), lost_after_s)
         finally:
             history.close()
 

@@ -8,11 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.faults import KEYS
-from tests.chaos.fleet import Member
 from tests.chaos.view import Run, View
 from tests.faults.fault_run import FaultRun, fault_run
-from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -52,34 +49,17 @@ async def test_steward_and_manager_killed_before_they_say_what_they_have_done(tm
     }
     async with fault_run(tmp_path, workers=3, managers=2, environ_of=environ_of) as run:
         steward, victim, _ = run.fleet.workers
-        await _leads(run, steward)
-        await run.save(*jobs(run), run.job("lasting", "3s", seconds=20, onWorkerLost="rerun"))
+        await run.leads(steward)
+        await run.save(*jobs(run), run.job("lasting", "1s", seconds=3, overlap="allow", onWorkerLost="rerun"))
         await run.died(run.fleet.managers[0], "after_commit")
         await run.restart(run.fleet.managers[0])
-        await run.working()
+        await run.goes_on("lasting", victim)
         with run.noted("killed, and away for long", victim.name):
             await victim.end(signal.SIGKILL)
             await run.died(steward, "steward_before_verdict")
             await run.restart(steward)
             victim.revive()
         await run.judged()
-
-
-async def _leads(run: FaultRun, wanted: Member) -> None:
-    """Have this worker be the steward: the others are started again, after it has been elected."""
-    others = [member for member in run.fleet.workers if member is not wanted]
-    for member in others:
-        await member.end(signal.SIGKILL)
-    leader: list[str] = []
-
-    async def elected() -> bool:
-        kv = await run.fleet.client.get(KEYS.steward)
-        leader[:] = [kv.value.decode()] if kv is not None else []
-        return leader == [wanted.name]
-
-    await wait_until(elected, description=f"{wanted.name} is the steward", timeout=40)
-    for member in others:
-        member.revive()
 
 
 def _lost(view: View, what: str, holds: Callable[[Run], bool]) -> None:
