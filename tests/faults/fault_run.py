@@ -65,15 +65,15 @@ class FaultRun:
             if spec["name"] not in {one["name"] for one in self.specs}:
                 self.specs.append(spec)
 
-    async def starts(self, member: Member, number: int) -> None:
-        """It has started so many commands since now."""
+    async def starts(self, member: Member | None, number: int) -> None:
+        """It (None: whoever) has started so many commands since now."""
         since_ms = wall_ms()
 
         def enough() -> bool:
             marks = [one for one in self.fleet.witness.all() if one.mark is Mark.START and one.wall_ms > since_ms]
-            return sum(one.worker == member.name for one in marks) >= number
+            return sum(member is None or one.worker == member.name for one in marks) >= number
 
-        await self.wait(enough, f"{member.name} starts {number} commands")
+        await self.wait(enough, f"{member.name if member else 'somebody'} starts {number} commands")
 
     async def goes_on(self, job: str, member: Member) -> str:
         """A run, on this worker, of a job whose name begins so; it has just begun."""
@@ -161,8 +161,8 @@ class FaultRun:
 
     # The judgement
 
-    async def judged(self, *, by: Iterable[str] | None = None) -> View:
-        """All is mended, comes to rest, and is judged: AssertionError with every violation (of these promises)."""
+    async def judged(self, *, keep: Callable[[Violation], bool] = lambda _: True) -> View:
+        """All is mended, comes to rest, and is judged: AssertionError with every violation that counts."""
         fleet = self.fleet
         for member in fleet.members:
             if _has_ended(member):
@@ -173,7 +173,7 @@ class FaultRun:
         await settle(fleet, self.users, self.specs)
         await collect(fleet)
         view = View.of(read_history(fleet.history.path))
-        found = [one for one in violations(view) if by is None or one.promise in by]
+        found = [one for one in violations(view) if keep(one)]
         assert not found, _told(found, fleet.history.path)
         return view
 
