@@ -15,6 +15,7 @@ from cli.data_dir import DataDir
 from cli.embedded import Found, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
 from cli.ports import free_loopback_port, holder_of, is_free
+from common import failpoints
 from common.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.config_keys import redact_uri
 from common.errors import ConfigError, Problem
@@ -85,6 +86,7 @@ def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None
     stores = {"etcdEndpoints": options.etcd_endpoints, "mongodbUri": options.mongodb_uri}
     flags = {name: text for name, text in stores.items() if text is not None}
     port = {} if options.port is None else {"apiPort": options.port}
+    _refuse_failpoints(options, environ)
     manager = load_manager_config(options.manager_config, environ, {**flags, **port})
     worker = load_worker_config(options.worker_config, environ, flags)
     manager, worker = _agreed(manager, worker)
@@ -195,6 +197,14 @@ def _refuse_for_production(options: Options, *stores: Found | None) -> None:
     if options.production and warnings:
         raise CommandError(
             f"refused with --production: {'; '.join(warnings)}. Give --etcd-endpoints and --mongodb-uri",
+            ExitStatus.REFUSED,
+        )
+
+
+def _refuse_failpoints(options: Options, environ: Mapping[str, str]) -> None:
+    if options.production and environ.get(failpoints.VARIABLE):
+        raise CommandError(
+            f"refused with --production: {failpoints.VARIABLE} is set, which has processes end themselves; unset it",
             ExitStatus.REFUSED,
         )
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import errno
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
 from aiohttp import web
 
+from common import failpoints
 from common.config import ManagerConfig
 from common.config_flags import add_config_arguments, explain, manager_config_from
-from common.errors import ConfigError, Problem
+from common.errors import ConfigError, InvalidInputError, Problem
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from manager.app import create_app, loops_of
@@ -41,6 +43,11 @@ def run_manager(config: ManagerConfig) -> int:
     configure_logging(config.log_level)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
+    try:
+        failpoints.arm(os.environ)
+    except InvalidInputError as error:
+        print(f"etcron manager: {error}", file=sys.stderr)  # noqa: T201
+        return 2
     refused: list[ConfigError] = []
 
     async def serve_or_say(stop: Stop) -> None:

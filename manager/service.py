@@ -18,6 +18,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, EtcdInDoubtError, InvalidInputError, UnavailableError
 from common.etcd import EtcdClient
@@ -263,6 +264,8 @@ class JobService:
                     raise
                 last = str(error)
             else:
+                if failpoints.armed and result.succeeded:
+                    failpoints.hit("after_commit")
                 if result.succeeded:
                     return self._settled(edit, result.revision)
                 return self._found(edit, edit.meanwhile(result), in_doubt=doubts > 0)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import sys
 from collections.abc import Sequence
 
+from common import failpoints
 from common.clock import SystemClock
 from common.config import WorkerConfig
 from common.config_flags import add_config_arguments, explain, worker_config_from
@@ -39,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
     try:
+        failpoints.arm(os.environ)
         with locked_directory(config.data_dir):
             identity = load_identity(config.data_dir, name=config.worker_name)
             return run(lambda stop: _work(config, identity, stop), passed_on=_TOLD)

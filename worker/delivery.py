@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.keys import RunId
@@ -170,6 +171,8 @@ class Delivery:
         batch = await self._spool.read(size, after=self._written)
         records = [record for _, record in batch]
         stored = await self._write(records)
+        if failpoints.armed:
+            failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
         self._written = batch[-1][0] if batch else self._spool.last

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent
@@ -210,6 +211,8 @@ class LostRuns:
         if self._etcd_away:
             return
         seen = case.seen
+        if failpoints.armed:
+            failpoints.hit("steward_before_verdict")
         try:
             with self._aside.apart(seen.kv.key, seen.kv.mod_revision):
                 if found is not None:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, KeyValue, Session
@@ -93,6 +94,8 @@ class RequestClaiming:
         transaction, doubtful = claim.transaction(), False
         while True:
             sent = self._clock.boottime()
+            if failpoints.armed:
+                failpoints.hit("before_claim")
             try:
                 result = await self._client.txn(*transaction)
             except EtcdInDoubtError:
@@ -104,6 +107,8 @@ class RequestClaiming:
                     raise
                 await asyncio.sleep(_RETRY_S)
                 continue
+            if failpoints.armed and result.succeeded:
+                failpoints.hit("after_claim")
             if result.succeeded:
                 return Tried(run=claim.won(fence=result.revision, sent=sent))
             fence = claim.is_carried_out_in(result) if doubtful else None

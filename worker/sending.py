@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient
@@ -45,6 +46,8 @@ class Sending:
     async def _answered_rest(self, batch: Batch) -> Batch | None:
         """One transaction, and its answers told; what it leaves to be sent again."""
         sent = self._clock.boottime()
+        if failpoints.armed and batch.claims:
+            failpoints.hit("before_claim")
         try:
             answer = await self._client.txn(*self._claims.transaction(batch))
         except EtcdInDoubtError as error:
@@ -58,6 +61,8 @@ class Sending:
             for proposal in batch.proposals:
                 self._tell(Result(proposal=proposal, answer=Answer.NOT_DONE), batch)
             return None
+        if failpoints.armed and batch.claims and answer.succeeded:
+            failpoints.hit("after_claim")
         results, again = self._claims.read(batch, answer, sent=sent)
         for result in results:
             self._tell(result, batch)

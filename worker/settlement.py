@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Final, Protocol
 
+from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import Delete, EtcdClient, Get, Operation, Put, Session, create_revision_is, mod_revision_is
@@ -173,6 +174,8 @@ class Settlement:
                 self._busy -= len(batch)
 
     async def _keep(self, run: Run | None, record: RunRecord) -> None:
+        if failpoints.armed and run is not None:
+            failpoints.hit("before_record")
         try:
             await self._spool.append(record)
         except EtcronError as error:
@@ -240,6 +243,8 @@ class Settlement:
             await self._look_again()
 
     def _unlocked(self, run: Run) -> None:
+        if failpoints.armed:
+            failpoints.hit("after_unlock")
         run.unlocked = True
         self._delete_when_free(run)
         if run.entry.locked:

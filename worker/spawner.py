@@ -7,6 +7,7 @@ import os
 import subprocess
 from collections.abc import Collection, Mapping
 
+from common import failpoints
 from common.clock import Clock
 from worker.accounts import Account, Accounts, RefusedUserError
 from worker.becoming import Becoming
@@ -81,7 +82,11 @@ class Spawner:
             try:
                 os.set_blocking(pipe, False)
                 start_ms = self._clock.wall_ms()
+                if failpoints.armed:
+                    failpoints.hit("before_spawn")
                 pid, becoming = self._execute(attempt, write_end, environment)
+                if failpoints.armed:
+                    failpoints.hit("after_spawn")
             finally:
                 os.close(write_end)
             undo.pop_all()

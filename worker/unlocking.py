@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from common import failpoints
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
 from common.keys import Keys
@@ -55,6 +56,8 @@ class Unlocking:
     async def carry_out(self) -> None:
         """Ends all that wait: nearly all by the catalog alone, in one transaction."""
         runs, self._waiting = self._waiting, []
+        if failpoints.armed and runs:
+            failpoints.hit("before_unlock")
         await self._steps.carry_out([step for run in runs if (step := self._known(run))])
         while self._to_ask_of:
             runs, self._to_ask_of = self._to_ask_of, []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,12 +133,22 @@ class Fleet:
 
 @asynccontextmanager
 async def running_fleet(
-    directory: Path, history: HistoryFile, *, workers: int = 3, managers: int = 2
+    directory: Path,
+    history: HistoryFile,
+    *,
+    workers: int = 3,
+    managers: int = 2,
+    etcd: int = 3,
+    flags_of: Mapping[str, tuple[str, ...]] | None = None,
+    environ_of: Mapping[str, Mapping[str, str]] | None = None,
 ) -> AsyncIterator[Fleet]:
-    """Servers, then workers and managers; all gone afterwards."""
+    """Servers, then workers and managers; all gone afterwards. ``flags_of``: more of each, by program.
+
+    ``environ_of``: more variables of single ones, by name.
+    """
     binary = etcd35()
     assert binary is not None, "the extra `embedded` is installed with the tests"
-    servers, log_store = cluster(binary, directory / "etcd"), LogStoreServer(directory / "logs" / "data")
+    servers, log_store = cluster(binary, directory / "etcd", etcd), LogStoreServer(directory / "logs" / "data")
     async with AsyncExitStack() as stack:
         for server in servers:
             stack.callback(server.destroy)
@@ -151,6 +161,8 @@ async def running_fleet(
         names += [("manager", f"manager-{number + 1}") for number in range(managers)]
         for program, name in names:
             member = await _member(stack, fleet, program, name)
+            member.process.flags += (flags_of or {}).get(program, ())
+            member.process.environ.update((environ_of or {}).get(name, {}))
             fleet.members.append(member)
             stack.callback(member.process.destroy)
             member.process.start()

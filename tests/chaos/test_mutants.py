@@ -1,0 +1,35 @@
+"""Every mutant of the real code still fits the code, says the same as the model's, and is code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.model import rules
+from tests.chaos.mutants.patches import MUTANTS, Mutant, Patch
+from tests.chaos.mutants.tree import ROOT, PatchError, mutated
+
+FAULTS = ROOT / "tests" / "faults"
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_its_patches_fit_and_make_code(mutant: Mutant) -> None:
+    for file, text in mutated(mutant.patches).items():
+        compile(text, file, "exec")
+        assert text != (ROOT / file).read_text()
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_the_model_has_it_and_the_fault_runs_are_there(mutant: Mutant) -> None:
+    assert mutant.name in rules.MUTANTS
+    assert bool(mutant.noticed_by) != bool(mutant.why)
+    for case in mutant.noticed_by:
+        file, _, test = case.partition("::")
+        assert f"async def {test}(" in (FAULTS / file).read_text()
+
+
+def test_a_patch_that_does_not_fit_any_more_says_so(tmp_path: Path) -> None:
+    (tmp_path / "some.py").write_text("a = 1\n")
+    with pytest.raises(PatchError, match=r"some\.py: 0 times there, and not once: 'b = 1'"):
+        mutated([Patch(file="some.py", old="b = 1", new="")], tmp_path)
