@@ -225,9 +225,10 @@ def _stopped(task: Path) -> bool:
         return True  # it has ended
 
 
-def cluster(binary: Path, directory: Path, size: int = 3) -> list[EtcdServer]:
+def cluster(binary: Path, directory: Path, size: int = 3, *, arguments: tuple[str, ...] = ()) -> list[EtcdServer]:
     """The members of a cluster, not started: `launch` them all, then wait for each."""
-    servers = [EtcdServer(binary, directory / f"m{number}", name=f"m{number}") for number in range(size)]
+    names = [f"m{number}" for number in range(size)]
+    servers = [EtcdServer(binary, directory / name, name=name, arguments=arguments) for name in names]
     for server in servers:
         server.members = {other.name: other.peer_port for other in servers}
     return servers
