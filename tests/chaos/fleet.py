@@ -12,7 +12,7 @@ from pathlib import Path
 
 from common.etcd import EtcdClient
 from tests.chaos.ground import Ground
-from tests.chaos.history import Exit, HistoryFile, Note, wall_ms
+from tests.chaos.history import Exit, Fault, HistoryFile, Note, wall_ms
 from tests.chaos.member import ChaosProcess, Member, can_be_user, faketime
 from tests.chaos.witness import Witness
 from tests.support.etcd_server import EtcdServer, cluster, etcd35
@@ -74,6 +74,7 @@ class Fleet:
         due: dict[str, float] = {}
         while True:
             await asyncio.sleep(_SUPERVISED_EVERY_S)
+            self._look_after_etcd()
             for member in self.members:
                 popen = member.process.popen
                 if member.is_held_down:
@@ -84,6 +85,15 @@ class Fleet:
                     due[member.name] = loop.time() + _RESTARTED_AFTER_S
                 elif popen is None and loop.time() >= due.get(member.name, 0.0):
                     member.process.start()
+
+    def _look_after_etcd(self) -> None:
+        """etcd 3.5.1 panics where a client cancels a transaction that only reads : mended in later ones."""
+        for server in self.etcd:
+            if server.has_ended:
+                server.forget_process()
+                server.launch()
+                what = "a member of etcd ended by itself, and was started again"
+                self.history.add(Fault(name=what, what=what, target="etcd", from_ms=wall_ms(), until_ms=wall_ms()))
 
 
 @asynccontextmanager

@@ -70,15 +70,18 @@ class Ground:
 
 
 @contextmanager
-def ground() -> Iterator[Ground]:
-    """One that nobody else stands on. RuntimeError: there are too many runs on this machine."""
+def ground(*, with_disks: bool = True) -> Iterator[Ground]:
+    """One that nobody else stands on; `with_disks` this process gets mounts of its own, where it may.
+
+    RuntimeError: there are too many runs on this machine.
+    """
     with ExitStack() as stack:
         block = _take_block(stack)
         for old in Path(tempfile.gettempdir()).glob(f"etcron-chaos-{block}-*"):
             Ground(block, old).leave()
         directory = Path(tempfile.mkdtemp(prefix=f"etcron-chaos-{block}-"))
         directory.chmod(0o755)
-        here = Ground(block, directory, has_disks=_own_mounts())
+        here = Ground(block, directory, has_disks=with_disks and _own_mounts())
         stack.callback(here.leave)
         yield here
 

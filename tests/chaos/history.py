@@ -84,6 +84,11 @@ class Fault:
     """What the table of faults calls it."""
 
 
+SAVED_BETWEEN, MADE_AGAIN, DRAINED = "saved between a claim and its time", "deleted and made again", "drained"
+USERS_DOING: Final = (SAVED_BETWEEN, MADE_AGAIN, DRAINED)
+"""Faults that break nothing: users ask for them, at bad moments, and nothing may be late for it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exit:
     """A worker or manager ended though nobody had ended it."""

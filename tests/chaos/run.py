@@ -39,11 +39,10 @@ def main() -> int:
     path = given.keep / f"seed-{given.seed}-{wall_ms()}.jsonl"
     sys.stdout.write(f"seed {given.seed}, {given.minutes:g} minutes, history {path}\n")
     sys.stdout.flush()
-    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # both end it in order
     with ground() as here:
         try:
             asyncio.run(chaos(here, path, given))
-        except KeyboardInterrupt:
+        except asyncio.CancelledError:
             sys.stdout.write(f"interrupted; the history ends there: {path}\n")
             return _INTERRUPTED
         finally:
@@ -52,7 +51,8 @@ def main() -> int:
 
 
 async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
-    """All of it, into the history at the path."""
+    """All of it, into the history at the path. CancelledError: ended by Ctrl-C or SIGTERM."""
+    _cancelled_by_signals()
     history, seed = HistoryFile(path), given.seed
     history.add(Header(seed=seed, minutes=given.minutes, commit=_commit()))
     async with running_fleet(here, history, seed) as fleet, aiohttp.ClientSession() as http:
@@ -78,6 +78,14 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
             await collect(fleet)
             supervisor.cancel()
     history.close()
+
+
+def _cancelled_by_signals() -> None:
+    """Also where SIGINT is ignored, as in the background of a script."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _faults(fleet: Fleet, faults: Faults, minutes: float) -> None:

@@ -20,7 +20,7 @@ from common.errors import EtcronError
 from common.etcd import Get
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Call, Fault, Op, boot_ns, wall_ms
+from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, boot_ns, wall_ms
 from tests.chaos.jobs import Spec
 
 _PATIENCE_S = 12.0
@@ -93,7 +93,7 @@ class Users:
                     # Its fires are claimed up to 200 ms before their time, which is always a whole second.
                     await asyncio.sleep(1 - time.time() % 1 - self._chance.uniform(0.02, 0.19))
                     await self._edit(spec)
-                    self._note_fault("saved between a claim and its time", spec["name"], from_ms)
+                    self._note_fault(SAVED_BETWEEN, spec["name"], from_ms)
                 case "pause":
                     await self.pause(spec["name"])
                     await asyncio.sleep(self._chance.uniform(0, 4))
@@ -102,7 +102,7 @@ class Users:
                     await self.delete(spec["name"])
                     await asyncio.sleep(self._chance.uniform(0, 3))
                     await self.save(spec)
-                    self._note_fault("deleted and made again", spec["name"], from_ms)
+                    self._note_fault(MADE_AGAIN, spec["name"], from_ms)
 
     async def _edit(self, spec: Spec) -> None:
         step = self._chance.choice([1, 2, 3, 4])
@@ -126,7 +126,7 @@ class Users:
             await self._ask("POST", f"/api/v1/workers/{worker}/drain", {})
             await asyncio.sleep(self._chance.uniform(1, 8))
             await self._ask("POST", f"/api/v1/workers/{worker}/undrain", {})
-            self._note_fault("drained", worker, sent_ms)
+            self._note_fault(DRAINED, worker, sent_ms)
 
     async def kill_until_done(self, running: Callable[[], list[str]]) -> None:
         """The end of one that seems to be going."""

@@ -56,16 +56,21 @@ class Breaking:
 
     @contextlib.asynccontextmanager
     async def noted(self, what: str, target: str, name: str = "") -> AsyncIterator[None]:
-        """The target is taken meanwhile; what was done and when goes into the history."""
+        """The target is taken meanwhile; what was done and when goes into the history, unless it was not now."""
         if target in self.busy:
             raise NotNow
         self.busy.add(target)
         from_ms = wall_ms()
+        was_done = True
         try:
             yield
+        except NotNow:
+            was_done = False
+            raise
         finally:
             self.busy.discard(target)
-            self.note(what, target, from_ms, name)
+            if was_done:
+                self.note(what, target, from_ms, name)
 
     def note(self, what: str, target: str, from_ms: int, name: str = "") -> None:
         """One that is over now; its name is that of the task that carries it out, unless it is given."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import aiohttp
 
-from common.errors import EtcronError
+from common.errors import EtcdCompactedError, EtcronError
 from common.etcd import Get
-from tests.chaos.faults.breaking import ETCD, KEYS, Breaking, NotNow, Table, not_now
+from tests.chaos.faults.breaking import ETCD, KEYS, Breaking, Table, not_now
 from tests.support.etcd_server import EtcdServer
 
 _FILLING = "/chaos-filling/"
@@ -71,12 +71,11 @@ class EtcdFaults:
     async def _no_space(self) -> None:
         """Filled until it takes nothing more; then compacted, defragmented and disarmed, as an operator would."""
         async with self._on.noted("NOSPACE", ETCD):
-            try:
-                if not await self._filled():
-                    raise NotNow
-                await self._on.lasting(self._on.chance.choice([3, 8, 15, 30]))
-            finally:
-                await self._room_made()
+            is_full = await self._filled()
+            await self._on.lasting(self._on.chance.choice([3, 8, 15, 30]) if is_full else 0)
+            await self._room_made()
+            if not is_full:
+                not_now()
 
     async def _filled(self) -> bool:
         for number in range(_PIECES_AT_MOST):
@@ -94,7 +93,8 @@ class EtcdFaults:
         while True:
             try:
                 await client.delete_prefix(_FILLING)
-                await client.compact((await client.txn((), [Get(KEYS.steward)])).revision)
+                with contextlib.suppress(EtcdCompactedError):  # by the try before
+                    await client.compact((await client.txn((), [Get(KEYS.steward)])).revision)
                 async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=30)) as http:
                     for server in self._servers:
                         await _asked(http, server, "defragment", {})
