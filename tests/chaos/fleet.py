@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.etcd import EtcdClient
-from tests.chaos.ground import Ground
-from tests.chaos.history import Exit, Fault, HistoryFile, Note, wall_ms
-from tests.chaos.member import ChaosProcess, Member, can_be_user, faketime
+from tests.chaos.history import Exit, Fault, HistoryFile, wall_ms
+from tests.chaos.member import ChaosProcess, Member
+from tests.chaos.special import Special
 from tests.chaos.witness import Witness
-from tests.support.etcd_server import EtcdServer, cluster, etcd35
+from tests.support.etcd_server import EtcdServer, cluster, etcd35, free_port
 from tests.support.log_store import LogStoreServer
 from tests.support.proxy import Mode, Proxy
 
 _SUPERVISED_EVERY_S = 0.2
 _RESTARTED_AFTER_S = 1.0
-_DISK_MIB = 48
-_QUOTA_BYTES = 64 * 1024 * 1024
-"""Of etcd: enough for all that a run does between two compactions, and soon filled."""
+
+__all__ = ["Fleet", "Member", "running_fleet"]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,14 +96,27 @@ class Fleet:
 
 @asynccontextmanager
 async def running_fleet(
-    ground: Ground, history: HistoryFile, seed: int, *, workers: int = 3, managers: int = 2
+    directory: Path,
+    history: HistoryFile,
+    *,
+    workers: int = 3,
+    managers: int = 2,
+    etcd: int = 3,
+    flags_of: Mapping[str, tuple[str, ...]] | None = None,
+    environ_of: Mapping[str, Mapping[str, str]] | None = None,
+    special: Special | None = None,
 ) -> AsyncIterator[Fleet]:
-    """Servers, then workers and managers; all gone afterwards.
+    """Servers, then workers and managers; all gone afterwards. ``flags_of``: more of each, by program.
 
-    By the seed one worker has a clock of its own, and another one a user of its own; so has the last manager a clock.
+    ``environ_of``: more variables of single ones, by name. ``special``: what is particular about some of them.
     """
-    servers, log_store = _servers(ground), LogStoreServer(ground.directory / "logs" / "data")
-    log_store.port = ground.port()
+    binary = etcd35()
+    assert binary is not None, "the extra `embedded` is installed with the tests"
+    arguments = special.etcd_arguments if special is not None else ()
+    servers = cluster(binary, directory / "etcd", etcd, arguments=arguments)
+    log_store = LogStoreServer(directory / "logs" / "data")
+    if special is not None:
+        special.settle_servers(servers, log_store)
     async with AsyncExitStack() as stack:
         for server in servers:
             stack.callback(server.destroy)
@@ -113,90 +124,32 @@ async def running_fleet(
         stack.callback(log_store.destroy)
         await asyncio.gather(log_store.start(), *(server.wait_ready(60) for server in servers))
         client = await stack.enter_async_context(EtcdClient([server.endpoint for server in servers]))
-        fleet = Fleet(ground.directory, history, servers, log_store, client, Witness(ground.directory / "evidence"))
-        fleet.witness.path.touch()
-        fleet.witness.path.chmod(0o666)  # not all of its writers are of one user
-        makes = _Makes(ground, fleet)
-        for number in range(workers):
-            special = (number + seed) % workers
-            member = makes.worker(f"worker-{number + 1}", has_clock=special == 0, is_other_user=special == 1)
+        witness = Witness(directory / "evidence")
+        fleet = Fleet(directory, history, servers, log_store, client, witness)
+        names = [("worker", f"worker-{number + 1}") for number in range(workers)]
+        names += [("manager", f"manager-{number + 1}") for number in range(managers)]
+        for program, name in names:
+            port = special.ground.port() if special is not None else free_port()
+            member = await _member(stack, fleet, program, name, port)
+            member.process.flags += (flags_of or {}).get(program, ())
+            member.process.environ.update((environ_of or {}).get(name, {}))
             fleet.members.append(member)
-        for number in range(managers):
-            fleet.members.append(makes.manager(f"manager-{number + 1}", has_clock=number == managers - 1))
-        for member in fleet.members:
-            await _connected(stack, fleet, member)
             stack.callback(member.process.destroy)
+        if special is not None:
+            special.settle_members(fleet.members, witness.path, history)
+        for member in fleet.members:
             member.process.start()
         yield fleet
 
 
-def _servers(ground: Ground) -> list[EtcdServer]:
-    binary = etcd35()
-    assert binary is not None, "the extra `embedded` is installed with the tests"
-    limits = ("--quota-backend-bytes", str(_QUOTA_BYTES))
-    servers = cluster(binary, ground.directory / "etcd", arguments=limits)
-    for server in servers:
-        server.port, server.peer_port = ground.port(), ground.port()
-    for server in servers:
-        server.members = {other.name: other.peer_port for other in servers}
-    return servers
-
-
-class _Makes:
-    """The members, each with what is special about it; what cannot be had here is noted."""
-
-    def __init__(self, ground: Ground, fleet: Fleet) -> None:
-        self._ground = ground
-        self._directory = fleet.directory
-        self._history = fleet.history
-
-    def worker(self, name: str, *, has_clock: bool, is_other_user: bool) -> Member:
-        process = ChaosProcess("worker", name, self._directory / name, ())
-        data = process.directory / "data"
-        process.flags = ("--worker-name", name, "--data-dir", str(data), "--lost-after-seconds", "20",
-                         "--shutdown-grace-seconds", "2")  # fmt: skip
-        member = Member(process)
-        if self._ground.has_disks:
-            self._ground.disk(data, _DISK_MIB)
-            member.disk = data
-        else:
-            self._history.add(Note(text=f"{name}: no disk of its own (mounting is not allowed): it is never full"))
-        if is_other_user:
-            self._as_another(member, data)
-        if has_clock:
-            self._with_clock(member)
-        return member
-
-    def manager(self, name: str, *, has_clock: bool) -> Member:
-        member = Member(ChaosProcess("manager", name, self._directory / name, ()), port=self._ground.port())
-        member.process.flags = ("--api-port", str(member.port))
-        if has_clock:
-            self._with_clock(member)
-        return member
-
-    def _with_clock(self, member: Member) -> None:
-        if faketime() is None:
-            self._history.add(Note(text=f"{member.name}: no libfaketime (make faketime): its clock is never wrong"))
-            return
-        member.process.directory.mkdir(parents=True, exist_ok=True)
-        member.process.clock = self._directory / f"{member.name}.clock"
-        member.set_clock("+0s")
-
-    def _as_another(self, member: Member, data: Path) -> None:
-        if os.geteuid() != 0 or not can_be_user(self._ground.uid):
-            self._history.add(Note(text=f"{member.name}: cannot have a user of its own: it is never out of processes"))
-            return
-        member.process.uid = self._ground.uid
-        data.mkdir(parents=True, exist_ok=True)
-        for path in (member.process.directory, data):
-            os.chown(path, self._ground.uid, self._ground.uid)
-
-
-async def _connected(stack: AsyncExitStack, fleet: Fleet, member: Member) -> None:
-    """Its own ways to the stores."""
-    member.etcd = [await stack.enter_async_context(Proxy(server.endpoint)) for server in fleet.etcd]
-    logs = Proxy(f"127.0.0.1:{fleet.log_store.port}", http2=False)
-    member.log_store = await stack.enter_async_context(logs)
-    endpoints = ",".join(way.endpoint for way in member.etcd)
-    stores = ("--etcd-endpoints", endpoints, "--mongodb-uri", f"mongodb://{member.log_store.endpoint}/")
-    member.process.flags = (*stores, *member.process.flags)
+async def _member(stack: AsyncExitStack, fleet: Fleet, program: str, name: str, port: int) -> Member:
+    ways = [await stack.enter_async_context(Proxy(server.endpoint)) for server in fleet.etcd]
+    logs = await stack.enter_async_context(Proxy(f"127.0.0.1:{fleet.log_store.port}", http2=False))
+    directory = fleet.directory / name
+    endpoints = ",".join(way.endpoint for way in ways)
+    shared = ("--etcd-endpoints", endpoints, "--mongodb-uri", f"mongodb://{logs.endpoint}/")
+    own: tuple[str, ...] = ("--api-port", str(port))
+    if program == "worker":
+        own = ("--worker-name", name, "--data-dir", str(directory / "data"), "--lost-after-seconds", "20")
+        own += ("--shutdown-grace-seconds", "2")
+    return Member(ChaosProcess(program, name, directory, (*shared, *own)), ways, logs, port)

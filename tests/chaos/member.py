@@ -8,7 +8,7 @@ import resource
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -17,6 +17,7 @@ from tests.support.cluster import ROOT, Process, dying_with_parent
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
+FAILPOINT = "ETCRON_FAILPOINT"
 _ENDS_WITHIN_S = 60.0
 _FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
 
@@ -34,8 +35,6 @@ class ChaosProcess(Process):
     """The file that says how wrong its wall clock is; None: it has the machine's."""
     uid: int | None = None
     """Who it runs as; None: as the harness."""
-    failpoint: str = ""
-    """Armed at its next start."""
 
     def start(self) -> None:
         assert self.popen is None, f"{self.name} runs already"
@@ -44,23 +43,25 @@ class ChaosProcess(Process):
             self.popen = subprocess.Popen(
                 [*as_user(self.uid), *dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
-                env=self._environ(),
+                env={**inherited(), "HOME": str(self.directory), **self._own_clock(), **self.environ},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
 
-    def _environ(self) -> dict[str, str]:
-        environ = {"PATH": os.environ["PATH"], "HOME": f"{self.directory}/", "PYTHONPATH": str(ROOT)}
+    def _own_clock(self) -> dict[str, str]:
         library = faketime()
-        if self.clock is not None and library is not None:
-            environ |= {
-                "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1",
-            }  # fmt: skip
-        if self.failpoint:
-            environ["ETCRON_FAILPOINT"] = self.failpoint
-        return environ
+        if self.clock is None or library is None:
+            return {}
+        return {
+            "LD_PRELOAD": str(library), "FAKETIME_TIMESTAMP_FILE": str(self.clock), "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1",
+        }  # fmt: skip
+
+
+def inherited() -> dict[str, str]:
+    """What every process of the fleet gets from the harness."""
+    return {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
 
 
 def as_user(uid: int | None) -> list[str]:
@@ -75,7 +76,7 @@ def as_user(uid: int | None) -> list[str]:
 def can_be_user(uid: int) -> bool:
     """Whether a worker can be started as that user here."""
     command = [*as_user(uid), sys.executable, "-P", "-c", "import worker.agent"]
-    environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    environ = {**inherited(), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         return subprocess.run(command, cwd="/", env=environ, capture_output=True, check=False).returncode == 0
     except OSError:
@@ -87,8 +88,8 @@ class Member:
     """One worker or manager, and the ways to its stores."""
 
     process: ChaosProcess
-    etcd: list[Proxy] = field(init=False)
-    log_store: Proxy = field(init=False)
+    etcd: list[Proxy]
+    log_store: Proxy
     port: int = 0
     """Of a manager: where it serves."""
     disk: Path | None = None
@@ -170,7 +171,7 @@ class Member:
 
     def start_armed(self, failpoint: str) -> None:
         """Start it, held down, with this failpoint; `revive` clears it for the next start."""
-        self.process.failpoint = failpoint
+        self.process.environ[FAILPOINT] = failpoint
         self.process.start()
 
     def has_died(self) -> bool:
@@ -182,7 +183,7 @@ class Member:
     def revive(self) -> None:
         """The supervisor may have it back."""
         self.is_held_down = False
-        self.process.failpoint = ""
+        self.process.environ.pop(FAILPOINT, None)
         if self.process.popen is None:
             self.process.start()
 

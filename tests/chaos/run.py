@@ -19,6 +19,7 @@ from tests.chaos.ground import Ground, ground
 from tests.chaos.history import Header, HistoryFile, Stage, read_history, wall_ms
 from tests.chaos.jobs import chaos_jobs, edited_jobs
 from tests.chaos.settle import collect, settle
+from tests.chaos.special import Special
 from tests.chaos.users import Users
 
 _HISTORIES = Path("/tmp/etcron-chaos")
@@ -55,7 +56,10 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
     _cancelled_by_signals()
     history, seed = HistoryFile(path), given.seed
     history.add(Header(seed=seed, minutes=given.minutes, commit=_commit()))
-    async with running_fleet(here, history, seed) as fleet, aiohttp.ClientSession() as http:
+    async with (
+        running_fleet(here.directory, history, special=Special(here, seed)) as fleet,
+        aiohttp.ClientSession() as http,
+    ):
         faults = Faults(fleet, seed, given.only, given.without)
         users = Users(fleet, http, seed)
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)

@@ -61,6 +61,8 @@ class Process:
     directory: Path
     flags: tuple[str, ...]
     popen: subprocess.Popen[bytes] | None = None
+    environ: dict[str, str] = field(default_factory=dict)
+    """More variables, from the next start on."""
 
     @property
     def log(self) -> str:
@@ -71,7 +73,7 @@ class Process:
     def start(self) -> None:
         assert self.popen is None, f"{self.name} runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
-        environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT)}
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT), **self.environ}
         with (self.directory / "log").open("ab") as log:
             self.popen = subprocess.Popen(
                 [*dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],

@@ -6,3 +6,7 @@
 
 A fault that cannot be carried out now raises NotNow and is drawn again later.
 """
+
+from tests.chaos.faults.breaking import KEYS
+
+__all__ = ["KEYS"]

@@ -10,7 +10,7 @@ from tests.chaos.view import Run, View, Violation
 KILLED = "SIGKILL"
 KILLED_WITH_GUARDIAN = "SIGKILL with its guardian"
 """What the harness calls these faults; the first also with `` at <failpoint>`` or ``: why`` behind it."""
-_NOTICED_WITHIN_MS = 1500
+_NOTICED_WITHIN_MS = 1000
 _STARTS_WITHIN_MS = 12_000
 """A worker on a busy machine: until it has found and told what its forerunner left."""
 
