@@ -4,16 +4,29 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tests.chaos.figures import beyond_the_schedule, faults_by_kind, fires, jobs_by_policy
 from tests.chaos.history import Event, read_history
 from tests.chaos.latency import lateness
-from tests.chaos.rules import attempts, catching_up, coverage, edits, kills, leftovers, overlap, recovery, starts
+from tests.chaos.rules import (
+    attempts,
+    catching_up,
+    coverage,
+    edits,
+    evidence_clocks,
+    kills,
+    leftovers,
+    outputs,
+    overlap,
+    recovery,
+    starts,
+)
 from tests.chaos.view import View, Violation
 
-RULES = (starts, coverage, overlap, catching_up, edits, kills, leftovers, attempts, recovery)
+RULES = (starts, coverage, overlap, catching_up, edits, kills, leftovers, attempts, outputs, evidence_clocks, recovery)
 _SHOWN_OF_A_KIND = 40
 
 
@@ -22,28 +35,38 @@ def violations(view: View) -> list[Violation]:
     return [violation for rule in RULES for violation in rule.check(view)]
 
 
-def report(events: Iterable[Event]) -> int:
+def report(events: Iterable[Event], history: Path | None = None) -> int:
     """Print what was done, what it came to, and what is wrong with it; 1 where something is."""
     view = View.of(events)
     found = violations(view)
-    sys.stdout.write("\n".join([*_summary(view), *_wrong(found)]) + "\n")
+    where = [f"history {history}"] if history is not None else []
+    sys.stdout.write("\n".join([*_faults(view), *_summary(view), *_wrong(found), *where]) + "\n")
     return 1 if found else 0
+
+
+def _faults(view: View) -> Iterator[str]:
+    for fault in sorted(view.faults, key=lambda one: one.from_ms):
+        lasted_s = (fault.until_ms - fault.from_ms) / 1000
+        yield f"  {_clock(fault.from_ms)}  {lasted_s:5.1f} s  {fault.target}: {fault.what}"
 
 
 def _summary(view: View) -> list[str]:
     header = view.header
-    lines = [f"seed {header.seed}, {header.minutes:g} minutes, commit {header.commit}"]
-    for fault in sorted(view.faults, key=lambda one: one.from_ms):
-        lasted_s = (fault.until_ms - fault.from_ms) / 1000
-        lines.append(f"  {_clock(fault.from_ms)}  {lasted_s:5.1f} s  {fault.target}: {fault.what}")
     started = sum(1 for run in view.runs.values() if run.starts)
     statuses = Counter(record["status"] for _, record in view.records())
     calls = Counter(str(call.op) for call in view.calls)
+    asked, again = beyond_the_schedule(view)
+    policies = jobs_by_policy(view)
     return [
-        *lines,
+        *(f"note: {note.text}" for note in view.notes),
+        f"seed {header.seed}, {header.minutes:g} minutes, commit {header.commit}",
         f"stages: {', '.join(f'{one.name} {_clock(one.at_ms)}' for one in view.stages)}",
-        f"{len(view.faults)} faults, {sum(calls.values())} calls ({_counted(calls)})",
-        f"{started} runs started, {sum(statuses.values())} records ({_counted(statuses)})",
+        f"jobs: {sum(policies.values())}, of {len(policies)} pairs of overlap and misfire policy",
+        f"fires: {', '.join(f'{count} {what}' for what, count in fires(view).items())}",
+        f"beside them {asked} runs asked for, and {again} further attempts",
+        f"runs: {started} started; {sum(statuses.values())} records ({_counted(statuses)})",
+        f"faults: {len(view.faults)} ({_counted(faults_by_kind(view))})",
+        f"calls: {sum(calls.values())} ({_counted(calls)})",
         *(f"late, {which}: {late}" for which, late in lateness(view).items()),
     ]
 
@@ -59,7 +82,7 @@ def _wrong(found: list[Violation]) -> list[str]:
     return [f"{len(found)} violations ({_counted(shown)})", *lines]
 
 
-def _counted(counts: Counter[str]) -> str:
+def _counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {count}" for name, count in sorted(counts.items()))
 
 
@@ -70,4 +93,4 @@ def _clock(ms: int) -> str:
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("python -m tests.chaos.check HISTORY")
-    sys.exit(report(read_history(Path(sys.argv[1]))))
+    sys.exit(report(read_history(Path(sys.argv[1])), Path(sys.argv[1])))

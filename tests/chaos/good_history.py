@@ -10,7 +10,16 @@ from tests.chaos.history import Call, Event, Evidence, Fault, Header, Mark, Op, 
 T0_MS: Final = 1_800_000_000_000
 """A whole minute."""
 _BOOT_NS: Final = 5_000_000_000_000
-REVISIONS: Final = {"tick": 100, "edited": 101, "queued": 102, "flaky": 103, "chain": 104, "long": 105, "asked": 106}
+REVISIONS: Final = {
+    "tick": 100,
+    "edited": 101,
+    "queued": 102,
+    "flaky": 103,
+    "chain": 104,
+    "long": 105,
+    "asked": 106,
+    "loud": 107,
+}
 EDIT_MS: Final = 10_500
 EDITED: Final = 300
 """The revision of the edit in the middle."""
@@ -23,12 +32,13 @@ _SPECS: Final[dict[str, dict[str, Any]]] = {
     "flaky": {"name": "flaky", "every": "10s", "retry": {"limit": 2}},
     "chain": {"name": "chain", "after": "1s"},
     "long": {"name": "long", "every": "20s", "onWorkerLost": "rerun"},
+    "loud": {"name": "loud", "every": "20s", "outputLimitBytes": 20_000},
     "asked": {"name": "asked", "every": "600s", "offset": "300s"},
 }
 
 
 def good_history() -> list[Event]:
-    """About 21 s of seven jobs; one edit, one kill, one worker lost, one outage."""
+    """About 21 s of eight jobs; one edit, one kill, one worker lost, one outage."""
     return [
         Header(seed=0, minutes=0.4, commit="none"),
         *(_edit(Op.SAVE, job, -500, spec=spec, revision=REVISIONS[job]) for job, spec in _SPECS.items()),
@@ -38,6 +48,7 @@ def good_history() -> list[Event]:
         *_flaky(),
         *_chain(),
         *_long(),
+        *_loud(),
         _call(Op.RUN, "asked", 3000, runs=[f"asked@r-{T0_MS + 3000}-0a#1"]),
         *_run(f"asked@r-{T0_MS + 3000}-0a#1", 3010, 3100),
         Fault(what="SIGKILL", target="w2", from_ms=T0_MS + 20_500, until_ms=T0_MS + 20_700),
@@ -47,7 +58,12 @@ def good_history() -> list[Event]:
 
 
 def _tick() -> Iterator[Event]:
-    """A run every 2 s but for an outage from 8 to 14 s; in the end one that was in the way of another."""
+    """A run every 2 s but for an outage from 8 to 14 s; in the end one that was in the way of another.
+
+    One has left a process in its group, which ended with it; and a daemon, which goes on.
+    """
+    yield _mark(Mark.BACKGROUND, _id("tick", 2), 2390)
+    yield _mark(Mark.DEPARTED, _id("tick", 2), 9000)
     for second in (0, 2, 4, 6, 16, 18):
         yield from _run(_id("tick", second), second * 1000 + 5, second * 1000 + 400)
     yield _stored(_id("tick", 8), "missed", end=15_000, rangeEndTime=T0_MS + 14_000, count=4, reason="no worker")
@@ -89,12 +105,23 @@ def _long() -> Iterator[Event]:
     run = _id("long", 0)
     yield _mark(Mark.START, run, 5)
     yield _mark(Mark.LAST, run, 4000)
+    yield _mark(Mark.DEPARTED, run, 4000)
     yield _call(Op.KILL, "long", 4100, runs=[run], outcome="killed")
     yield _stored(run, "killed", start=3, end=4010, reason="asked")
     yield _mark(Mark.START, _id("long", 20), 20_005)
     yield _mark(Mark.LAST, _id("long", 20), 20_700)
     yield _stored(_id("long", 20), "lost", end=21_000, reason="worker restarted")
     yield from _run(_id("long", 20, 2), 21_010, 21_200)
+
+
+def _loud() -> Iterator[Event]:
+    """More than is kept, and less."""
+    for second, printed in ((0, 3_000_000), (20, 1000)):
+        run = _id("loud", second)
+        yield _mark(Mark.START, run, second * 1000 + 5)
+        yield _mark(Mark.END, run, second * 1000 + 200, code=0, printed=printed)
+        yield _stored(run, "success", start=second * 1000 + 3, end=second * 1000 + 203, exitCode=0,
+                      outputBytes=printed, outputTruncated=printed > 20_000)  # fmt: skip
 
 
 def _id(job: str, second: int, attempt: int = 1) -> str:
@@ -111,10 +138,12 @@ def _run(
     yield _stored(run, status, start=start - 2, end=end + 3, exitCode=code, fence=fence, revision=revision)
 
 
-def _mark(mark: Mark, run: str, at: int, *, fence: int = 200, code: int | None = None) -> Evidence:
+def _mark(
+    mark: Mark, run: str, at: int, *, fence: int = 200, code: int | None = None, printed: int | None = None
+) -> Evidence:
     return Evidence(
         mark=mark, run=run, fence=fence, worker="w1", pid=4000, boot_ns=_BOOT_NS + at * 1_000_000, wall_ms=T0_MS + at,
-        exit_code=code,
+        exit_code=code, printed=printed,
     )  # fmt: skip
 
 

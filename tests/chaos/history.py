@@ -80,6 +80,13 @@ class Fault:
     target: str
     from_ms: int
     until_ms: int
+    name: str = ""
+    """What the table of faults calls it."""
+
+
+SAVED_BETWEEN, MADE_AGAIN, DRAINED = "saved between a claim and its time", "deleted and made again", "drained"
+USERS_DOING: Final = (SAVED_BETWEEN, MADE_AGAIN, DRAINED)
+"""Faults that break nothing: users ask for them, at bad moments, and nothing may be late for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +105,10 @@ class Mark(StrEnum):
     LAST = "last"
     """The last sign of life of a run that wrote no end."""
     END = "end"
+    BACKGROUND = "background"
+    """The last sign of life of what a run has left running in its process group: it ends with the run."""
+    DEPARTED = "departed"
+    """The same of what has left its session as a daemon does: it may go on, unless the run is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,6 +123,8 @@ class Evidence:
     boot_ns: int
     wall_ms: int
     exit_code: int | None = None
+    printed: int | None = None
+    """At the end: how many bytes it has printed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,9 +151,16 @@ class Stage:
     failed: str = ""
 
 
-Event = Header | Call | Fault | Exit | Evidence | Stored | Leftover | Stage
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Something that whoever reads the report should know, e.g. a fault that cannot be done on this machine."""
+
+    text: str
+
+
+Event = Header | Call | Fault | Exit | Evidence | Stored | Leftover | Stage | Note
 _KINDS: Final[dict[str, type[Event]]] = {
-    kind.__name__: kind for kind in (Header, Call, Fault, Exit, Evidence, Stored, Leftover, Stage)
+    kind.__name__: kind for kind in (Header, Call, Fault, Exit, Evidence, Stored, Leftover, Stage, Note)
 }
 _ENUMS: Final = {"op": Op, "mark": Mark}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,22 +16,24 @@ MISFIRES = ("skip", "latest", "all")
 Spec = dict[str, Any]
 
 
-def command(evidence: Path, *, seconds: float = 0.0, fail_below: int = 0, stubborn: bool = False) -> list[str]:
-    """A command that leaves evidence and lives for so long."""
-    manners = ["stubborn"] if stubborn else []
+def command(evidence: Path, *manners: str, seconds: float = 0.0, fail_below: int = 0) -> list[str]:
+    """A command that leaves evidence and lives for so long; its manners are those of ``evidence.py``."""
     return [sys.executable, "-I", "-S", str(_HELPER), str(evidence), str(seconds), str(fail_below), *manners]
 
 
 def chaos_jobs(evidence: Path, now: datetime | None = None) -> list[Spec]:
     """All of them, with names that say what they are."""
     now = now or datetime.now(UTC)
-    return [_with_defaults(spec) for spec in (*_policies(evidence), *_kinds(evidence), *_once(evidence, now))]
+    return [
+        _with_defaults(evidence, spec)
+        for spec in (*_policies(evidence), *_kinds(evidence), *_manners(evidence), *_once(evidence, now))
+    ]
 
 
 def edited_jobs(evidence: Path) -> list[Spec]:
     """Those that users edit, pause, delete and make again while they fire."""
     return [
-        _with_defaults({
+        _with_defaults(evidence, {
             "name": f"edited-{number}", "command": command(evidence, seconds=(number % 3) * 0.8),
             "every": f"{1 + number % 3}s", "overlap": OVERLAPS[number % 4], "misfire": {"policy": MISFIRES[number % 3]},
         })
@@ -38,9 +41,11 @@ def edited_jobs(evidence: Path) -> list[Spec]:
     ]  # fmt: skip
 
 
-def _with_defaults(spec: Spec) -> Spec:
+def _with_defaults(evidence: Path, spec: Spec) -> Spec:
+    """Lost soon, so that a worker can be frozen for longer; and marked, so that the harness can clear it away."""
     misfire = {"graceSeconds": 10, "windowSeconds": 40, "limit": 5, **spec.pop("misfire", {})}
-    return {"lostAfterSeconds": 20, "killGraceSeconds": 1, **spec, "misfire": misfire}
+    env = {"CHAOS_GROUND": f"{evidence.parent}/"}
+    return {"lostAfterSeconds": 20, "killGraceSeconds": 1, "env": env, **spec, "misfire": misfire}
 
 
 def _policies(evidence: Path) -> Iterator[Spec]:
@@ -72,7 +77,7 @@ def _kinds(evidence: Path) -> Iterator[Spec]:
         yield {"name": f"lasting-{overlap}", "command": command(evidence, seconds=55), **patient}
     yield {"name": "long-queue", "command": lasting, "every": "20s", "overlap": "queue"}
     yield {"name": "timeout", "command": command(evidence, seconds=30), "every": "10s", "timeoutSeconds": 3}
-    stubborn = command(evidence, seconds=30, stubborn=True)
+    stubborn = command(evidence, "stubborn", seconds=30)
     yield {"name": "stubborn", "command": stubborn, "every": "15s", "timeoutSeconds": 2}
     yield {"name": "replaced-stubborn", "command": stubborn, "every": "9s", "overlap": "replace"}
     for number in (1, 2, 3):
@@ -92,6 +97,18 @@ def _kinds(evidence: Path) -> Iterator[Spec]:
     yield {"name": "asked", "command": command(evidence, seconds=1), "every": "600s"}
     yield {"name": "asked-allow", "command": command(evidence, seconds=1), "every": "600s", "overlap": "allow"}
     yield {"name": "asked-flaky", "command": flaky, "every": "600s", "retry": {"limit": 2, "delaySeconds": 1}}
+
+
+def _manners(evidence: Path) -> Iterator[Spec]:
+    """Commands that print too much, or what is no text; that leave something behind; that give up their streams."""
+    yield {"name": "loud", "command": command(evidence, "loud"), "every": "11s", "outputLimitBytes": 20_000}
+    yield {"name": "raw", "command": command(evidence, "raw"), "every": "13s", "overlap": "allow"}
+    yield {"name": "mute", "command": command(evidence, "mute", seconds=2), "every": "6s"}
+    yield {"name": "departs", "command": command(evidence, "departs", seconds=1), "every": "8s"}
+    departing = command(evidence, "departs", "stubborn", seconds=30)
+    yield {"name": "departs-timeout", "command": departing, "every": "14s", "timeoutSeconds": 2}
+    shell = f"{shlex.join(command(evidence))}; {shlex.join(command(evidence, 'background', seconds=40))} &"
+    yield {"name": "outlives-its-shell", "command": shell, "every": "9s"}
 
 
 def _once(evidence: Path, now: datetime) -> Iterator[Spec]:

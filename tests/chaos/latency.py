@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tests.chaos.history import USERS_DOING
 from tests.chaos.view import Run, View
 
 _CALM_BEFORE_MS = 30_000
@@ -46,7 +47,8 @@ def _is_timely(view: View, run: Run) -> bool:
 
 def _is_calm(view: View, run: Run) -> bool:
     assert run.id.plan_ms is not None
-    return not view.faults_between(run.id.plan_ms - _CALM_BEFORE_MS, run.id.plan_ms + _CALM_AFTER_MS)
+    near = view.faults_between(run.id.plan_ms - _CALM_BEFORE_MS, run.id.plan_ms + _CALM_AFTER_MS)
+    return all(fault.name in USERS_DOING for fault in near)
 
 
 def _recorded_ms(run: Run) -> int:

@@ -5,24 +5,26 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import signal
 import subprocess
 import sys
-import tempfile
-from collections.abc import Collection
 from pathlib import Path
 
 import aiohttp
 
 from tests.chaos.check import report
-from tests.chaos.faults import Faults
+from tests.chaos.faults.drawing import Faults
 from tests.chaos.fleet import Fleet, running_fleet
+from tests.chaos.ground import Ground, ground
 from tests.chaos.history import Header, HistoryFile, Stage, read_history, wall_ms
 from tests.chaos.jobs import chaos_jobs, edited_jobs
 from tests.chaos.settle import collect, settle
+from tests.chaos.special import Special
 from tests.chaos.users import Users
 
 _HISTORIES = Path("/tmp/etcron-chaos")
-_UNDISTURBED_S = 10.0
+_UNDISTURBED_S = 20.0
+_INTERRUPTED = 130
 
 
 def main() -> int:
@@ -32,25 +34,33 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults; healing and settling come on top")
     parser.add_argument("--keep", type=Path, default=_HISTORIES, help="the directory of histories and logs")
     parser.add_argument("--only", nargs="*", default=(), help='of these faults, e.g. --only "worker frozen"')
+    parser.add_argument("--without", nargs="*", default=(), help="of all but these")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     path = given.keep / f"seed-{given.seed}-{wall_ms()}.jsonl"
     sys.stdout.write(f"seed {given.seed}, {given.minutes:g} minutes, history {path}\n")
     sys.stdout.flush()
-    directory = Path(tempfile.mkdtemp(prefix="etcron-chaos-"))
-    try:
-        asyncio.run(chaos(directory, path, seed=given.seed, minutes=given.minutes, only=given.only))
-    finally:
-        _keep_logs(directory, path.with_suffix(".logs"))
-        shutil.rmtree(directory, ignore_errors=True)
-    return report(read_history(path))
+    with ground() as here:
+        try:
+            asyncio.run(chaos(here, path, given))
+        except asyncio.CancelledError:
+            sys.stdout.write(f"interrupted; the history ends there: {path}\n")
+            return _INTERRUPTED
+        finally:
+            _keep_logs(here.directory, path.with_suffix(".logs"))
+    return report(read_history(path), path)
 
 
-async def chaos(directory: Path, path: Path, *, seed: int, minutes: float, only: Collection[str] = ()) -> None:
-    """All of it, into the history at the path."""
-    history = HistoryFile(path)
-    history.add(Header(seed=seed, minutes=minutes, commit=_commit()))
-    async with running_fleet(directory, history) as fleet, aiohttp.ClientSession() as http:
+async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
+    """All of it, into the history at the path. CancelledError: ended by Ctrl-C or SIGTERM."""
+    _cancelled_by_signals()
+    history, seed = HistoryFile(path), given.seed
+    history.add(Header(seed=seed, minutes=given.minutes, commit=_commit()))
+    async with (
+        running_fleet(here.directory, history, special=Special(here, seed)) as fleet,
+        aiohttp.ClientSession() as http,
+    ):
+        faults = Faults(fleet, seed, given.only, given.without)
         users = Users(fleet, http, seed)
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
         async with asyncio.TaskGroup() as group:
@@ -64,7 +74,7 @@ async def chaos(directory: Path, path: Path, *, seed: int, minutes: float, only:
                 group.create_task(users.drain_until_done([member.name for member in fleet.workers])),
                 group.create_task(users.kill_until_done(fleet.witness.going)),
             ]
-            await _faults(fleet, Faults(fleet, seed, only), minutes)
+            await _faults(fleet, faults, given.minutes)
             users.are_done = True
             await fleet.heal()
             await asyncio.gather(*busy)
@@ -72,6 +82,14 @@ async def chaos(directory: Path, path: Path, *, seed: int, minutes: float, only:
             await collect(fleet)
             supervisor.cancel()
     history.close()
+
+
+def _cancelled_by_signals() -> None:
+    """Also where SIGINT is ignored, as in the background of a script."""
+    task = asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
 
 
 async def _faults(fleet: Fleet, faults: Faults, minutes: float) -> None:
@@ -86,7 +104,7 @@ def _commit() -> str:
 
 
 def _keep_logs(directory: Path, there: Path) -> None:
-    there.mkdir()
+    there.mkdir(exist_ok=True)
     for log in directory.glob("*/log"):
         shutil.copy(log, there / f"{log.parent.name}.log")
 

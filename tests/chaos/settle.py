@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from common.errors import EtcronError
 from common.runlog import RunLog
-from tests.chaos.faults import KEYS
+from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import Leftover, Stage, Stored, wall_ms
 from tests.chaos.jobs import Spec

@@ -12,7 +12,7 @@ import pytest
 from tests.chaos.check import report, violations
 from tests.chaos.good_history import EDITED, REVISIONS, T0_MS, good_history
 from tests.chaos.history import Event, Evidence, Exit, Fault, HistoryFile, Leftover, Mark, Stage, Stored, read_history
-from tests.chaos.rules import leftovers
+from tests.chaos.rules import evidence_clocks, leftovers
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -110,6 +110,16 @@ TICK, MISSED, SKIPPED = run_id("tick", 2), run_id("tick", 8), run_id("tick", 20)
 LOST, KILLED, ASKED = run_id("long", 20), run_id("long", 0), f"asked@r-{T0_MS + 3000}-0a#1"
 LAST = run_id("tick", 18)
 AGAIN = run_id("flaky", 0, 2)
+LOUD = run_id("loud", 0)
+
+
+def fault(what: str, target: str, from_ms: int, until_ms: int) -> Fault:
+    """Times since the beginning."""
+    return Fault(what=what, target=target, from_ms=T0_MS + from_ms, until_ms=T0_MS + until_ms)
+
+
+WRONG_CLOCK = and_also(fault("clock off by +30 s for 3 s", "w1", 1000, 4000))
+FULL_DISK = and_also(fault("disk full for 10 s", "w1", 0, 10_000))
 
 CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "the command started twice": ("G1", twice(TICK, Mark.START, pid=4001, worker="w2")),
@@ -153,6 +163,24 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "a command outlived its worker": (
         "guardian", and_also(Fault(what=leftovers.KILLED, target="w1", from_ms=T0_MS + 2000, until_ms=T0_MS + 3000)),
     ),
+    "a command outlived its worker, which killed itself": (
+        "guardian", and_also(fault(f"{leftovers.KILLED} at after_spawn:kill:1", "w1", 2000, 3000)),
+    ),
+    "a command outlived the next start of its worker": (
+        "guardian", both(
+            and_also(fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)),
+            moved(run_id("queued", 0), Mark.END, 12_000),
+        ),
+    ),
+    "what was left in the process group outlived the run": ("G3", moved(TICK, Mark.BACKGROUND, 200)),
+    "a daemon of a killed run lived beyond its recorded end": ("G3", moved(KILLED, Mark.DEPARTED, 150)),
+    "a daemon of a run wrote after the answer that it was killed": ("G8", moved(KILLED, Mark.DEPARTED, 150)),
+    "less output is recorded than was printed": ("G9", record(LOUD, outputBytes=20_000)),
+    "output was cut, and the record does not say so": ("G9", record(LOUD, outputTruncated=False)),
+    "output was whole, and the record says it was cut": ("G9", record(run_id("loud", 20), outputTruncated=True)),
+    "a full disk, and output is lost without a word": ("G9", both(FULL_DISK, record(LOUD, outputBytes=0))),
+    "a wrong clock, and too early even for a claim": ("G4", both(WRONG_CLOCK, moved(TICK, Mark.START, -460))),
+    "a wrong clock elsewhere": ("G3", both(WRONG_CLOCK, record(run_id("tick", 16), startTime=T0_MS + 16_100))),
     "a failed run was not tried again": (
         "retry", both(without_record(AGAIN), without_mark(AGAIN, Mark.START), without_mark(AGAIN, Mark.END)),
     ),
@@ -179,6 +207,29 @@ def test_a_corrupted_history_is_rejected(name: str) -> None:
     promise, corrupt = CORRUPTIONS[name]
     found = violations(View.of(corrupt(good_history())))
     assert promise in {one.promise for one in found}, [str(one) for one in found]
+
+
+ACCEPTED: dict[str, Corruption] = {
+    "times that a worker wrote by a clock that was wrong": both(
+        WRONG_CLOCK, record(TICK, startTime=T0_MS + 32_000, endTime=T0_MS + 32_400)
+    ),
+    "a start that was claimed before the clock was set": both(WRONG_CLOCK, moved(TICK, Mark.START, -150)),
+    "output that a full disk did not take": both(FULL_DISK, record(LOUD, outputBytes=0, err="the disk is full")),
+    "a command that ended with the next start of its worker": and_also(
+        fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ACCEPTED)
+def test_what_a_fault_explains_is_accepted(name: str) -> None:
+    assert [str(one) for one in violations(View.of(ACCEPTED[name](good_history())))] == []
+
+
+def test_a_command_that_has_its_workers_wrong_clock_is_noticed() -> None:
+    corrupt = marked(TICK, Mark.START, wall_ms=T0_MS + 2005 - 30_000)
+    view = View.of(corrupt(good_history()))
+    assert ["-30000 ms off" in str(one) for one in evidence_clocks.check(view)] == [True]
 
 
 def test_a_history_that_ends_before_it_settled_is_rejected() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,9 +18,9 @@ from yarl import URL
 
 from common.errors import EtcronError
 from common.etcd import Get
-from tests.chaos.faults import KEYS
+from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import Call, Fault, Op, boot_ns, wall_ms
+from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, boot_ns, wall_ms
 from tests.chaos.jobs import Spec
 
 _PATIENCE_S = 12.0
@@ -84,12 +85,15 @@ class Users:
         """One edit after the other: each time another job, and often at the worst moment."""
         while not self.are_done:
             await asyncio.sleep(self._chance.uniform(0.2, 2.5))
-            spec = self._chance.choice(specs)
-            match self._chance.choice(("edit", "edit", "pause", "delete")):
+            spec, from_ms = self._chance.choice(specs), wall_ms()
+            match self._chance.choice(("edit", "edit", "edit between", "edit between", "pause", "delete")):
                 case "edit":
-                    step = self._chance.choice([1, 2, 3, 4])
-                    spec.update(every=f"{step}s", offset=f"{self._chance.randrange(step)}s")
-                    await self.save(spec)
+                    await self._edit(spec)
+                case "edit between":
+                    # Its fires are claimed up to 200 ms before their time, which is always a whole second.
+                    await asyncio.sleep(1 - time.time() % 1 - self._chance.uniform(0.02, 0.19))
+                    await self._edit(spec)
+                    self._note_fault(SAVED_BETWEEN, spec["name"], from_ms)
                 case "pause":
                     await self.pause(spec["name"])
                     await asyncio.sleep(self._chance.uniform(0, 4))
@@ -98,6 +102,15 @@ class Users:
                     await self.delete(spec["name"])
                     await asyncio.sleep(self._chance.uniform(0, 3))
                     await self.save(spec)
+                    self._note_fault(MADE_AGAIN, spec["name"], from_ms)
+
+    async def _edit(self, spec: Spec) -> None:
+        step = self._chance.choice([1, 2, 3, 4])
+        spec.update(every=f"{step}s", offset=f"{self._chance.randrange(step)}s")
+        await self.save(spec)
+
+    def _note_fault(self, what: str, target: str, from_ms: int) -> None:
+        self._fleet.history.add(Fault(name=what, what=what, target=target, from_ms=from_ms, until_ms=wall_ms()))
 
     async def ask_until_done(self, names: list[str]) -> None:
         """Runs beside the schedule."""
@@ -113,7 +126,7 @@ class Users:
             await self._ask("POST", f"/api/v1/workers/{worker}/drain", {})
             await asyncio.sleep(self._chance.uniform(1, 8))
             await self._ask("POST", f"/api/v1/workers/{worker}/undrain", {})
-            self._fleet.history.add(Fault(what="drained", target=worker, from_ms=sent_ms, until_ms=wall_ms()))
+            self._note_fault(DRAINED, worker, sent_ms)
 
     async def kill_until_done(self, running: Callable[[], list[str]]) -> None:
         """The end of one that seems to be going."""

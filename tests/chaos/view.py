@@ -16,6 +16,7 @@ from tests.chaos.history import (
     Header,
     Leftover,
     Mark,
+    Note,
     Op,
     Stage,
     Stored,
@@ -24,6 +25,10 @@ from tests.chaos.history import (
 Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
+CLOCK, DISK_FULL = "clock", "disk full"
+"""How the harness begins to call these faults."""
+_CLOCK_NOTICED_MS = 3000
+"""A wall clock is wrong or right again so long after the harness has made it so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,14 @@ class Run:
     starts: list[Evidence] = field(default_factory=list)
     lasts: list[Evidence] = field(default_factory=list)
     ends: list[Evidence] = field(default_factory=list)
+    background: list[Evidence] = field(default_factory=list)
+    departed: list[Evidence] = field(default_factory=list)
     record: Record | None = None
 
     @property
     def signs(self) -> list[Evidence]:
-        return [*self.starts, *self.lasts, *self.ends]
+        """Of all that ends with the run, and so exists as long as it does."""
+        return [*self.starts, *self.lasts, *self.ends, *self.background]
 
     @property
     def status(self) -> str:
@@ -117,6 +125,7 @@ class View:
     exits: list[Exit] = field(default_factory=list)
     stages: list[Stage] = field(default_factory=list)
     leftovers: list[Leftover] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
     runs: dict[Id, Run] = field(default_factory=dict)
     doubled: list[str] = field(default_factory=list)
     """Ids of which there is more than one record."""
@@ -151,18 +160,22 @@ class View:
     def faults_between(self, lo_ms: float, hi_ms: float) -> list[Fault]:
         return [fault for fault in self.faults if fault.from_ms <= hi_ms and fault.until_ms >= lo_ms]
 
+    def has_wrong_clock(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
+        """Whether the times that this worker writes in [lo, hi] may be wrong."""
+        return self._is_hit(CLOCK, worker, lo_ms, hi_ms, _CLOCK_NOTICED_MS)
+
+    def has_full_disk(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
+        """Whether this worker's disk was full at any time in [lo, hi]."""
+        return self._is_hit(DISK_FULL, worker, lo_ms, hi_ms, 0)
+
+    def _is_hit(self, what: str, worker: str, lo_ms: float, hi_ms: float, slack_ms: int) -> bool:
+        faults = self.faults_between(lo_ms - slack_ms, hi_ms + slack_ms)
+        return any(fault.target == worker and fault.what.startswith(what) for fault in faults)
+
     def _take(self, event: Event) -> None:
         match event:
-            case Call():
-                self.calls.append(event)
-            case Fault():
-                self.faults.append(event)
-            case Exit():
-                self.exits.append(event)
-            case Stage():
-                self.stages.append(event)
-            case Leftover():
-                self.leftovers.append(event)
+            case Call() | Fault() | Exit() | Stage() | Leftover() | Note():
+                self._lists()[type(event)].append(event)
             case Evidence():
                 self._take_evidence(event)
             case Stored():
@@ -173,9 +186,15 @@ class View:
             case Header():
                 pass
 
+    def _lists(self) -> dict[type[Event], list[Any]]:
+        return {Call: self.calls, Fault: self.faults, Exit: self.exits, Stage: self.stages, Leftover: self.leftovers,
+                Note: self.notes}  # fmt: skip
+
     def _take_evidence(self, event: Evidence) -> None:
         run = self._run(event.run)
-        {Mark.START: run.starts, Mark.LAST: run.lasts, Mark.END: run.ends}[event.mark].append(event)
+        kept = {Mark.START: run.starts, Mark.LAST: run.lasts, Mark.END: run.ends, Mark.BACKGROUND: run.background,
+                Mark.DEPARTED: run.departed}  # fmt: skip
+        kept[event.mark].append(event)
 
     def _run(self, text: str) -> Run:
         run_id = Id.of(text)

@@ -20,11 +20,13 @@ class Witness:
         self._marks: list[Evidence] = []
         self._lasts: dict[tuple[str, int], Evidence] = {}
         """By run and pid, of those that have not ended."""
+        self._left: dict[tuple[str, int], Evidence] = {}
+        """The same of what runs have left behind."""
 
     def all(self) -> list[Evidence]:
         """Everything so far."""
         self._read_on()
-        return [*self._marks, *self._lasts.values()]
+        return [*self._marks, *self._lasts.values(), *self._left.values()]
 
     def going(self) -> list[str]:
         """The runs that show signs of life."""
@@ -52,6 +54,9 @@ class Witness:
         one = Evidence(**{**document, "mark": Mark(str(document["mark"]))})  # type: ignore[arg-type]
         if one.mark is Mark.LAST:
             self._lasts[one.run, one.pid] = one
+            return
+        if one.mark in (Mark.BACKGROUND, Mark.DEPARTED):
+            self._left[one.run, one.pid] = one
             return
         self._marks.append(one)
         if one.mark is Mark.END:

@@ -37,7 +37,7 @@ PAGE = 500
 EVERY_SECOND = "* * * * * * *"
 
 
-def _dying_with_parent() -> list[str]:
+def dying_with_parent() -> list[str]:
     return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT]
 
 
@@ -76,7 +76,7 @@ class Process:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT), **self.environ}
         with (self.directory / "log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [*_dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
+                [*dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
                 env=environ,
                 stdin=subprocess.DEVNULL,

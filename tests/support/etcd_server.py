@@ -114,6 +114,16 @@ class EtcdServer:
         assert self._process is not None, "the etcd server does not run"
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended though nobody has ended it."""
+        return self._process is not None and self._process.poll() is not None
+
+    def forget_process(self) -> None:
+        """One that has ended by itself may be launched again."""
+        assert self.has_ended, "the etcd server runs"
+        self._process = None
+
     def launch(self) -> None:
         """Starts the process, on the same ports as before, without waiting for it."""
         assert self._process is None, "the etcd server runs already"
@@ -225,9 +235,10 @@ def _stopped(task: Path) -> bool:
         return True  # it has ended
 
 
-def cluster(binary: Path, directory: Path, size: int = 3) -> list[EtcdServer]:
+def cluster(binary: Path, directory: Path, size: int = 3, *, arguments: tuple[str, ...] = ()) -> list[EtcdServer]:
     """The members of a cluster, not started: `launch` them all, then wait for each."""
-    servers = [EtcdServer(binary, directory / f"m{number}", name=f"m{number}") for number in range(size)]
+    names = [f"m{number}" for number in range(size)]
+    servers = [EtcdServer(binary, directory / name, name=name, arguments=arguments) for name in names]
     for server in servers:
         server.members = {other.name: other.peer_port for other in servers}
     return servers

@@ -1,4 +1,4 @@
-"""G8: when the answer to a kill says killed, nothing of the run is left."""
+"""G8: when the answer to a kill says killed, nothing of the run is left, not even what has left its session."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def check(view: View) -> Iterator[Violation]:
                 continue
             if run.status != "killed":
                 yield Violation("G8", str(run.id), f"the answer was killed, the record says {run.status}")
-            if run.signs and run.last_ns > call.ack_boot_ns:
-                late_ms = (run.last_ns - call.ack_boot_ns) / 1e6
+            last_ns = max((one.boot_ns for one in (*run.signs, *run.departed)), default=0)
+            if last_ns > call.ack_boot_ns:
+                late_ms = (last_ns - call.ack_boot_ns) / 1e6
                 yield Violation("G8", str(run.id), f"wrote {late_ms:.0f} ms after the answer that it was killed")

@@ -1,0 +1,64 @@
+"""Which fault comes next: drawn from a bag by the seed, so that in a round each comes as often as its table says."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Collection
+
+from common.errors import EtcronError
+from tests.chaos.faults.breaking import Breaking, NotNow, Table
+from tests.chaos.faults.clocks import ClockFaults
+from tests.chaos.faults.etcd import EtcdFaults
+from tests.chaos.faults.keys import KeyFaults
+from tests.chaos.faults.log_store import LogStoreFaults
+from tests.chaos.faults.machine import MachineFaults
+from tests.chaos.faults.managers import ManagerFaults
+from tests.chaos.faults.network import NetworkFaults
+from tests.chaos.faults.workers import WorkerFaults
+from tests.chaos.fleet import Fleet
+
+_BETWEEN_S = (1.5, 6.0)
+
+
+class Faults:
+    """Draws and carries out faults, by a seed; several may be going at once, but only one on a target."""
+
+    def __init__(self, fleet: Fleet, seed: int, only: Collection[str] = (), without: Collection[str] = ()) -> None:
+        """``only``, ``without``: names of the table. ValueError: a name that is not in it."""
+        self.breaking = Breaking(fleet, random.Random(f"faults {seed}"))
+        table = self._table()
+        unknown = {*only, *without} - set(table)
+        if unknown:
+            raise ValueError(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(table)}")
+        self.table = {name: row for name, row in table.items() if (not only or name in only) and name not in without}
+        self._bag: list[str] = []
+
+    def _table(self) -> Table:
+        kinds = (WorkerFaults, ManagerFaults, NetworkFaults, EtcdFaults, KeyFaults, LogStoreFaults, ClockFaults,
+                 MachineFaults)  # fmt: skip
+        return {name: row for kind in kinds for name, row in kind(self.breaking).table().items()}
+
+    async def run(self, until_s: float) -> None:
+        """Faults until then (the loop's time); returns when the last one is mended."""
+        self.breaking.until_s = until_s
+        async with asyncio.TaskGroup() as going:
+            while self.breaking.left_s > 0 and self.table:
+                name = self._drawn()
+                going.create_task(self._carried_out(name, self.table[name][1]), name=name)
+                await self.breaking.lasting(self.breaking.chance.uniform(*_BETWEEN_S))
+
+    def _drawn(self) -> str:
+        if not self._bag:
+            self._bag = [name for name, (weight, _) in self.table.items() for _ in range(weight)]
+            self.breaking.chance.shuffle(self._bag)
+        return self._bag.pop()
+
+    async def _carried_out(self, name: str, fault: Callable[[], Awaitable[None]]) -> None:
+        """Later, where it cannot be now; given up, where etcd is away while the fault asks it for something."""
+        try:
+            await fault()
+        except NotNow:
+            self._bag.insert(self.breaking.chance.randrange(len(self._bag) + 1), name)
+        except EtcronError:
+            return

@@ -1,0 +1,78 @@
+"""The machine of one worker is out of disk, of file descriptors, or of processes; all of it comes back."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import resource
+from pathlib import Path
+
+from tests.chaos.faults.breaking import Breaking, Table, not_now
+from tests.chaos.member import Member
+from tests.chaos.view import DISK_FULL
+
+_PIECE = b"\0" * 65_536
+_FILLED_UP_EACH_S = 5
+_LASTS_S = (5, 12, 25)
+
+
+class MachineFaults:
+    """See the module; without the faults that cannot be done here."""
+
+    def __init__(self, breaking: Breaking) -> None:
+        self._on = breaking
+        self._with_disk = [member for member in breaking.fleet.workers if member.disk is not None]
+        self._not_root = [member for member in breaking.fleet.workers if member.process.uid is not None]
+
+    def table(self) -> Table:
+        table: Table = {"out of descriptors": (2, self._out_of_descriptors)}
+        if self._with_disk:
+            table["disk full"] = (3, self._disk_full)
+        if self._not_root:
+            table["out of processes"] = (2, self._out_of_processes)
+        return table
+
+    async def _disk_full(self) -> None:
+        member, seconds = self._on.one_of(self._with_disk), self._on.chance.choice(_LASTS_S)
+        assert member.disk is not None
+        filling = member.disk / "filling"
+        async with self._on.noted(f"{DISK_FULL} for {seconds} s", member.name):
+            _fill(filling)
+            for _ in range(seconds * _FILLED_UP_EACH_S):
+                await self._on.lasting(1 / _FILLED_UP_EACH_S)
+                _fill(filling)  # what came free meanwhile, by a file that the worker removed
+            filling.unlink()
+
+    async def _out_of_descriptors(self) -> None:
+        member = self._on.one_of(self._on.fleet.workers)
+        pid = member.pid or not_now()
+        with contextlib.suppress(OSError):
+            await self._limited(member, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), "descriptors")
+
+    async def _out_of_processes(self) -> None:
+        """Only its own: no other process has its user."""
+        await self._limited(self._on.one_of(self._not_root), resource.RLIMIT_NPROC, 1, "processes")
+
+    async def _limited(self, member: Member, which: int, at_most: int, of_what: str) -> None:
+        pid, seconds = member.pid or not_now(), self._on.chance.choice(_LASTS_S)
+        before = member.limit(which, at_most) or not_now()
+        try:
+            async with self._on.noted(f"no more than {at_most} {of_what} for {seconds} s", member.name):
+                await self._on.lasting(seconds)
+        finally:
+            member.unlimit(pid, which, before)
+
+
+def _fill(path: Path) -> None:
+    """Append until nothing more goes in, to the last byte."""
+    with path.open("ab", buffering=0) as file:
+        size = len(_PIECE)
+        while size:
+            try:
+                if file.write(_PIECE[:size]) < size:
+                    size //= 2
+            except OSError as error:
+                if error.errno != errno.ENOSPC:
+                    raise
+                size //= 2
