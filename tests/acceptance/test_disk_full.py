@@ -60,6 +60,7 @@ async def test_full_disks_stop_claiming_lose_nothing_and_need_no_restart(tmp_pat
             await cluster.save("slow", slow, "*/3 * * * * * *")
             await wait_until(lambda: len(fires(cluster, "worker-1", 0)) > 4, description="it fires", timeout=20)
 
+            assert not await refusing(cluster, "worker-1")
             filled_ms = now_ms()
             if disk is not None:
                 disk.fill()
