@@ -18,7 +18,7 @@ from tests.support.waiting import wait_until
 pytestmark = pytest.mark.slow
 
 JOB = "edited"
-BEHIND_MS = -2000
+BEHIND_MS = -200
 ROUNDS = 12
 
 
