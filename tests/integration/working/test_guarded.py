@@ -106,13 +106,13 @@ async def test_nothing_starts_without_a_guardian_and_the_worker_says_so(
         run_id = await asked(world, "waits", "true")
         registry = worker.parts.registry
         await wait_until(lambda: "no guardian" in (registry.not_accepting or ""), description="the worker says so")
-        assert not worker.is_deciding()
+        await wait_until(lambda: not worker.is_deciding(), description="it takes no fires")
         assert worker.parts.table.running == 0
         monkeypatch.setattr(link, "Child", Child)
         record = await world.record(run_id)
         assert record["status"] == "success"
         await wait_until(lambda: registry.not_accepting is None, description="it takes fires again")
-        assert worker.is_deciding()
+        await worker.deciding()
 
 
 async def test_a_start_that_finds_the_guardian_gone_is_tried_again(place: Place, world: World) -> None:
