@@ -23,7 +23,7 @@ from common.errors import ScheduleError
 from common.schedule import CronSchedule, parse_cron
 
 BOUNDED = settings(
-    derandomize=True, deadline=None, max_examples=150, database=None,
+    derandomize=True, deadline=None, max_examples=100, database=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )  # fmt: skip
 
@@ -388,7 +388,7 @@ def fault(text: str, job: str = "job") -> ScheduleError | None:
     return None
 
 
-@settings(BOUNDED, max_examples=600)
+@settings(BOUNDED, max_examples=300)
 @given(text=st.one_of(CRONLIKE, CRONLIKE.map(lambda text: f"{text} * * * *"), st.text(max_size=80)))
 def test_any_text_parses_or_raises_a_schedule_error(text: str) -> None:
     error = fault(text)
@@ -400,7 +400,7 @@ def test_any_text_parses_or_raises_a_schedule_error(text: str) -> None:
         assert error.remedy
 
 
-@settings(BOUNDED, max_examples=600)
+@settings(BOUNDED, max_examples=300)
 @given(
     at=st.integers(0, 6),
     item=st.text(alphabet="0123456789*?/-,#LWHJANSU+ab()", min_size=1, max_size=12) | st.text(min_size=1, max_size=5),
