@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from common.errors import EtcronError
 from tests.chaos.faults.breaking import Breaking, NotNow, Table
@@ -21,6 +21,26 @@ from tests.chaos.fleet import Fleet
 _BETWEEN_S = (1.5, 6.0)
 
 
+class Bag:
+    """Names, each as often as it weighs; filled again when it is empty."""
+
+    def __init__(self, weights: Mapping[str, int], chance: random.Random) -> None:
+        self._weights = weights
+        self._chance = chance
+        self._names: list[str] = []
+
+    def draw(self) -> str:
+        """The next one."""
+        if not self._names:
+            self._names = [name for name, weight in self._weights.items() for _ in range(weight)]
+            self._chance.shuffle(self._names)
+        return self._names.pop()
+
+    def put_back(self, name: str) -> None:
+        """It could not be used: it comes again in this round, at any time."""
+        self._names.insert(self._chance.randrange(len(self._names) + 1), name)
+
+
 class Faults:
     """Draws and carries out faults, by a seed; several may be going at once, but only one on a target."""
 
@@ -32,7 +52,7 @@ class Faults:
         if unknown:
             raise ValueError(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(table)}")
         self.table = {name: row for name, row in table.items() if (not only or name in only) and name not in without}
-        self._bag: list[str] = []
+        self._bag = Bag({name: weight for name, (weight, _) in self.table.items()}, self.breaking.chance)
 
     def _table(self) -> Table:
         kinds = (WorkerFaults, ManagerFaults, NetworkFaults, EtcdFaults, KeyFaults, LogStoreFaults, ClockFaults,
@@ -44,21 +64,15 @@ class Faults:
         self.breaking.until_s = until_s
         async with asyncio.TaskGroup() as going:
             while self.breaking.left_s > 0 and self.table:
-                name = self._drawn()
+                name = self._bag.draw()
                 going.create_task(self._carried_out(name, self.table[name][1]), name=name)
                 await self.breaking.lasting(self.breaking.chance.uniform(*_BETWEEN_S))
-
-    def _drawn(self) -> str:
-        if not self._bag:
-            self._bag = [name for name, (weight, _) in self.table.items() for _ in range(weight)]
-            self.breaking.chance.shuffle(self._bag)
-        return self._bag.pop()
 
     async def _carried_out(self, name: str, fault: Callable[[], Awaitable[None]]) -> None:
         """Later, where it cannot be now; given up, where etcd is away while the fault asks it for something."""
         try:
             await fault()
         except NotNow:
-            self._bag.insert(self.breaking.chance.randrange(len(self._bag) + 1), name)
+            self._bag.put_back(name)
         except EtcronError:
             return

@@ -14,6 +14,8 @@ _ROUNDING_MS = 5
 _AFTER_ITS_RECORD_MS = 200
 _AFTER_ITS_END_MS = 100
 _SET_JUST_THEN_MS = 5000
+_SETTLED_WITHIN_MS = 60_000
+"""A worker that was killed calls its own runs lost at its next start."""
 _SKEW_MS = 250
 """That far a clock may be off before its process stops to decide."""
 
@@ -76,7 +78,8 @@ def _wrong_times(view: View, run: Run, record: Record) -> Iterator[str]:
     if not run.signs:
         return
     first_ms, last_ms = min(one.wall_ms for one in run.signs), max(one.wall_ms for one in run.signs)
-    if status != "lost" and view.has_wrong_clock(run.signs[0].worker, first_ms, last_ms):
+    settled_ms = last_ms + (_SETTLED_WITHIN_MS if status == "lost" else 0)
+    if view.has_wrong_clock(run.signs[0].worker, first_ms, settled_ms):
         return
     for start in run.starts[:1]:
         if record.get("startTime", 0) > start.wall_ms + _ROUNDING_MS:
