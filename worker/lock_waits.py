@@ -127,11 +127,13 @@ class LockWaits:
             return
         locks = await self._client.get_many([self._keys.lock(agendum.job.sequence) for agendum in waiting])
         for agendum in waiting:
-            lock = locks.get(self._keys.lock(agendum.job.sequence))
+            lock, wait = locks.get(self._keys.lock(agendum.job.sequence)), self._waiting.get(agendum)
+            if wait is None:
+                continue  # meanwhile somebody else has found out that it need not wait, and tried it
             if lock is None:
                 agendum.until_ms = max(agendum.until_ms, self._newest(agendum, self._clock.wall_ms())[0])
                 self._try(agendum)
-            elif lock.create_revision != self._waiting[agendum].held:
+            elif lock.create_revision != wait.held:
                 self._moved(agendum, None)  # by what it waits for, it may be: a claim tells
             else:
                 await self.replace(agendum, Blocker(run=_text(lock), lock_revision=lock.create_revision))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import EtcdInDoubtError
-from common.etcd import EtcdClient, TxnResult
+from common.etcd import EtcdClient, KeyValue, TxnResult
 from common.keys import RunId
 from common.kill import Kill
 from common.run import RunRecord, Verdict
@@ -169,6 +169,28 @@ async def test_who_waits_finds_out_that_the_lock_is_held_for_what_it_waits_for(
         looks.set()
         await wait_until(lambda: not loser._waiting, description="nothing is waited for any more")
         assert [planner.wins for planner in world.planners] == [[NOON + MINUTE], []]
+
+
+async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await waits(world)
+        scheduler = world.planners[0].scheduler
+        waiting, read = scheduler._lock_waits, client.get_many
+
+        async def read_meanwhile(keys: list[str]) -> dict[str, KeyValue]:
+            found = await read(keys)
+            waiting._try(scheduler._agenda_of["job"])
+            return found
+
+        monkeypatch.setattr(waiting._client, "get_many", read_meanwhile)
+        await waiting._look()
+        monkeypatch.undo()
+        await waits(world)
 
 
 @BOTH
