@@ -20,7 +20,7 @@ from common.errors import EtcronError
 from common.etcd import Get
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
-from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, boot_ns, wall_ms
+from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, Stage, boot_ns, wall_ms
 from tests.chaos.jobs import Spec
 
 _PATIENCE_S = 12.0
@@ -52,6 +52,9 @@ class Users:
         answer = await self._ask("PUT", f"/api/v1/jobs/{spec['name']}", spec)
         if answer.status < 300:
             await self._note(Op.SAVE, spec["name"], answer, spec=spec)
+        else:
+            failed = f"refused with {answer.status}: {str(answer.body)[:200]}"
+            self._fleet.history.add(Stage(name=f"save of {spec['name']}", at_ms=wall_ms(), failed=failed))
 
     async def pause(self, name: str) -> None:
         answer = await self._ask("POST", f"/api/v1/jobs/{name}/pause", {})
