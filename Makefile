@@ -83,7 +83,7 @@ chromium:
 	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium >/dev/null; } || \
 	    echo "chromium could not be installed: the tests of the console are skipped"
 
-# libfaketime, for the wrong clocks of `make chaos`. Without it no clock is wrong there, and the report says so.
+# libfaketime, for wrong clocks in tests and in `make chaos`. Without it no clock is wrong there, and they say so.
 faketime:
 	@ls /usr/lib/*/faketime/libfaketimeMT.so.1 >/dev/null 2>&1 || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	    echo "faketime is missing; installing it with apt-get" && { apt-get update --quiet >/dev/null || true; } && \
