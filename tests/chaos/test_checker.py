@@ -215,6 +215,10 @@ ACCEPTED: dict[str, Corruption] = {
     ),
     "a start that was claimed before the clock was set": both(WRONG_CLOCK, moved(TICK, Mark.START, -150)),
     "output that a full disk did not take": both(FULL_DISK, record(LOUD, outputBytes=0, err="the disk is full")),
+    "output that could not be written for want of a descriptor": both(
+        and_also(fault("no more descriptors than 20 for 5 s", "w1", 0, 5000)),
+        record(LOUD, outputBytes=0, err="the spool refused its output"),
+    ),
     "a command that ended with the next start of its worker": and_also(
         fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
     ),

@@ -25,7 +25,7 @@ from tests.chaos.history import (
 Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
-CLOCK, DISK_FULL = "clock", "disk full"
+CLOCK, DISK_FULL, NO_DESCRIPTORS = "clock", "disk full", "no more descriptors"
 """How the harness begins to call these faults."""
 _CLOCK_NOTICED_MS = 3000
 """A wall clock is wrong or right again so long after the harness has made it so."""
@@ -164,9 +164,9 @@ class View:
         """Whether the times that this worker writes in [lo, hi] may be wrong."""
         return self._is_hit(CLOCK, worker, lo_ms, hi_ms, _CLOCK_NOTICED_MS)
 
-    def has_full_disk(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
-        """Whether this worker's disk was full at any time in [lo, hi]."""
-        return self._is_hit(DISK_FULL, worker, lo_ms, hi_ms, 0)
+    def cannot_write(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
+        """Whether at any time in [lo, hi] this worker's disk was full, or it could open no file."""
+        return any(self._is_hit(what, worker, lo_ms, hi_ms, 0) for what in (DISK_FULL, NO_DESCRIPTORS))
 
     def _is_hit(self, what: str, worker: str, lo_ms: float, hi_ms: float, slack_ms: int) -> bool:
         faults = self.faults_between(lo_ms - slack_ms, hi_ms + slack_ms)

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from tests.chaos.faults.breaking import Breaking, Table, not_now
 from tests.chaos.member import Member
-from tests.chaos.view import DISK_FULL
+from tests.chaos.view import DISK_FULL, NO_DESCRIPTORS
 
 _PIECE = b"\0" * 65_536
 _FILLED_UP_EACH_S = 5
+_NO_PROCESSES = "no more processes"
 _LASTS_S = (5, 12, 25)
 
 
@@ -48,17 +49,17 @@ class MachineFaults:
         member = self._on.one_of(self._on.fleet.workers)
         pid = member.pid or not_now()
         with contextlib.suppress(OSError):
-            await self._limited(member, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), "descriptors")
+            await self._limited(member, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), NO_DESCRIPTORS)
 
     async def _out_of_processes(self) -> None:
         """Only its own: no other process has its user."""
-        await self._limited(self._on.one_of(self._not_root), resource.RLIMIT_NPROC, 1, "processes")
+        await self._limited(self._on.one_of(self._not_root), resource.RLIMIT_NPROC, 1, _NO_PROCESSES)
 
-    async def _limited(self, member: Member, which: int, at_most: int, of_what: str) -> None:
+    async def _limited(self, member: Member, which: int, at_most: int, what: str) -> None:
         pid, seconds = member.pid or not_now(), self._on.chance.choice(_LASTS_S)
         before = member.limit(which, at_most) or not_now()
         try:
-            async with self._on.noted(f"no more than {at_most} {of_what} for {seconds} s", member.name):
+            async with self._on.noted(f"{what} than {at_most} for {seconds} s", member.name):
                 await self._on.lasting(seconds)
         finally:
             member.unlimit(pid, which, before)

@@ -27,4 +27,4 @@ def check(view: View) -> Iterator[Violation]:
 def _has_lost_it(view: View, run: Run, record: Record) -> bool:
     """A worker that cannot write records verdicts without output; the record has to say why."""
     end = run.ends[0]
-    return bool(record.get("err")) and view.has_full_disk(end.worker, end.wall_ms, end.wall_ms + _RECORDED_WITHIN_MS)
+    return bool(record.get("err")) and view.cannot_write(end.worker, end.wall_ms, end.wall_ms + _RECORDED_WITHIN_MS)
