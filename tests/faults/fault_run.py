@@ -15,11 +15,13 @@ import aiohttp
 import psutil
 
 from common import failpoints
+from common.run import EntryState, RunEntry
 from tests.chaos.check import violations
-from tests.chaos.faults import KEYS
+from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet, Member, running_fleet
 from tests.chaos.history import Exit, Fault, Header, HistoryFile, Mark, read_history, wall_ms
 from tests.chaos.jobs import Spec, command
+from tests.chaos.rules.leftovers import KILLED
 from tests.chaos.settle import collect, settle
 from tests.chaos.users import Users
 from tests.chaos.view import View, Violation
@@ -111,7 +113,7 @@ class FaultRun:
 
         await wait_until(elected, description=f"{wanted.name} is the steward", timeout=40)
         for member in others:
-            member.revive()
+            _start(member)
 
     async def session_gone(self, member: Member) -> None:
         """Its session is over, whatever it believes."""
@@ -123,6 +125,21 @@ class FaultRun:
 
         await wait_until(gone, description=f"the session of {member.name} is over", timeout=40)
 
+    async def recorded(self, member: Member) -> None:
+        """Whatever it has claimed has ended and is in its spool: the lock is free, or the run key says `ended`."""
+
+        async def all_ended() -> bool:
+            locks = {kv.key async for page in self.fleet.client.read_prefix(KEYS.locks) for kv in page.kvs}
+            async for page in self.fleet.client.read_prefix(KEYS.runs):
+                for kv in page.kvs:
+                    entry, lock = RunEntry.from_json(kv.value), KEYS.lock(KEYS.run_of(kv.key).job)
+                    is_open = lock in locks if entry.locked else entry.state is EntryState.OPEN
+                    if entry.worker == member.name and is_open:
+                        return False
+            return True
+
+        await wait_until(all_ended, description=f"all runs of {member.name} are recorded", timeout=40)
+
     # Faults
 
     @contextmanager
@@ -132,13 +149,13 @@ class FaultRun:
         yield
         self.fleet.history.add(Fault(what=what, target=target, from_ms=from_ms, until_ms=wall_ms()))
 
-    async def restart(self, member: Member, failpoint: str | None = None, *, killed: bool = True) -> None:
-        """Start it again, armed or not; ended before, where it runs."""
-        await member.end(signal.SIGKILL if killed else signal.SIGTERM)
+    async def restart(self, member: Member, failpoint: str | None = None) -> None:
+        """Start it again, armed or not; killed before, where it runs."""
+        await member.end(signal.SIGKILL)
         member.process.environ.pop(failpoints.VARIABLE, None)
         if failpoint is not None:
             member.process.environ[failpoints.VARIABLE] = failpoint
-        member.revive()
+        _start(member)
 
     async def died(self, member: Member, place: str) -> None:
         """It has killed itself at the failpoint; it stays down until it is restarted."""
@@ -149,20 +166,17 @@ class FaultRun:
         assert popen.returncode == -signal.SIGKILL, member.process.log[-3000:]
         assert f"failpoint {place}: kill" in member.process.log
         member.process.popen = None
-        self.fleet.history.add(Fault(what=f"dies {place}", target=member.name, from_ms=wall_ms(), until_ms=wall_ms()))
+        with self.noted(f"{KILLED} at {place}", member.name):
+            pass  # its guardian owes from here on
 
     async def stopped(self, member: Member) -> None:
         """It has stopped itself at its failpoint."""
-        process = psutil.Process(_pid(member))
-        await wait_until(
-            lambda: process.status() == psutil.STATUS_STOPPED,
-            description=f"{member.name} stops itself", timeout=40,
-        )  # fmt: skip
+        await wait_until(lambda: member.is_stopped, description=f"{member.name} stops itself", timeout=40)
 
     # The judgement
 
-    async def judged(self, *, keep: Callable[[Violation], bool] = lambda _: True) -> View:
-        """All is mended, comes to rest, and is judged: AssertionError with every violation that counts."""
+    async def judged(self) -> View:
+        """All is mended, comes to rest, and is judged: AssertionError with every violation."""
         fleet = self.fleet
         for member in fleet.members:
             if _has_ended(member):
@@ -173,7 +187,7 @@ class FaultRun:
         await settle(fleet, self.users, self.specs)
         await collect(fleet)
         view = View.of(read_history(fleet.history.path))
-        found = [one for one in violations(view) if keep(one)]
+        found = violations(view)
         assert not found, _told(found, fleet.history.path)
         return view
 
@@ -223,6 +237,12 @@ def send_all(processes: Iterable[psutil.Process], number: signal.Signals) -> Non
 def _pid(member: Member) -> int:
     assert member.process.popen is not None, f"{member.name} does not run"
     return member.process.popen.pid
+
+
+def _start(member: Member) -> None:
+    """As it is, armed or not: `revive` would disarm it."""
+    member.is_held_down = False
+    member.process.start()
 
 
 def _has_ended(member: Member) -> bool:

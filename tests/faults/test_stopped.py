@@ -53,7 +53,7 @@ async def test_stopped_until_its_runs_were_given_up(tmp_path: Path) -> None:
         claimer, runner, other = run.fleet.workers
         await run.leads(other)
         await run.save(
-            run.job("claimed", "1s", graceSeconds=60, onWorkerLost="rerun"),
+            run.job("claimed", "1s", seconds=0.8, graceSeconds=60, onWorkerLost="rerun"),
             run.job("claimed-allow", "1s", graceSeconds=60, overlap="allow", onWorkerLost="rerun"),
             *(run.job(f"locked-{number}", "2s", seconds=5, graceSeconds=60) for number in range(3)),
         )

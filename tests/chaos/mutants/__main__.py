@@ -56,7 +56,7 @@ def _by_model(mutant: Mutant, seeds: int) -> Iterator[tuple[bool, str]]:
     for seed in range(seeds):
         found = checker.check(simulate(seed, rules).history)
         if found:
-            yield True, f"model: noticed by seed {seed}, the {seed + 1}th: {found[0].promise}, {found[0].what}"
+            yield True, f"model: noticed after {seed + 1} seeds (by seed {seed}): {found[0].promise}, {found[0].what}"
             return
     yield False, f"model: not noticed by {seeds} seeds"
 

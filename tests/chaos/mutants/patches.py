@@ -21,7 +21,6 @@ class Mutant:
 
     name: str
     patches: tuple[Patch, ...]
-    """None: there is nothing to take away yet."""
     noticed_by: tuple[str, ...]
     """Fault runs (pytest's ids below tests/faults) that have to fail; none: only the model notices, see `why`."""
     why: str = ""
@@ -101,9 +100,17 @@ MUTANTS: Final = (
     ),
     Mutant(
         name="no guardian",
-        patches=(),
-        noticed_by=(),
-        why="the guardian is not built yet: its patch and the fault run that notices belong here",
+        patches=(
+            Patch(file="worker/guardian/program.py", old="        self._end_all()\n", new=""),
+            Patch(
+                file="worker/guardian/program.py",
+                old="            if ward.past_since is not None and ward.run not in self._ends:\n",
+                new="            if now < 0:\n",
+            ),
+        ),
+        noticed_by=(
+            "test_killed_at_failpoints.py::test_steward_and_manager_killed_before_they_say_what_they_have_done",
+        ),
     ),
     Mutant(
         name="run key deleted before the log is acknowledged",
