@@ -29,6 +29,7 @@ from worker.identity import Identity
 from worker.kills import Kills
 from worker.lineup import Lineup
 from worker.members import Members
+from worker.refusals import Refusals
 from worker.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.request_turns import Timetable, Turn
 from worker.runs import Run, RunTable
@@ -58,6 +59,7 @@ class RequestQueue:
         kills: Kills,
         table: RunTable,
         claims: Claims,
+        refusals: Refusals,
         timings: Timings,
         on_won: Callable[[Run], None],
         clock: Clock,
@@ -74,8 +76,9 @@ class RequestQueue:
         self._clock = clock
         self._alarm = Alarm(clock)
         self._claiming = RequestClaiming(
-            client=client, keys=keys, identity=identity, claims=claims, clock=clock, on_room=self.wake
-        )
+            client=client, keys=keys, identity=identity, claims=claims, refusals=refusals, clock=clock,
+            on_room=self.wake,
+        )  # fmt: skip
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}
         """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""

@@ -31,6 +31,7 @@ from worker.lock_waits import LockWaits
 from worker.looking import Looking
 from worker.members import Members
 from worker.proposals import Blocker, Proposal
+from worker.refusals import Refusals
 from worker.runs import RunTable
 from worker.sending import Sending
 
@@ -57,6 +58,7 @@ class Scheduler:
         table: RunTable,
         claims: Claims,
         doubts: Doubts,
+        refusals: Refusals,
         claimant: Claimant,
         timings: Timings,
         clock: Clock,
@@ -75,7 +77,9 @@ class Scheduler:
             client=client, keys=keys, agenda=self._agenda, agenda_of=self._agenda_of, claimant=claimant,
             decider=self, clock=clock,
         )  # fmt: skip
-        self._sending = Sending(client, claims, doubts, self._answers, clock)
+        self._sending = Sending(
+            client=client, claims=claims, doubts=doubts, refusals=refusals, listener=self._answers, clock=clock
+        )
         self._looking = Looking(
             client=client, keys=keys, worker=worker, members=members, table=table, agenda=self._agenda, timings=timings
         )
