@@ -89,6 +89,10 @@ class EtcdRefusedError(EtcdError):
     """etcd refused the request: it was certainly not carried out."""
 
 
+class EtcdBusyError(EtcdRefusedError):
+    """etcd has too much to do, and has not looked at the request. Send it again a little later."""
+
+
 class EtcdCompactedError(EtcdRefusedError):
     """The asked-for revision has been compacted away. Read the prefix again."""
 

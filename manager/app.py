@@ -19,6 +19,7 @@ from manager.events import Pace
 from manager.guards import MAX_BODY_BYTES, Hosts, add_headers, guard, time_limit
 from manager.https import add_hsts
 from manager.idempotency import idempotent
+from manager.malformed import keep_malformed_quiet
 from manager.parts import PARTS
 from manager.wiring import make_parts
 
@@ -30,6 +31,7 @@ _CALL_SHARE = 0.4
 
 def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace | None = None) -> web.Application:
     """The application of one manager. Its servers need not be there: what needs them answers 503 until they are."""
+    keep_malformed_quiet()
     read_s, write_s = config.api_read_timeout_ms / 1000, config.api_write_timeout_ms / 1000
     hosts = Hosts([config.host, *config.allowed_hosts])
     app = web.Application(

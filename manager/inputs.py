@@ -17,6 +17,7 @@ from common.job_reader import load_object
 from common.nearest import nearest
 from manager.errors import RequestError
 from manager.guards import MAX_BODY_BYTES
+from manager.service import ANY_REVISION
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -194,16 +195,20 @@ def reason_in(document: Mapping[str, Any], problems: list[Problem]) -> str | Non
 
 
 def if_match(request: web.Request) -> int | None:
-    """The revision that ``If-Match`` names, 0 for ``If-None-Match: *``; None where both headers are absent."""
+    """The revision that ``If-Match`` names, ANY_REVISION for ``*``; 0 for ``If-None-Match: *``; None for neither."""
     text, none = request.headers.get("If-Match"), request.headers.get("If-None-Match")
     if none is not None and (none.strip() != "*" or text is not None):
         raise _invalid("If-None-Match", f"is {_shown(none)}", "send * for a job that must not exist, without If-Match")
     if text is None:
         return None if none is None else 0
+    if text.strip() == "*":
+        return ANY_REVISION
     digits = text.strip().removeprefix('"').removesuffix('"')
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         raise _invalid(
-            "If-Match", f"is {_shown(text)}", 'the ETag of the job, e.g. "1234"; "0" where there must be none'
+            "If-Match",
+            f"is {_shown(text)}",
+            'the ETag of the job, e.g. "1234"; * for any; "0" where there must be none',
         )
     return int(digits)
 

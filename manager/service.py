@@ -17,6 +17,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from common import failpoints
 from common.clock import Clock
@@ -39,6 +40,10 @@ _log = logging.getLogger(__name__)
 
 _LONGEST_PAUSE_S = 0.5
 _COMPETING_S = 0.03
+
+
+ANY_REVISION: Final = -1
+"""In place of a revision that a job must be at: it must exist, at whatever revision (RFC 9110, `If-Match: *`)."""
 
 
 async def trust_clock() -> None:
@@ -303,9 +308,10 @@ async def pause_before_retry(tries: int) -> None:
 
 
 def _refuse_stale(stored: Stored, if_match: int | None) -> None:
-    if if_match is None or if_match == stored.revision:
+    if if_match is None or if_match == stored.revision or (if_match == ANY_REVISION and stored.revision):
         return
     there = f"is at revision {stored.revision}" if stored.job else "does not exist"
-    wanted = f"not at {if_match}" if if_match else "and was to be made"
+    wanted = "and was to be there" if if_match == ANY_REVISION else f"not at {if_match}"
+    wanted = wanted if if_match else "and was to be made"
     message = f"job {stored.name!r} {there}, {wanted}; read it again and repeat the change"
     raise StaleRevisionError(message, there=stored)

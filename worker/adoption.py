@@ -18,7 +18,7 @@ from typing import Final
 
 from common.cancellation import until_all
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Get, KeyValue, Put, Session, mod_revision_is
 from common.keys import Keys, RunId
 from common.run import EntryState, RunEntry, RunRecord, final_entry
@@ -26,6 +26,7 @@ from worker.aftermath import Aftermath
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
+from worker.refusals import Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
 from worker.spool import Spooled
@@ -63,6 +64,7 @@ class Adoption:
         kills: Kills,
         settlement: Settlement,
         aftermath: Aftermath,
+        refusals: Refusals,
         store: RecordFinder,
         on_lost: Callable[[Run], None],
         clock: Clock,
@@ -75,6 +77,7 @@ class Adoption:
         self._kills = kills
         self._settlement = settlement
         self._aftermath = aftermath
+        self._refusals = refusals
         self._store = store
         self._on_lost = on_lost
         self._clock = clock
@@ -117,7 +120,10 @@ class Adoption:
             sent = self._clock.boottime()
             try:
                 result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
-            except (EtcdError, UnavailableError):
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    self._refusals.note(str(run.run_id), error)
+                    return  # the others go on; this one is a straggler
                 await asyncio.sleep(_RETRY_S)
                 continue
             if result.succeeded:
@@ -181,6 +187,16 @@ class Adoption:
 
     async def _settle(
         self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
+    ) -> None:
+        try:
+            await self._settle_one(former, in_spool, delivered, written)
+        except EtcdRefusedError as error:
+            if not is_for_good(error):
+                raise
+            self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
+
+    async def _settle_one(
+        self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
     ) -> None:
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)

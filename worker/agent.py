@@ -351,7 +351,9 @@ class Agent:
         return Beat(
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
-            problem=parts.registry.not_accepting or "; ".join(filter(None, (store, scarce))) or None,
+            problem=parts.registry.not_accepting
+            or "; ".join(filter(None, (parts.refusals.problem, store, scarce)))
+            or None,
             clock=parts.clock_watch.name,
         )  # fmt: skip
 

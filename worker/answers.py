@@ -101,7 +101,8 @@ class Answers:
                 agendum.waited &= decision.claim_ms is None
             case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= agendum.job.anchor_ms:
                 agendum.base_ms, agendum.blocker = result.mark_ms, None
-            case Answer.MARK_MOVED | Answer.DETACHED:  # until the steward has mended the mark, the session its key
+            # Until the steward has mended the mark, the session its key, or somebody what etcd has refused it for:
+            case Answer.MARK_MOVED | Answer.DETACHED | Answer.REFUSED:
                 agendum.give_up()
                 self._agenda.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, agendum, 0)
             case Answer.JOB_CHANGED:

@@ -41,6 +41,7 @@ from worker.launch import Launch
 from worker.members import Members
 from worker.proposals import Result
 from worker.records import not_started_record
+from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
 from worker.settlement import Settlement
@@ -71,6 +72,7 @@ class Dispatcher:
         kills: Kills,
         executor: Executor,
         settlement: Settlement,
+        refusals: Refusals,
         shell: str,
         on_slot_free: Callable[[], None],
         is_guarded: Callable[[], bool],
@@ -86,6 +88,7 @@ class Dispatcher:
         self._kills = kills
         self._executor = executor
         self._settlement = settlement
+        self._refusals = refusals
         self._shell = shell
         self._on_slot_free = on_slot_free
         self._is_guarded = is_guarded
@@ -247,7 +250,8 @@ class Dispatcher:
         compares = [session.alive, mod_revision_is(key, run.mod_revision)]
         try:
             result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
-        except (EtcdError, UnavailableError):
+        except (EtcdError, UnavailableError) as error:
+            self._refusals.note(str(run.run_id), error)
             await self._later(run)
             return
         if result.succeeded:
@@ -271,7 +275,7 @@ class Dispatcher:
 
     async def _hand_on(self, run: Run) -> None:
         """Turns a claim of which no process was started into a request that anybody may take."""
-        result = await self._answer(self._handing_on(run))
+        result = await self._answer(run, self._handing_on(run))
         if not result.succeeded and run.take_over(result.one(0)):
             # Re-adopted meanwhile, or its lock is not its own any more: settled by the usual way.
             await self._later(run)
@@ -282,13 +286,14 @@ class Dispatcher:
         self._table.forget(run)
         self._on_slot_free()
 
-    async def _answer(self, transaction: tuple[list[Compare], list[Operation], list[Operation]]) -> TxnResult:
+    async def _answer(self, run: Run, transaction: tuple[list[Compare], list[Operation], list[Operation]]) -> TxnResult:
         """etcd's answer, however long it takes: once in doubt, nothing else tells whether the run may start here."""
         while True:
             try:
                 return await self._client.txn(*transaction)
-            except (EtcdError, UnavailableError):
-                await asyncio.sleep(_RETRY_S)
+            except (EtcdError, UnavailableError) as error:
+                self._refusals.note(str(run.run_id), error)
+                await asyncio.sleep(AGAIN_S if is_for_good(error) else _RETRY_S)
 
     def _handing_on(self, run: Run) -> tuple[list[Compare], list[Operation], list[Operation]]:
         keys, run_id = self._keys, run.run_id

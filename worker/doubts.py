@@ -28,6 +28,7 @@ from common.keys import Keys
 from worker.claims import Batch, Claims, Part, carried_out
 from worker.passing_over import pass_over
 from worker.proposals import Answer, Result
+from worker.refusals import is_for_good
 
 _log = logging.getLogger(__name__)
 
@@ -109,8 +110,9 @@ class Doubts:
             if answer.succeeded:
                 return results, True
             found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
-        except (EtcdError, UnavailableError):
-            return None
+        except (EtcdError, UnavailableError) as error:
+            # Refused now, and perhaps for one of them only: each alone. An earlier sending is in doubt as before.
+            return ([], False) if is_for_good(error) else None
         is_over = any(result.is_for_ever for result in results)
         return self._judge(batch, results, again, found), is_over
 

@@ -13,6 +13,7 @@ from common.etcd import EtcdClient, KeyValue
 from common.keys import Keys
 from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
+from worker.aside import Aside
 from worker.claims import read_mark
 from worker.members import Members
 from worker.runs import RunTable
@@ -43,6 +44,7 @@ class Looking:
         self._table = table
         self._agenda = agenda
         self._timings = timings
+        self._aside = Aside("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
         """Rank 1's try: only with free slots, after one batched look at the marks."""
@@ -58,11 +60,15 @@ class Looking:
             mark_ms = marks.get(agendum.job.sequence)
             if mark_ms is None or agendum.gone:
                 continue
-            if mark_ms < plan_ms:
-                agendum.base_ms = max(mark_ms, agendum.job.anchor_ms)
-                self._agenda.want(agendum, plan_ms)
-            else:
-                agendum.base_ms = max(agendum.base_ms, mark_ms)
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                self._hedge(agendum, plan_ms, mark_ms)
+
+    def _hedge(self, agendum: Agendum, plan_ms: int, mark_ms: int) -> None:
+        if mark_ms < plan_ms:
+            agendum.base_ms = max(mark_ms, agendum.job.anchor_ms)
+            self._agenda.want(agendum, plan_ms)
+        else:
+            agendum.base_ms = max(agendum.base_ms, mark_ms)
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
@@ -72,7 +78,8 @@ class Looking:
             if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
-                self._look_at(agendum, mark_ms, now_ms, blind=blind)
+                with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
+                    self._look_at(agendum, mark_ms, now_ms, blind=blind)
 
     def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
         job = agendum.job

@@ -35,6 +35,7 @@ from worker.kills import Kills
 from worker.launch import Outcome
 from worker.lost_runs import LostRuns
 from worker.members import Beats, Members
+from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.request_queue import RequestQueue
 from worker.runs import Run, RunTable
@@ -98,6 +99,7 @@ class Parts:
         self.keys = Keys(config.key_prefix)
         self.table = RunTable(affordable_slots(config.slots))
         self.table.on_room = events.slot_free
+        self.refusals = Refusals(clock)
         self.clock_check = ClockCheck(
             client, self.keys, process=identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
             on_change=events.clock_judged,
@@ -162,15 +164,15 @@ class Parts:
         self.aftermath = Aftermath(self._client, self.keys, self.catalog)
         self.settlement = Settlement(
             client=self._client, keys=self.keys, table=self.table, kills=self.kills, aftermath=self.aftermath,
-            spool=spool, clock=clock,
+            refusals=self.refusals, spool=spool, clock=clock,
             worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
             on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
         )  # fmt: skip
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table, claims=self.claims,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
-            shell=config.bash_path, on_slot_free=events.slot_free, is_guarded=lambda: self.guardian.guarding,
-            clock=clock,
+            refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
+            is_guarded=lambda: self.guardian.guarding, clock=clock,
         )  # fmt: skip
 
     def _decide(self) -> None:
@@ -179,13 +181,13 @@ class Parts:
         doubts = Doubts(client, self.claims, keys, clock)
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
-            table=self.table, claims=self.claims, doubts=doubts, claimant=self.dispatcher, timings=timings,
-            clock=clock,
+            table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
+            timings=timings, clock=clock,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
-            kills=self.kills, table=self.table, claims=self.claims, timings=timings, on_won=self.dispatcher.add,
-            clock=clock,
+            kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, timings=timings,
+            on_won=self.dispatcher.add, clock=clock,
         )  # fmt: skip
         self.mirrors = {
             Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),
@@ -207,8 +209,8 @@ class Parts:
         )
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
-            settlement=self.settlement, aftermath=self.aftermath, store=self._runlog, on_lost=events.run_given_up,
-            clock=self._clock,
+            settlement=self.settlement, aftermath=self.aftermath, refusals=self.refusals, store=self._runlog,
+            on_lost=events.run_given_up, clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
             client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,

@@ -76,6 +76,8 @@ class Answer(Enum):
     """The session is over."""
     DETACHED = auto()
     """The session's key has lost its lease; whoever holds the session puts it again."""
+    REFUSED = auto()
+    """etcd itself refuses it, for want of a permission, say; somebody has to mend that."""
     NOT_DONE = auto()
     """Certainly not carried out, and for no reason of its own: it may be decided anew."""
 

@@ -134,13 +134,16 @@ class Registry:
             beating.cancel()
 
     async def _take_over(self, session: Session) -> None:
+        said = ""
         while not session.ended.is_set():
             try:
                 await self._on_opened(session)
                 return
             except (EtcdError, UnavailableError) as error:
                 extra = {"action": "session.take_over_failed"}
-                _log.warning("could not take over the runs yet: %s", error, extra=extra)
+                level = logging.DEBUG if said == str(error) else logging.WARNING  # one line for each reason
+                said = str(error)
+                _log.log(level, "could not take over the runs yet: %s", error, extra=extra)
                 await asyncio.sleep(_RETRY_S)
 
     async def _open(self) -> Session:

@@ -21,6 +21,7 @@ from common.request import Request
 from worker.catalog import CatalogJob
 from worker.claims import Claims, read_mark
 from worker.identity import Identity
+from worker.refusals import Refusals
 from worker.request_claims import RequestClaim, claim_of, is_overtaken
 from worker.runs import Run
 
@@ -50,6 +51,7 @@ class RequestClaiming:
         keys: Keys,
         identity: Identity,
         claims: Claims,
+        refusals: Refusals,
         clock: Clock,
         on_room: Callable[[], None],
     ) -> None:
@@ -58,6 +60,7 @@ class RequestClaiming:
         self._keys = keys
         self._identity = identity
         self._claims = claims
+        self._refusals = refusals
         self._clock = clock
         self._on_room = on_room
         self.unsettled = 0
@@ -80,7 +83,8 @@ class RequestClaiming:
                 if is_overtaken(request, job, read_mark(mark)):
                     return NOTHING  # the steward's to end
             return await self._settled(self._claim(request, job, session, mark), counted)
-        except (EtcdError, UnavailableError):  # certainly not carried out
+        except (EtcdError, UnavailableError) as error:  # certainly not carried out
+            self._refusals.note(str(request.run_id), error)
             await asyncio.sleep(_RETRY_S)
             return NOTHING
 

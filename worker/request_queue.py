@@ -2,7 +2,7 @@
 
 Rank r of all eligible workers tries once at not-before + r x hedge with free slots, else when it has them, and stops
 when it sees the request gone. While the lock is held only ranks 0 and 1 look, with one batched read a second. Of a job
-that takes no lock several requests are tried at once.
+that takes no lock several requests are tried at once, but for those that make up for misfires: they go oldest first.
 
     later --its time--> lined up --among the first of its job--> turn --its rank's time--> due --slots--> claim
                                                                   ^                                         |
@@ -14,21 +14,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from itertools import islice
 from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue, Session
 from common.keys import Keys, sequence_name
-from common.request import Request
+from common.request import Origin, Request
 from common.timings import Timings
 from worker.alarm import Alarm
+from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.claims import Claims
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.lineup import Lineup
 from worker.members import Members
+from worker.refusals import Refusals
 from worker.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.request_turns import Timetable, Turn
 from worker.runs import Run, RunTable
@@ -39,6 +42,8 @@ LOOK_AT_LOCKS_S: Final = 1.0
 _LOOK_AGAIN_MS: Final = 1000
 AT_ONCE: Final = 16
 """Claims on their way at any time; and requests of one lockless job that have their turn."""
+_PLANS_IN_A_TURN: Final = 200
+"""When all jobs are planned anew; then others have their turn."""
 _AVOIDED_HEDGES: Final = 2
 """How long the others have a request for themselves that is to avoid this worker."""
 _WAITER: Final = "requests"
@@ -58,6 +63,7 @@ class RequestQueue:
         kills: Kills,
         table: RunTable,
         claims: Claims,
+        refusals: Refusals,
         timings: Timings,
         on_won: Callable[[Run], None],
         clock: Clock,
@@ -74,13 +80,17 @@ class RequestQueue:
         self._clock = clock
         self._alarm = Alarm(clock)
         self._claiming = RequestClaiming(
-            client=client, keys=keys, identity=identity, claims=claims, clock=clock, on_room=self.wake
-        )
+            client=client, keys=keys, identity=identity, claims=claims, refusals=refusals, clock=clock,
+            on_room=self.wake,
+        )  # fmt: skip
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}
         """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""
         self._turns: dict[str, dict[str, Turn]] = {}
         self._times = Timetable()
+        self._to_plan: dict[str, None] = {}
+        """Jobs that are to be planned anew, in turns."""
+        self._aside = Aside("requests of job")
         self.session: Session | None = None
         self.accepting = False
 
@@ -123,8 +133,7 @@ class RequestQueue:
 
     def replan(self) -> None:
         """The membership, and so the ranks, have changed; or the clock has jumped."""
-        for job in list(self.by_job):
-            self._plan(job)
+        self._to_plan.update(dict.fromkeys(self.by_job))
         self._alarm.ring()
 
     def wake(self) -> None:
@@ -137,7 +146,14 @@ class RequestQueue:
             self._tasks.create_task(self._watch_locks(), name="locks of requests")
             while True:
                 self._alarm.clear()
+                self._plan_some()
                 await self._alarm.wait_until_wall(self._try_due(self._clock.wall_ms()))
+
+    def _plan_some(self) -> None:
+        for job in list(islice(self._to_plan, _PLANS_IN_A_TURN)):
+            self._plan(job)
+        if self._to_plan:
+            self._alarm.ring()
 
     # Whose turn it is
 
@@ -159,7 +175,13 @@ class RequestQueue:
             del self.by_job[job]
 
     def _plan(self, job: str) -> None:
-        """This worker's turns at the first requests of the job; one that is busy keeps its turn until its answer."""
+        """This worker's turns at the first requests of the job; where that fails, the harm is this job's alone."""
+        self._to_plan.pop(job, None)
+        with self._aside.apart(job, 0):
+            self._plan_turns(job)
+
+    def _plan_turns(self, job: str) -> None:
+        """One that is busy keeps its turn until its answer."""
         lineup, turns = self.by_job.get(job), self._turns.get(job, {})
         later_ms = lineup.advance(self._clock.wall_ms()) if lineup is not None else None
         if later_ms is not None:
@@ -171,7 +193,7 @@ class RequestQueue:
                 del turns[key]
         is_busy = any(turn.busy for turn in turns.values())
         for key, (request, rank) in wanted.items():
-            if key not in turns and not (is_busy and self._takes_lock(request)):
+            if key not in turns and not (is_busy and self._goes_alone(request)):
                 turns[key] = self._new_turn(key, request, rank)
         if turns:
             self._turns[job] = turns
@@ -184,13 +206,14 @@ class RequestQueue:
         for key, request in lineup.heads(AT_ONCE):
             if (rank := self._rank(request)) is not None:
                 first[key] = request, rank
-            if self._takes_lock(request):
+            if self._goes_alone(request):
                 break
         return first
 
-    def _takes_lock(self, request: Request) -> bool:
+    def _goes_alone(self, request: Request) -> bool:
+        """Whether the job's next request waits until this one is claimed."""
         job = self._catalog.of_run(request.run_id)
-        return job is None or job.takes_lock
+        return job is None or job.takes_lock or request.origin is Origin.MADE_UP
 
     def _rank(self, request: Request) -> int | None:
         """This worker's place among those who may try it; a worker that is to be avoided is the last of them."""

@@ -24,6 +24,7 @@ from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
 from worker.alarm import Alarm
 from worker.answers import Answers, Claimant
+from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.claims import Claims, Part
 from worker.doubts import Doubts
@@ -31,6 +32,7 @@ from worker.lock_waits import LockWaits
 from worker.looking import Looking
 from worker.members import Members
 from worker.proposals import Blocker, Proposal
+from worker.refusals import Refusals
 from worker.runs import RunTable
 from worker.sending import Sending
 
@@ -57,6 +59,7 @@ class Scheduler:
         table: RunTable,
         claims: Claims,
         doubts: Doubts,
+        refusals: Refusals,
         claimant: Claimant,
         timings: Timings,
         clock: Clock,
@@ -75,13 +78,16 @@ class Scheduler:
             client=client, keys=keys, agenda=self._agenda, agenda_of=self._agenda_of, claimant=claimant,
             decider=self, clock=clock,
         )  # fmt: skip
-        self._sending = Sending(client, claims, doubts, self._answers, clock)
+        self._sending = Sending(
+            client=client, claims=claims, doubts=doubts, refusals=refusals, listener=self._answers, clock=clock
+        )
         self._looking = Looking(
             client=client, keys=keys, worker=worker, members=members, table=table, agenda=self._agenda, timings=timings
         )
         self._lock_waits = LockWaits(
             client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
         )
+        self._aside = Aside("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
         self._wants_look: str | None = None
         self._wants_blind_look = False
@@ -121,8 +127,9 @@ class Scheduler:
         now_ms = self._clock.wall_ms()
         for agendum in self._agenda_of.values():
             agendum.parked = False
-            self._agenda.enqueue(agendum)
-            self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(now_ms)))
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                self._agenda.enqueue(agendum)
+                self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(now_ms)))
         self.look_afresh("the clock jumped", blind=True)
 
     def wake(self) -> None:
@@ -204,7 +211,8 @@ class Scheduler:
         for cue, agendum, plan_ms in self._agenda.due(now_ms):
             match cue:
                 case Cue.FIRE:
-                    self._fire_came_up(agendum, plan_ms, now_ms)
+                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
+                        self._fire_came_up(agendum, plan_ms, now_ms)
                 case Cue.HEDGE:
                     hedged.append((agendum, plan_ms))
                 case Cue.RETRY:

@@ -13,6 +13,7 @@ from common.etcd import EtcdClient
 from worker.claims import Batch, Claims
 from worker.doubts import Doubts, Told
 from worker.proposals import Answer, Proposal, Result
+from worker.refusals import Refusals, is_for_good
 
 _BACKOFF_S = 0.25
 
@@ -27,8 +28,18 @@ class Listener(Told, Protocol):
 class Sending:
     """Sends batches; each proposal is answered once."""
 
-    def __init__(self, client: EtcdClient, claims: Claims, doubts: Doubts, listener: Listener, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        claims: Claims,
+        doubts: Doubts,
+        refusals: Refusals,
+        listener: Listener,
+        clock: Clock,
+    ) -> None:
         self._client = client
+        self._refusals = refusals
         self._claims = claims
         self._doubts = doubts
         self._listener = listener
@@ -56,6 +67,9 @@ class Sending:
             await self._doubts.settle(batch, self._listener)
             return None
         except (EtcdError, UnavailableError) as error:  # certainly not carried out
+            if is_for_good(error):
+                await self._refused(batch, error)
+                return None
             self._listener.outage(error)
             await asyncio.sleep(_BACKOFF_S)
             for proposal in batch.proposals:
@@ -72,6 +86,17 @@ class Sending:
         self._count(batch.proposals, -1)
         await asyncio.gather(*(self.send(batch.of([part])) for part in again))
         return None
+
+    async def _refused(self, batch: Batch, error: Exception) -> None:
+        """etcd is there and will not: in halves, down to the one that it refuses; the others are decided."""
+        middle = len(batch.parts) // 2
+        if middle:
+            self._count(batch.proposals, -1)
+            await asyncio.gather(*(self.send(batch.of(half)) for half in (batch.parts[:middle], batch.parts[middle:])))
+            return
+        [proposal] = batch.proposals
+        self._refusals.note(proposal.job.sequence, error)
+        self._tell(Result(proposal=proposal, answer=Answer.REFUSED), batch)
 
     def _tell(self, result: Result, batch: Batch) -> None:
         self._count([result.proposal], -1)

@@ -24,6 +24,7 @@ from common.keys import Keys, RunId
 from common.run import RunRecord, final_entry
 from worker.aftermath import Aftermath
 from worker.kills import Kills
+from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.steps import RETRY_S, Step, Steps
 from worker.unlocking import Unlocking, is_own
@@ -52,6 +53,7 @@ class Settlement:
         table: RunTable,
         kills: Kills,
         aftermath: Aftermath,
+        refusals: Refusals,
         spool: RecordKeeper,
         clock: Clock,
         worker: str,
@@ -72,10 +74,11 @@ class Settlement:
         self._live_workers = live_workers
         self._on_unlocked = on_unlocked
         self._on_spool = on_spool
-        self._steps = Steps(client)
+        self._refusals = refusals
+        self._steps = Steps(client, refusals, clock)
         self._unlocking = Unlocking(
-            client=client, keys=keys, aftermath=aftermath, steps=self._steps, on_unlocked=self._unlocked,
-            on_changed=lambda run: self._changed.append(run),
+            client=client, keys=keys, aftermath=aftermath, steps=self._steps, refusals=refusals,
+            on_unlocked=self._unlocked, on_changed=lambda run: self._changed.append(run),
         )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
         self._finals: dict[RunId, int] = {}
@@ -90,6 +93,7 @@ class Settlement:
         self._recording = asyncio.Event()
         self._writing = asyncio.Event()
         self._busy = 0
+        self._tasks: asyncio.TaskGroup | None = None
         self.session: Session | None = None
         """The one that is current now."""
 
@@ -151,14 +155,15 @@ class Settlement:
     @property
     def unsettled(self) -> int:
         """What has still to be recorded, unlocked or deleted, as far as it is this worker's turn."""
-        waiting = len(self._to_record) + len(self._to_delete) + len(self._changed)
+        waiting = len(self._to_record) + len(self._to_delete) + len(self._changed) + self._steps.aside
         return waiting + self._unlocking.unsettled + self._busy + self._steps.busy
 
     async def run(self) -> None:
         """Settles until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._record(), name="record")
-            tasks.create_task(self._write(), name="unlock and delete")
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._record(), name="record")
+            self._tasks.create_task(self._write(), name="unlock and delete")
+            self._tasks.create_task(self._try_again(), name="what etcd refused")
 
     # Recording
 
@@ -182,7 +187,7 @@ class Settlement:
             self._on_spool(str(error))
             short = record.without_output(f"the spool refused its output: {error}")
             if run is not None:
-                await self._keep_in_key(run, short)
+                self._spawn_keeping(run, short)
             elif self._finals.pop(record.run_id, None) is None:  # else it lies in its key: the steward delivers it
                 self._late.append(short)
             return
@@ -201,26 +206,39 @@ class Settlement:
 
     def _release(self, run_id: RunId, run: Run | None) -> None:
         """Its record needs its run key no more."""
+        final = self._finals.pop(run_id, None)
         if run is not None:
             run.delivered = True
             self._delete_when_free(run)
-        elif (revision := self._finals.pop(run_id, None)) is not None:
-            self._to_delete[run_id] = revision
+        if final is not None and run_id not in self._to_delete:
+            self._to_delete[run_id] = final
             self._writing.set()
+
+    def _spawn_keeping(self, run: Run, record: RunRecord) -> None:
+        """In a task of its own: etcd may refuse it for long, and other records are to be kept meanwhile."""
+        assert self._tasks is not None, "only while it settles"
+        self._busy += 1
+        keeping = self._tasks.create_task(self._keep_in_key(run, record), name=f"keep {run.run_id}")
+        keeping.add_done_callback(lambda _: self._kept())
+
+    def _kept(self) -> None:
+        self._busy -= 1
 
     async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
         """The spool is of no use: the verdict goes into the run key, until the spool takes it or the steward does."""
         key, lock = self._keys.run(run.run_id), self._keys.lock(run.run_id.job)
         while True:
             entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
-            [then] = await self._unlocking.follows([run])
+            then = await self._unlocking.follows_of(run)
             compares = [mod_revision_is(key, run.mod_revision)]
             operations: list[Operation] = [Put(key, entry.to_json())]
             if run.holds_lock:
                 compares.append(create_revision_is(lock, run.fence))
                 operations.append(Delete(lock))
             reads = [Get(key), Get(lock, keys_only=True)]
-            result = await self._steps.answer([*compares, *then.compares], [*operations, *then.then], reads)
+            result = await self._steps.answer(
+                [*compares, *then.compares], [*operations, *then.then], reads, of=str(run.run_id)
+            )
             if result.succeeded:
                 self._in_keys[run.run_id] = record, result.revision
                 break
@@ -241,6 +259,12 @@ class Settlement:
             delete, self._to_delete = self._to_delete, {}
             await self._steps.carry_out([self._deleting(run_id, what) for run_id, what in delete.items()])
             await self._look_again()
+
+    async def _try_again(self) -> None:
+        while True:
+            await asyncio.sleep(AGAIN_S)
+            if self._steps.aside or self._unlocking.aside or self._changed:
+                self._writing.set()
 
     def _unlocked(self, run: Run) -> None:
         if failpoints.armed:
@@ -270,7 +294,7 @@ class Settlement:
             if isinstance(what, Run):
                 self._changed.append(what)
 
-        return Step([mod_revision_is(key, revision)], operations, forget, refused)
+        return Step([mod_revision_is(key, revision)], operations, forget, refused, str(run_id))
 
     async def _look_again(self) -> None:
         """Run keys that were not as believed: ours still (a write in doubt had been carried out), or not any more."""
@@ -279,8 +303,11 @@ class Settlement:
             self._busy += len(runs)
             try:
                 found = await self._client.get_many([self._keys.run(run.run_id) for run in runs])
-            except (EtcdError, UnavailableError):
+            except (EtcdError, UnavailableError) as error:
                 self._changed += runs
+                if is_for_good(error):
+                    self._refusals.note(str(runs[0].run_id), error)
+                    return  # what ends meanwhile does not wait for it
                 await asyncio.sleep(RETRY_S)
                 continue
             finally:

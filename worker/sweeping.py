@@ -3,7 +3,7 @@
 * kills of runs that are settled; locks whose run key is gone; marks without a job, or without a worker, for a day;
 * session keys that hang on another lease than their name tells, after twice the TTL;
 * every 30 s the watched prefixes are counted, every 10 minutes compared in full: on a mismatch the sentinel is put,
-  and whoever has missed something reads again;
+  and whoever has missed something reads again (what one watch has lost, those of others may have lost, too);
 * etcd's history is compacted to a few minutes ago.
 """
 
@@ -73,10 +73,12 @@ class Sweeping:
         self._clock = clock
         self._revisions: deque[tuple[float, int]] = deque()
         self._suspects: dict[str, float] = {}
+        self._misses: dict[Watched, int] = {}
         self._compared = clock.monotonic()
         self._aside = Aside("sweeping")
 
     def begin(self) -> None:
+        self._misses = {watched: mirror.misses for watched, mirror in self._mirrors.items()}
         self._revisions.clear()
         self._suspects.clear()
         self._compared = self._clock.monotonic()
@@ -180,6 +182,11 @@ class Sweeping:
                 _log.warning("%s has %d keys, not %d: read again", mirror.prefix, count, after, extra=extra)
                 mirror.resync("the count does not match")
                 await self._client.txn(term.holds, [Put(self._keys.seen(watched), b"")])
+            elif mirror.misses > self._misses.get(watched, 0):
+                extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "misses": mirror.misses}
+                _log.warning("the watch of %s had missed something", mirror.prefix, extra=extra)
+                await self._client.txn(term.holds, [Put(self._keys.seen(watched), b"")])
+                self._misses[watched] = mirror.misses
 
     async def _compact(self) -> None:
         if not self._keep_s:

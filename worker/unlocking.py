@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import Final
 
 from common import failpoints
-from common.errors import EtcdError, UnavailableError
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
 from common.keys import Keys
 from common.run import EntryState
 from worker.aftermath import Aftermath
 from worker.following import NOTHING, End, Follow
+from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 from worker.runs import Run
 from worker.steps import RETRY_S, Step, Steps
 
@@ -31,6 +32,7 @@ class Unlocking:
         keys: Keys,
         aftermath: Aftermath,
         steps: Steps,
+        refusals: Refusals,
         on_unlocked: Callable[[Run], None],
         on_changed: Callable[[Run], None],
     ) -> None:
@@ -38,16 +40,23 @@ class Unlocking:
         self._keys = keys
         self._aftermath = aftermath
         self._steps = steps
+        self._refusals = refusals
         self._on_unlocked = on_unlocked
         self._on_changed = on_changed
         self._waiting: list[Run] = []
         self._to_ask_of: list[Run] = []
+        self._aside: list[Run] = []
         self._asking = 0
 
     @property
     def unsettled(self) -> int:
         """Runs that wait, or are looked at."""
-        return len(self._waiting) + len(self._to_ask_of) + self._asking
+        return len(self._waiting) + len(self._to_ask_of) + len(self._aside) + self._asking
+
+    @property
+    def aside(self) -> int:
+        """Runs of which etcd refuses to say what is to follow; asked of again with the next batch."""
+        return len(self._aside)
 
     def add(self, run: Run) -> None:
         """The run is to be ended when the next batch is."""
@@ -59,22 +68,43 @@ class Unlocking:
         if failpoints.armed and runs:
             failpoints.hit("before_unlock")
         await self._steps.carry_out([step for run in runs if (step := self._known(run))])
+        self._to_ask_of += self._aside
+        self._aside = []
         while self._to_ask_of:
             runs, self._to_ask_of = self._to_ask_of, []
             self._asking += len(runs)
             try:
-                await self._steps.carry_out(await self._asked(runs))
+                await apart(runs, self._ask, self._put_aside)
             finally:
                 self._asking -= len(runs)
             if self._to_ask_of:
                 await asyncio.sleep(_PAUSE_S)
 
-    async def follows(self, runs: Sequence[Run]) -> list[Follow]:
-        """What follows each of these, as etcd knows it; nothing where the transaction that ends it has been."""
+    async def _ask(self, runs: Sequence[Run]) -> None:
+        await self._steps.carry_out(await self._asked(runs))
+
+    def _put_aside(self, run: Run, error: EtcdRefusedError) -> None:
+        self._refusals.note(str(run.run_id), error)
+        self._aside.append(run)
+
+    async def follows_of(self, run: Run) -> Follow:
+        """What follows the run, as etcd knows it; while etcd refuses to say, nobody else may wait for the answer."""
+        while True:
+            try:
+                [then] = await self._follows([run])
+                return then
+            except EtcdRefusedError as error:
+                self._refusals.note(str(run.run_id), error)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _follows(self, runs: Sequence[Run]) -> list[Follow]:
+        """What follows each; nothing where the transaction that ends it has been. EtcdRefusedError: for good."""
         while True:
             try:
                 follows = await self._aftermath.asked([_end_of(run) for run in runs])
-            except (EtcdError, UnavailableError):
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    raise
                 await asyncio.sleep(RETRY_S)
                 continue
             return [NOTHING if run.unlocked else then for run, then in zip(runs, follows, strict=True)]
@@ -92,7 +122,7 @@ class Unlocking:
 
     async def _asked(self, runs: Sequence[Run]) -> list[Step]:
         """For the runs after which something follows that only etcd knows enough of; also what was refused."""
-        follows, locks = await self.follows(runs), await self._locks(runs)
+        follows, locks = await self._follows(runs), await self._locks(runs)
         steps = []
         for run, then in zip(runs, follows, strict=True):
             if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
@@ -106,7 +136,9 @@ class Unlocking:
         while True:
             try:
                 return await self._client.get_many(wanted, keys_only=True)
-            except (EtcdError, UnavailableError):
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    raise
                 await asyncio.sleep(RETRY_S)
 
     def _freeing(self, run: Run, then: Follow) -> Step:
@@ -115,7 +147,7 @@ class Unlocking:
             lock = self._keys.lock(run.run_id.job)
             return Step(
                 [create_revision_is(lock, run.fence), *then.compares], [Delete(lock), *then.then],
-                lambda _: self._on_unlocked(run), lambda: self._refused(run, then),
+                lambda _: self._on_unlocked(run), lambda: self._refused(run, then), str(run.run_id),
             )  # fmt: skip
         entry = replace(run.entry, state=EntryState.ENDED)
         key = self._keys.run(run.run_id)
@@ -125,7 +157,8 @@ class Unlocking:
             self._on_unlocked(run)
 
         compares = [mod_revision_is(key, run.mod_revision), *then.compares]
-        return Step(compares, [Put(key, entry.to_json()), *then.then], done, lambda: self._on_changed(run))
+        operations = [Put(key, entry.to_json()), *then.then]
+        return Step(compares, operations, done, lambda: self._on_changed(run), str(run.run_id))
 
     def _refused(self, run: Run, then: Follow) -> None:
         """The lock is not its own any more; or what follows is not as believed."""

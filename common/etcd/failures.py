@@ -11,7 +11,14 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, EtcdRefusedError, Problem
+from common.errors import (
+    EtcdAccessError,
+    EtcdBusyError,
+    EtcdCompactedError,
+    EtcdLeaseGoneError,
+    EtcdRefusedError,
+    Problem,
+)
 from common.etcd import _rpc
 
 
@@ -41,8 +48,9 @@ _REFUSED_CODES = {
     "UNAUTHENTICATED",
     "UNIMPLEMENTED",
 }
+_BUSY = "etcdserver: too many requests"  # the queue before the proposal is full
 _REFUSED_TEXTS = (
-    "etcdserver: too many requests",  # the queue before the proposal is full
+    _BUSY,
     "grpc: received message larger than max",  # said by the server; this side says it with a capital R
 )
 # Said of a token before the request is carried out; "auth: ..." where 3.4 passes its inner error on.
@@ -78,6 +86,8 @@ def refusal(error: Exception, *, what: str, address: str) -> EtcdRefusedError:
     message = f"etcd at {address} refused {what}: {details}"
     if (remedy := _access_remedy(error)) is not None:
         return EtcdAccessError(Problem(field="etcdUser", message=message, remedy=remedy))
+    if details.startswith(_BUSY):
+        return EtcdBusyError(message)
     if "requested lease not found" in details:
         return EtcdLeaseGoneError(message)
     if "required revision has been compacted" in details:

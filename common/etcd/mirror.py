@@ -89,6 +89,8 @@ class Mirror:
         """The greatest revision of a write under the prefix, deletions included, that was told."""
         self.readings = 0
         """Complete readings so far; more than one means that the watch was interrupted."""
+        self.misses = 0
+        """Changes that a reading found although the watch had told later ones: it had lost them."""
         self._client = client
         self._on_changes = on_changes
         self._on_error = on_error
@@ -158,7 +160,7 @@ class Mirror:
         self._wish = None
         self._wished.clear()
         found: dict[str, int] = {}
-        revision = 0
+        revision, told_up_to = 0, self.revision
         try:
             async for page in self._client.read_prefix(self.prefix, page=self._page):
                 revision = page.revision
@@ -168,6 +170,7 @@ class Mirror:
                     old_mod = self._told.pop(kv.key, None)
                     found[kv.key] = kv.mod_revision
                     if old_mod != kv.mod_revision:
+                        self.misses += kv.mod_revision <= told_up_to
                         changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
                 self._tell(changes)
                 await asyncio.sleep(0)  # other work of this process between two pages

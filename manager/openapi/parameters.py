@@ -46,7 +46,7 @@ CURSOR: Final = query(
     "cursor", "`nextCursor` of the page before, unchanged.", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,2000}$"}
 )
 LIMIT: Final = query("limit", "Items of a page, at most.", whole(1, 500, 50))
-IF_MATCH: Final = header("If-Match", "The ETag that the job must have, or `412`; `\"0\"`: there must be none.",
+IF_MATCH: Final = header("If-Match", "The ETag that the job must have, or `412`; `*`: any; `\"0\"`: none.",
                          r'^"[0-9]{1,18}"$')  # fmt: skip
 IF_NONE_MATCH: Final = header("If-None-Match", "`*`: the job must not exist, or `412`.", r"^\*$")
 IDEMPOTENCY_KEY: Final = header(

@@ -25,6 +25,7 @@ from worker.doubts import Doubts
 from worker.identity import Identity
 from worker.members import Members
 from worker.proposals import Result
+from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.scheduler import Scheduler
 
@@ -54,10 +55,11 @@ class Planner:
         self.table = RunTable(self.slots)
         self.claims = Claims(self.keys, identity, lost_after_ms=300_000)
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
+        self.refusals = Refusals(self.clock)
         self.scheduler = Scheduler(
             client=self.client, keys=self.keys, worker=self.name, catalog=self.catalog, members=self.members,
-            table=self.table, claims=self.claims, doubts=self.doubts, claimant=self, timings=Timings(),
-            clock=self.clock,
+            table=self.table, claims=self.claims, doubts=self.doubts, refusals=self.refusals, claimant=self,
+            timings=Timings(), clock=self.clock,
         )  # fmt: skip
 
     def won(self, result: Result, session: Session) -> None:

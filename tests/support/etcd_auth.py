@@ -48,6 +48,30 @@ class Admin:
         request = _rpc.messages.AuthUserChangePasswordRequest(name=USER, password=password)
         await self._auth.UserChangePassword(request, metadata=self._metadata)
 
+    async def grant(self, start: str, end: str) -> None:
+        """The user etcron may read and write the keys from ``start`` up to, and without, ``end``."""
+        await self._log_in()
+        permission = {"permType": 2, "key": start.encode(), "range_end": end.encode()}
+        request = _rpc.messages.AuthRoleGrantPermissionRequest(name=USER, perm=permission)
+        await self._auth.RoleGrantPermission(request, metadata=self._metadata)
+
+    async def revoke(self, start: str, end: str) -> None:
+        """That is over; what else was granted stays."""
+        await self._log_in()
+        request = _rpc.messages.AuthRoleRevokePermissionRequest(
+            role=USER, key=start.encode(), range_end=end.encode()
+        )  # fmt: skip
+        await self._auth.RoleRevokePermission(request, metadata=self._metadata)
+
+    async def forbid(self, prefix: str, *keys: str) -> None:
+        """Of all keys under the prefix, those that start with one of these (in order) may not be touched any more."""
+        start, end = prefix, prefix[:-1] + "0"
+        for key in keys:
+            await self.grant(start, key)
+            start = key[:-1] + chr(ord(key[-1]) + 1)
+        await self.grant(start, end)
+        await self.revoke(prefix, end)
+
     async def disable(self) -> None:
         """Nobody is asked any more."""
         await self._log_in()

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from common.clock import Clock, SystemClock
 from common.config import WorkerConfig
-from common.etcd import Election, EtcdClient, KeyValue, Put, Session, create_revision_is
+from common.etcd import Election, EtcdClient, EtcdUser, KeyValue, Put, Session, create_revision_is
 from common.job_reader import parse_job
 from common.keys import Keys, RunId, Watched, encode_mark
 from common.kill import Kill
@@ -229,7 +229,13 @@ class Working:
 
 @asynccontextmanager
 async def working(
-    place: Place, name: str = "w1", *, etcd: str | None = None, clock: Clock | None = None, **changes: Any
+    place: Place,
+    name: str = "w1",
+    *,
+    etcd: str | None = None,
+    user: EtcdUser | None = None,
+    clock: Clock | None = None,
+    **changes: Any,
 ) -> AsyncIterator[Working]:
     """A worker; ended in a hurry afterwards. `etcd`: another way to it than the test's own (a proxy)."""
     clock = clock or SystemClock()
@@ -244,7 +250,7 @@ async def working(
         identity = load_identity(config.data_dir, name=name)
         spool = Spool.open(config.data_dir / "spool")
         async with (
-            EtcdClient(config.etcd_endpoints, timeout=1.0, clock=clock) as client,
+            EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
         ):
             agent, stop = Agent(config, identity, spool, client, runlog, clock), Stop()

@@ -31,6 +31,7 @@ from worker.launch import Launch, Outcome
 from worker.members import Members
 from worker.proposals import Proposal
 from worker.records import run_record
+from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
 
@@ -107,17 +108,20 @@ class Workshop:
         self.faults: list[str | None] = []
         self.live_workers = 1
         self.guarded = True
+        self.refusals = Refusals(self.clock)
         self.settlement = Settlement(
             client=client, keys=keys, table=self.table, kills=self.kills,
-            aftermath=Aftermath(client, keys, self.catalog), spool=self.spool, clock=self.clock,
+            aftermath=Aftermath(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
+            clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
             on_unlocked=self.unlocked.append, on_spool=self.faults.append,
         )  # fmt: skip
         self.settlement.session = session
         self.dispatcher = Dispatcher(
             client=client, keys=keys, identity=ME, table=self.table, claims=self.claims, members=self.members,
-            kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement, shell="/bin/sh",
-            on_slot_free=lambda: self.dispatcher.wake(), is_guarded=lambda: self.guarded, clock=self.clock,
+            kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement,
+            refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
+            is_guarded=lambda: self.guarded, clock=self.clock,
         )  # fmt: skip
 
     async def claim(self, name: str = "job", plan_ms: int = NOON, *, grace_s: int = 60, **fields: Any) -> Run:

@@ -10,6 +10,7 @@ from common.request import Origin, Request
 from common.run import EntryState, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
+from worker.catalog import CatalogJob
 
 HOURLY = "0 0 * * * * *"
 MINUTELY = "0 * * * * * *"
@@ -321,3 +322,30 @@ async def test_what_cannot_be_decided_harms_no_other_job(
         world.at(NOON + 1000)
         await world.mark_comes_to(NOON + 1000, "good")
         assert [result.proposal.job.name for result in world.planners[0].won_results] == ["good"]
+
+
+@pytest.mark.parametrize("rank", ["w1", "w2"])
+async def test_what_cannot_be_looked_at_harms_no_other_job(
+    client: EtcdClient, prefix: str, rank: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with planning(client, prefix, names=["w1", "w2"], start=False) as world:
+        for name in ("bad", "good", "other"):
+            await world.save(name, cronExpr=MINUTELY)
+        one = world.planners[0] if rank == "w1" else world.planners[1]
+        real = one.members.rank
+
+        def failing(worker: str, job: CatalogJob, fire: str) -> int | None:
+            if job.name == "bad":
+                raise ZeroDivisionError("a bug that nobody has foreseen")
+            return real(worker, job, fire)
+
+        monkeypatch.setattr(one.members, "rank", failing)
+        world.at(NOON + 10 * MINUTE)
+        one.begin()
+        await world.settled()
+        if rank == "w2":  # the hedge of the second in rank
+            world.at(NOON + 10 * MINUTE + SECOND)
+        for name in ("good", "other"):
+            await world.mark_comes_to(NOON + 10 * MINUTE, name)
+        assert await world.mark("bad") == NOON
+        assert [getattr(one, "action", "") for one in caplog.records].count("look at job.set_aside") == 1

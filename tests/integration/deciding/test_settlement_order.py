@@ -244,6 +244,25 @@ async def test_final_record_is_delivered_and_its_key_deleted(etcd: EtcdServer, p
         await wait_until(is_gone, description="its key is deleted")
 
 
+async def test_final_record_of_a_run_that_is_still_known_here_is_not_on_its_way_for_ever(
+    etcd: EtcdServer, prefix: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim()
+        await shop.started(run)
+        given_up = RunRecord(run_id=run.run_id, status=Verdict.LOST, reason="worker gone")
+        revision = await shop.client.put(shop.keys.run(run.run_id), final_entry(given_up).to_json())
+        shop.settlement.deliver_final(given_up, revision)  # by this very worker, as steward
+        await shop.settled()
+        shop.settlement.delivered([run.run_id])
+        assert not shop.settlement.is_delivering(run.run_id)
+
+        async def is_gone() -> bool:
+            return await shop.client.get(shop.keys.run(run.run_id)) is None
+
+        await wait_until(is_gone, description="its key is deleted")
+
+
 async def test_final_record_that_the_spool_refuses_stays_in_its_key(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run_id = RunId.planned("job", NOON)

@@ -85,6 +85,18 @@ async def test_put_of_a_job_that_must_be_new(manager: Managed) -> None:
     assert problem["current"]["name"] == "j"
 
 
+async def test_any_revision_will_do_where_the_job_has_to_be_there(manager: Managed) -> None:
+    any_revision = {"If-Match": "*"}
+    for method, body in (("PUT", SPEC), ("DELETE", None)):
+        answer = await manager.http.request(method, "/api/v1/jobs/j", json=body, headers=any_revision)
+        problem = await problem_of(answer, 412)
+        assert problem["current"] is None
+        assert "was to be there" in problem["detail"]
+    await manager.call("PUT", "/api/v1/jobs/j", SPEC)
+    await manager.call("PUT", "/api/v1/jobs/j", {**SPEC, "command": "echo 2"}, **any_revision)
+    await manager.call("DELETE", "/api/v1/jobs/j", **any_revision)
+
+
 async def test_stale_revision_of_a_job_that_is_gone(manager: Managed) -> None:
     etag = (await put(manager))["job"]["etag"]
     await manager.call("DELETE", "/api/v1/jobs/j")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -217,3 +218,23 @@ async def test_garbage_job_key_can_be_saved_over_and_deleted(manager: Managed) -
     await manager.etcd.put(manager.keys.job("job1"), b"garbage again")
     assert (await manager.post("/job/delete", name="job1"))["data"]["name"] == "job1"
     assert (await manager.get("/job/list"))["data"] == []
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"GET /job/list?" + b"a" * 9000 + b" HTTP/1.1", b"GET / HTTP/1.1\r\nX: " + b"a" * 9000, b"\x16\x03\x01 no HTTP"],
+)
+async def test_what_is_no_request_costs_one_line_in_the_log(
+    manager: Managed, head: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    reader, writer = await asyncio.open_connection(manager.http.host, manager.http.port)
+    writer.write(head + b"\r\n\r\n")
+    assert (await reader.readline()).split()[1] == b"400"
+    writer.close()
+    said = [one for one in caplog.records if one.name == "aiohttp.server"]
+    assert [(one.levelname, one.exc_info, getattr(one, "action", "")) for one in said] in (
+        [("INFO", None, "request.malformed")], [],
+    )  # fmt: skip
+    assert "Traceback" not in caplog.text
+    assert len(caplog.text) < 1000

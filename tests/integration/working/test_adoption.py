@@ -165,6 +165,16 @@ async def of_a_former_life(place: Place, world: World, plan_ms: int = 1_790_000_
     return RunId.planned("job", plan_ms)
 
 
+async def test_runs_of_another_instance_of_the_same_name_are_left_to_the_steward(place: Place, world: World) -> None:
+    other = await world.open_run(worker="w1", instance="of-another-directory", lost_after_ms=300_000)
+    async with working(place) as worker:
+        await worker.deciding()
+        left = await world.etcd.get(other.key)
+        assert left is not None
+        assert left.mod_revision == other.mod_revision
+        assert await world.has(world.keys.lock("job"))
+
+
 async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_first(place: Place, world: World) -> None:
     run_id = await of_a_former_life(place, world)
     record = RunRecord(run_id=run_id, status=Verdict.SUCCESS, output="fine\n")

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change
+from common.etcd import Change, Put
 from common.keys import RunId
+from common.request import Origin, Request
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -209,6 +210,63 @@ async def test_a_lock_that_came_free_during_a_try_is_not_forgotten(place: Place,
         await wait_until(lambda: tries > 0, description="it is tried")
         await wait_until(lambda: tries > 1, description="it is tried again at once", timeout=0.3)
         assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_what_makes_up_for_misfires_is_claimed_oldest_first_though_it_takes_no_lock(
+    place: Place, world: World
+) -> None:
+    job = await world.save(overlap="allow")
+    now_ms = SystemClock().wall_ms()
+    async with three(place):
+        puts = []
+        for number in range(20):
+            request = Request(
+                run_id=RunId.planned("job", now_ms + number), origin=Origin.MADE_UP,
+                job_create_revision=job.create_revision, plan_ms=now_ms + number, dispatch_ms=now_ms + number,
+                not_before_ms=now_ms, expires_ms=now_ms + 600_000,
+            )  # fmt: skip
+            puts.append(Put(request.key(world.keys), request.to_json()))
+        await world.etcd.txn([], puts)
+        records = await settled(world, 20)
+    by_plan = sorted(records, key=lambda one: int(str(one["planTime"])))
+    claimed = [int(str(one["fence"])) for one in by_plan]
+    assert claimed == sorted(claimed), "each was claimed after the one before it"
+
+
+async def test_one_jobs_error_keeps_no_other_from_being_planned_anew(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        queue = worker.parts.requests
+        rank = queue._rank
+
+        def failing(request: Request) -> int | None:
+            if request.run_id.job == "bad":
+                raise ZeroDivisionError("a bug that nobody has foreseen")
+            return rank(request)
+
+        monkeypatch.setattr(queue, "_rank", failing)
+        bad, good = await world.save("bad"), await world.save("good")
+        asked = SystemClock().wall_ms()
+        await world.ask(bad, asked, name="bad")
+        await wait_until(lambda: "bad" in queue.by_job, description="it is seen")
+        for _ in range(3):
+            queue.replan()
+        run_id = await world.ask(good, asked, name="good")
+        assert (await world.record(run_id))["status"] == "success"
+        assert not worker.task.done()
+        assert [getattr(one, "action", "") for one in caplog.records].count("requests of job.set_aside") == 1
+
+
+async def test_many_jobs_are_planned_anew_in_turns(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        queue = worker.parts.requests
+        queue._to_plan.update({f"job-{number}": None for number in range(1000)})
+        queue._plan_some()
+        assert len(queue._to_plan) == 800, "then others have their turn"
+        await wait_until(lambda: not queue._to_plan, description="all are planned")
 
 
 async def test_garbage_among_requests_is_set_aside(

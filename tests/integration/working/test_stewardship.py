@@ -156,24 +156,3 @@ async def test_another_worker_takes_over_at_once_when_the_steward_stops(place: P
                 lambda: one.parts.steward.leading or other.parts.steward.leading, description="one of them leads"
             )
         await wait_until(lambda: other.parts.steward.leading, description="the other leads", timeout=3)
-
-
-@pytest.mark.parametrize(
-    "prefix", ["jobs", "marks", "runs", "locks", "requests", "kills", "workers", "beats", "drains"]
-)
-async def test_garbage_harms_nobody_else(
-    place: Place, world: World, prefix: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    root = f"{place.prefix}/{prefix}/"
-    for tail, value in {"bad": b"\xff\x00", "bad/1/1": b"[" * 20_000, "bad/x": b"null", "w9": b'{"kind":1}'}.items():
-        await world.etcd.put(root + tail, value)
-    job = await world.save()
-    async with working(place) as worker:
-        await worker.deciding()
-        await wait_until(lambda: worker.parts.steward.leading, description="it leads")
-        run_id = await world.ask(job, SystemClock().wall_ms())
-        assert (await world.record(run_id))["status"] == "success"
-        assert worker.parts.steward.leading
-    assert "does not stand for steward" not in caplog.text
-    said = [one.getMessage() for one in caplog.records if getattr(one, "action", "").endswith("set_aside")]
-    assert len(said) == len(set(said))

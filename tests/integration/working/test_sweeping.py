@@ -155,6 +155,39 @@ async def test_a_count_that_does_not_match_twice_puts_the_sentinel(office: Offic
     assert after.mod_revision > before.mod_revision
 
 
+async def test_a_full_comparison_finds_what_a_watch_has_lost_and_puts_the_sentinel(
+    office: Office, world: World
+) -> None:
+    mirror, seen = office.mirrors[Watched.JOBS], world.keys.seen(Watched.JOBS)
+    await world.save()
+    await wait_until(lambda: len(mirror) == 1, description="the job is seen")
+    before = await world.etcd.get(seen)
+    assert before is not None
+    mirror._told[world.keys.job("job")] -= 1  # as if the watch had lost the newest change, and nobody the key
+    readings = mirror.readings
+    await office.sweep(60)
+    assert mirror.readings == readings, "the count matches"
+    await office.sweep(COMPARE_EVERY_S)
+    await wait_until(lambda: mirror.readings > readings, description="it is compared in full")
+    assert mirror.misses == 1
+    for _ in range(2):
+        await office.sweep(31)
+        after = await world.etcd.get(seen)
+        assert after is not None
+        assert after.version == before.version + 1, "once"
+
+
+async def test_a_full_comparison_that_finds_nothing_writes_nothing(office: Office, world: World) -> None:
+    mirror, seen = office.mirrors[Watched.JOBS], world.keys.seen(Watched.JOBS)
+    await world.save()
+    await wait_until(lambda: len(mirror) == 1, description="the job is seen")
+    before, readings = await world.etcd.get(seen), mirror.readings
+    await office.sweep(COMPARE_EVERY_S + 1)
+    await wait_until(lambda: mirror.readings > readings, description="it is compared in full")
+    await office.sweep(31)
+    assert await world.etcd.get(seen) == before
+
+
 async def test_etcd_is_compacted_and_watchers_survive_it(office: Office, world: World) -> None:
     await world.save()
     await office.sweep()

@@ -1,0 +1,47 @@
+"""A bad key, under whatever prefix, takes down neither worker nor steward, and keeps no job from its runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from common.clock import SystemClock
+from tests.support.poison import PREFIXES, poison
+from tests.support.waiting import wait_until
+from tests.support.working import Place, SteppingClock, World, working
+from worker.sweeping import COMPARE_EVERY_S
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+async def test_poison_under_every_prefix_harms_nobody_else(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await asyncio.gather(*(poison(world.etcd, place.prefix, prefix) for prefix in PREFIXES))
+    clock = SteppingClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        steward = worker.parts.steward
+        await wait_until(lambda: steward.leading, description="it leads, although somebody else's key was in its way")
+        job = await world.save()
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+        # Once more, each under the eyes of watches that are going; then the duties that come up rarely.
+        for prefix in PREFIXES:
+            await poison(world.etcd, place.prefix, prefix)
+        lost = await world.open_run(name="orphan", session="123abc", lost_after_ms=1000)
+        await world.save("orphan")
+        clock.advance(COMPARE_EVERY_S + 1)
+        assert (await world.record(world.keys.run_of(lost.key)))["status"] == "lost"
+        await worker.deciding()
+        run_id = await world.ask(job, SystemClock().wall_ms() + 1)
+        assert (await world.record(run_id))["status"] == "success"
+        await wait_until(lambda: steward.leading, description="it leads")
+    assert "does not stand for steward" not in caplog.text
+    assert not [one for one in caplog.records if getattr(one, "action", "") == "steward.failed"]
+    said = Counter(one.getMessage() for one in caplog.records if getattr(one, "action", "").endswith("set_aside"))
+    assert said, "and is said"
+    assert max(said.values()) <= 2, "once for each time that it is put there"
+    assert not [one.getMessage() for one in caplog.records if one.exc_info], "each is foreseen: no traceback"
