@@ -16,14 +16,13 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from pymongo import AsyncMongoClient
-
 from bench.evidence import Evidence
 from bench.figures import Figure, WrongError, at_least, at_most, quantile, ratio
 from bench.on_up import Up, up
 from bench.peers import NotHereError, apscheduler, debian_cron
 from bench.peers.spawn_loop import compile_loop, machine_rate
 from bench.reading import all_records, once_each
+from bench.recorded import until_recorded
 from common.job import JobSpec
 
 JOBS: Final = 10_000
@@ -31,7 +30,6 @@ _LEAD_S: Final = 4
 _SAVED_A_SECOND: Final = 1_500
 _LIMIT_S: Final = 120
 _LOOP_S: Final = 3.0
-_LOOK_S: Final = 0.05
 
 
 def one_round(share: float) -> list[Figure]:
@@ -117,18 +115,8 @@ def _spec(number: int, evidence: Evidence, expr: str) -> JobSpec:
 
 async def _last_readable(running: Up, jobs: int, plan: float) -> float:
     """Seconds from the plan time until the log store has all records, and GET /job/log shows the newest of them."""
-    client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(running.log_store)
-    try:
-        log = client.get_database("cron").get_collection("log")
-        while await log.count_documents({}) < jobs:
-            if time.time() > plan + _LIMIT_S:
-                raise WrongError(f"only {await log.count_documents({})} of {jobs} records can be read by now")
-            await asyncio.sleep(_LOOK_S)
-        newest = await log.find_one(sort=[("endTime", -1)])
-    finally:
-        await client.close()
-    assert newest is not None
-    async with running.http.get(f"{running.url}/job/log", params={"name": newest["jobName"]}) as answer:
+    newest = await until_recorded(running.log_store, jobs, plan + _LIMIT_S)
+    async with running.http.get(f"{running.url}/job/log", params={"name": newest}) as answer:
         if len((await answer.json())["data"]) != 1:
-            raise WrongError(f"GET /job/log does not show the run of {newest['jobName']}")
+            raise WrongError(f"GET /job/log does not show the run of {newest}")
     return time.time() - plan

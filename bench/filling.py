@@ -31,6 +31,11 @@ async def fill(client: EtcdClient, keys: Keys, jobs: Iterable[SavedJob]) -> None
         await client.txn([], puts)
 
 
+def writes_of_filling(jobs: int) -> int:
+    """How many mutations `fill` makes of so many jobs: for each its spec and its mark, for each batch the sentinel."""
+    return 2 * jobs - (-jobs // JOBS_A_TXN)
+
+
 async def save_directly(endpoint: str, specs: Iterable[JobSpec]) -> None:
     """Fill the etcd at `host:port`, under the usual prefix."""
     now_ms = time.time_ns() // 1_000_000

@@ -29,7 +29,7 @@ _PAGE: Final = 20
 
 def one_round(share: float) -> list[Figure]:
     """The few records, then the many."""
-    sizes = [max(_JOBS, round(size * share)) for size in SIZES]
+    sizes = [max(_JOBS * 2 * _PAGE, round(size * share)) for size in SIZES]
     found: list[dict[str, float]] = []
     figures: list[Figure] = []
     for size in sizes:
