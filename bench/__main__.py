@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 import bench
-from bench.figures import Bench, WrongError, summaries
+from bench.figures import Bench, summaries
 from bench.tables import table
 from common.version import VERSION
 
@@ -54,7 +54,7 @@ def _measured(name: str, rounds: int, share: float) -> dict[str, Any]:
     for _ in range(rounds):
         try:
             gathered.append(cast(Bench, module).one_round(share))
-        except WrongError as error:
+        except (RuntimeError, AssertionError) as error:  # a WrongError, or a server that does not come up
             wrong = str(error)
             print(f"WRONG: {wrong}", flush=True)
     of_all = summaries(gathered)

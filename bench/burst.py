@@ -35,7 +35,7 @@ _LOOP_S: Final = 3.0
 def one_round(share: float) -> list[Figure]:
     """Ours, between two runs of the loop; then the peers."""
     jobs = max(1, round(JOBS * share))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         home = Path(folder)
         home.chmod(0o755)
         loop, why_not = _loop(home)

@@ -42,7 +42,7 @@ def one_round(share: float) -> list[Figure]:
     costs: dict[int, Mapping[str, float]] = {}
     figures: list[Figure] = []
     for workers in WORKERS:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             costs[workers] = asyncio.run(_cost(Path(folder), workers, fires))
         figures += _figures(workers, costs[workers])
     for what in ("mutations", "requests", "worker CPU"):

@@ -34,7 +34,7 @@ _LOOK_S: Final = 0.5
 def one_round(share: float) -> list[Figure]:
     """One cluster, one kill after a quarter of the time."""
     seconds = max(4, round(SECONDS * share))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         return asyncio.run(_round(Path(folder), seconds))
 
 

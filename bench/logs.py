@@ -33,7 +33,7 @@ def one_round(share: float) -> list[Figure]:
     found: list[dict[str, float]] = []
     figures: list[Figure] = []
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             found.append(asyncio.run(_pages(Path(folder), size)))
         figures += [Figure(name=f"{size:,} records, {name}", value=ms, unit="ms") for name, ms in found[-1].items()]
     few, many = found

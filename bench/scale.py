@@ -48,7 +48,7 @@ def one_round(share: float) -> list[Figure]:
     figures: list[Figure] = []
     found: list[dict[str, tuple[float, str]]] = []
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             found.append(asyncio.run(_size(Path(folder), size)))
         for name, (value, unit) in found[-1].items():
             goal: Goal | None = _GOALS.get(name) if size == sizes[-1] else None
