@@ -8,9 +8,12 @@ DATA_DIR ?= ./data
 TESTS ?=
 SEED ?= 1
 MINUTES ?=
+ROUNDS ?= 1
+SHARE ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: run test chaos scenarios log-store-away soak lint bench assets wheel clean help venv-run venv-test etcd34 chromium try-assets faketime
+.PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 chromium faketime
+.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs assets try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -44,8 +47,11 @@ lint: venv-test try-assets ## style, types and the direction of imports; the con
 	$(VENV)/lint-imports
 	@if [ -d node_modules ]; then npm run --silent check; else echo "no node_modules: the console's scripts are not checked"; fi
 
-bench: venv-test ## run the benchmarks; results go to bench/results/
-	$(VENV)/python -m bench
+bench: venv-test ## run the benchmarks; results go to bench/results/ (ROUNDS=3; SHARE=0.05 tries small sizes)
+	$(VENV)/python -m bench --rounds $(ROUNDS) --share $(SHARE)
+
+bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs: bench-%: venv-test
+	$(VENV)/python -m bench $* --rounds $(ROUNDS) --share $(SHARE)
 
 assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm
 

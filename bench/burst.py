@@ -1,157 +1,122 @@
-"""A burst: many jobs due in the same second, on `etcron up --workers 2`, against the rate at which the machine spawns.
+"""10,000 jobs due in the same second, on `etcron up` with two workers: how fast they start, and can be read.
 
-    python -m bench.burst [jobs]
-
-Everything runs on this machine: etcd, log store, manager, two workers. Measured from the plan time to the last start,
-and to the last record that a manager shows. Before and after it, the same command is spawned by a loop in C, eight at a
-time, on as many cores as there are; the ratio is of the burst's rate to the median of those.
+Everything runs on this machine: etcd, log store, manager, two workers. Measured from the plan time to the last start
+and to the last record that can be read, against the rate at which this machine starts the same command by a loop in C
+(before it and after it), Debian's cron and APScheduler. Each job must run once, by its own evidence and by its record.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
-import os
-import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
+from bench.evidence import Evidence
+from bench.figures import Figure, WrongError, at_least, at_most, quantile, ratio
+from bench.on_up import Up, up
+from bench.peers import NotHereError, apscheduler, debian_cron
+from bench.peers.spawn_loop import compile_loop, machine_rate
+from bench.reading import all_records, once_each
+from bench.recorded import until_recorded
+from common.job import JobSpec
 
-from bench.spawn import COMMAND, Rate, compile_c_loop, python_rate
-from cli.ports import free_loopback_port
-
-JOBS: Final = 1000
-_SAVES_AT_ONCE: Final = 16
-_START_LIMIT_S: Final = 60
-_END_LIMIT_S: Final = 120
-_SPAWN_S: Final = 1.5
-
-
-class FailedError(RuntimeError):
-    """The burst did not do what it has to do: its figures would mean nothing."""
-
-
-def spawn_rate(loop: Callable[[float], Rate]) -> float:
-    """Commands a second with one loop on each core."""
-    cores = len(os.sched_getaffinity(0))
-    with ThreadPoolExecutor(cores) as pool:
-        return sum(rate.per_second for rate in pool.map(loop, [_SPAWN_S] * cores))
+JOBS: Final = 10_000
+_LEAD_S: Final = 4
+_SAVED_A_SECOND: Final = 1_500
+_LIMIT_S: Final = 120
+_LOOP_S: Final = 3.0
 
 
-async def burst(url: str, jobs: int) -> dict[str, Any]:
-    """Save the jobs, wait for all of their records, read what the records say."""
-    async with aiohttp.ClientSession(url) as http:
-        lead_s = 5 + jobs / 150
-        moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=int(lead_s))
-        await _save_all(http, jobs, moment)
-        saved_at = datetime.now(UTC)
-        if saved_at > moment - timedelta(seconds=1):
-            raise FailedError(f"saving took until {saved_at}, the burst was due at {moment}")
+def one_round(share: float) -> list[Figure]:
+    """Ours, between two runs of the loop; then the peers."""
+    jobs = max(1, round(JOBS * share))
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        home.chmod(0o755)
+        loop, why_not = _loop(home)
+        rates = [loop()]
+        ours = asyncio.run(_ours(home, jobs))
+        rates.append(loop())
+        spawns = statistics.median(rate for rate in rates if rate) if all(rates) else None
+        return [
+            *ours,
+            Figure(name="C loop of posix_spawn", value=spawns, unit="starts/s", note=why_not),
+            ratio("etcron to C loop", ours[0].value, spawns, at_least(0.55)),
+            *_peer("Debian cron", debian_cron.burst, home, jobs, ours[0].value, at_least(3.5)),
+            *_peer("APScheduler", apscheduler.burst, home, jobs, ours[0].value, None),
+            Figure(name="the parent (GDTS)", value=None, unit="starts/s", note="its programs cannot be had here"),
+        ]
+
+
+def _loop(home: Path) -> tuple[Callable[[], float | None], str]:
+    """Measures the machine's spawn rate; nothing, and why, where there is no compiler."""
+    try:
+        program = compile_loop(home)
+    except NotHereError as error:
+        return (lambda: None), str(error)
+    command = Evidence(home / "of-the-loop").command(0)
+    return (lambda: machine_rate(program, command, _LOOP_S)), ""
+
+
+def _peer(
+    name: str, burst: Callable[[int, Evidence], Awaitable[float]], home: Path, jobs: int, ours: float | None, goal: Any
+) -> list[Figure]:
+    async def measured() -> float:
+        return await burst(jobs, Evidence(home / f"of-{name}"))
+
+    rate, note = None, ""
+    try:
+        rate = jobs / asyncio.run(measured())
+    except NotHereError as error:
+        note = str(error)
+    except WrongError as error:  # the peer's fault, and no reason to throw our figures away
+        note = f"wrong: {error}"
+    return [
+        Figure(name=name, value=rate, unit="starts/s", note=note),
+        ratio(f"etcron to {name}", ours, rate, goal),
+    ]
+
+
+async def _ours(home: Path, jobs: int) -> list[Figure]:
+    evidence = Evidence(home / "evidence")
+    async with up(home) as running:
+        moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=_LEAD_S + jobs // _SAVED_A_SECOND)
+        expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
+        await running.save(_spec(number, evidence, expr) for number in range(jobs))
         plan = moment.timestamp()
-        await asyncio.sleep(max(0.0, plan - time.time()))
-        readable_s = await _last_readable(http, jobs, plan)
-        return _figures(await _records(http), jobs) | {"last_readable_s": round(readable_s, 3)}
+        if time.time() > plan - 2:
+            raise WrongError("the jobs were not saved in time")
+        await asyncio.sleep(plan - time.time())
+        await evidence.all_started(jobs, plan + _LIMIT_S)
+        started = evidence.last_start() - plan
+        readable = await _last_readable(running, jobs, plan)
+        records = once_each(await all_records(running.http, running.url), jobs)
+    evidence.check(jobs)
+    late = [(record["startTime"] - record["planTime"]) / 1000 for record in records]
+    if min(late) < 0:
+        raise WrongError(f"a run started {-min(late)} s before its plan time")
+    ended = max(record["endTime"] for record in records) / 1000 - plan
+    return [
+        Figure(name="etcron", value=jobs / started, unit="starts/s", note=f"{jobs:,} of {jobs:,} once"),
+        Figure(name="last start after", value=started, unit="s"),
+        Figure(name="middle start after", value=quantile(late, 0.5), unit="s"),
+        Figure(name="last record readable, after the last run", value=readable - ended, unit="s", goal=at_most(2)),
+    ]
 
 
-async def _save_all(http: aiohttp.ClientSession, jobs: int, moment: datetime) -> None:
-    expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
-    limit = asyncio.Semaphore(_SAVES_AT_ONCE)
-
-    async def save(number: int) -> None:
-        job = {"name": f"burst-{number:05d}", "command": COMMAND, "cronExpr": expr}
-        async with limit, http.post("/job/save", data={"job": json.dumps(job)}) as answer:
-            if answer.status != 200:
-                raise FailedError(await answer.text())
-
-    await asyncio.gather(*(save(number) for number in range(jobs)))
+def _spec(number: int, evidence: Evidence, expr: str) -> JobSpec:
+    return JobSpec(name=f"burst-{number:06d}", command=evidence.command(number), cron_exprs=(expr,))
 
 
-async def _last_readable(http: aiohttp.ClientSession, jobs: int, plan: float) -> float:
-    """Seconds from the plan time until every record can be read."""
-    while time.time() < plan + _END_LIMIT_S:
-        if len(await _records(http)) >= jobs:
-            return time.time() - plan
-        await asyncio.sleep(0.25 + jobs / 20_000)
-    raise FailedError(f"after {_END_LIMIT_S} s only {len(await _records(http))} of {jobs} records can be read")
-
-
-async def _records(http: aiohttp.ClientSession) -> list[dict[str, Any]]:
-    items: list[dict[str, Any]] = []
-    query: dict[str, str] = {"limit": "500"}
-    while True:
-        async with http.get("/api/v1/runs", params=query) as answer:
-            if answer.status == 503:
-                return []  # the log store has its hands full: asked again
-            page = await answer.json()
-        items += page["items"]
-        if page["nextCursor"] is None:
-            return items
-        query["cursor"] = page["nextCursor"]
-
-
-def _figures(records: list[dict[str, Any]], jobs: int) -> dict[str, Any]:
-    ran = [record for record in records if record["status"] == "success"]
-    if len(ran) != jobs or len({record["jobName"] for record in ran}) != jobs:
-        raise FailedError(f"{len(ran)} of {jobs} ran, of {len({record['jobName'] for record in ran})} jobs")
-    late = sorted((record["startTime"] - record["planTime"]) / 1000 for record in ran)
-    return {
-        "jobs": jobs, "last_start_s": late[-1], "median_start_s": late[jobs // 2],
-        "rate": round(jobs / late[-1], 1),
-    }  # fmt: skip
-
-
-def run_up(jobs: int) -> dict[str, Any]:
-    """One burst on an `etcron up` of its own."""
-    port = free_loopback_port(())
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-P", "-m", "cli", "up", "--data-dir", folder + "/data", "--port", str(port)]
-        root = str(Path(__file__).parents[1])
-        with open(folder + "/printed", "wb") as printed:
-            up = subprocess.Popen(
-                [*command, "--workers", "2"], env={**os.environ, "PYTHONPATH": root}, stdout=printed, stderr=printed
-            )
-        try:
-            _wait_until_up(Path(folder) / "printed", up)
-            return asyncio.run(burst(f"http://127.0.0.1:{port}", jobs))
-        finally:
-            up.send_signal(signal.SIGINT)
-            up.wait(60)
-
-
-def _wait_until_up(printed: Path, up: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + _START_LIMIT_S
-    while "etcron is up" not in printed.read_text():
-        if up.poll() is not None or time.monotonic() > deadline:
-            raise FailedError(f"etcron did not come up: {printed.read_text()}")
-        time.sleep(0.05)
-
-
-def main() -> dict[str, Any]:
-    """Measure and print."""
-    jobs = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdecimal() else JOBS
-    with tempfile.TemporaryDirectory() as folder:
-        loop = compile_c_loop(Path(folder)) or python_rate
-        before = spawn_rate(loop)
-        figures = run_up(jobs)
-        after = spawn_rate(loop)
-    spawns = statistics.median((before, after))
-    figures |= {"spawn_rate": round(spawns, 1), "ratio": round(figures["rate"] / spawns, 3)}
-    print(f"{jobs:,} jobs due in one second, all run once: the last started after {figures['last_start_s']:.3f} s,")
-    print(f"  the middle one after {figures['median_start_s']:.3f} s, every record readable after "
-          f"{figures['last_readable_s']:.2f} s")  # fmt: skip
-    print(f"{figures['rate']:,.0f} starts/s against {spawns:,.0f} spawns/s ({before:,.0f} before, {after:,.0f} after): "
-          f"ratio {figures['ratio']:.2f}")  # fmt: skip
-    return figures
-
-
-if __name__ == "__main__":
-    main()
+async def _last_readable(running: Up, jobs: int, plan: float) -> float:
+    """Seconds from the plan time until the log store has all records, and GET /job/log shows the newest of them."""
+    newest = await until_recorded(running.log_store, jobs, plan + _LIMIT_S)
+    async with running.http.get(f"{running.url}/job/log", params={"name": newest}) as answer:
+        if len((await answer.json())["data"]) != 1:
+            raise WrongError(f"GET /job/log does not show the run of {newest}")
+    return time.time() - plan

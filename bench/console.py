@@ -14,23 +14,21 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
-import psutil
 
-from bench import console_data
+from bench import asking, console_data
+from bench.sampling import resident_mib
 from cli.ports import free_loopback_port
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.log_store import LogStoreServer
 
-_TIMES: Final = 30
 _ROOT: Final = Path(__file__).parents[1]
-_START_S: Final = 60
 
 
 async def measure(url: str, pid: int, jobs: int) -> dict[str, Any]:
@@ -38,14 +36,7 @@ async def measure(url: str, pid: int, jobs: int) -> dict[str, Any]:
     middle = console_data.job_name(jobs // 2)
     figures: dict[str, Any] = {}
     async with aiohttp.ClientSession(url) as http:
-
-        async def ask(path: str, **query: str) -> Any:
-            async with http.get(path, params=query) as answer:
-                body = await answer.read()
-                if answer.status != 200:
-                    raise RuntimeError(f"{path} {query}: {answer.status} {body[:300]!r}")
-                return json.loads(body)
-
+        ask = partial(asking.ask, http)
         run = (await ask("/api/v1/runs", job=middle, status="success"))["items"][0]["id"]
         deep = (await ask("/api/v1/jobs", limit="500", q=""))["nextCursor"]
         asked: dict[str, Callable[[], Awaitable[Any]]] = {
@@ -66,42 +57,19 @@ async def measure(url: str, pid: int, jobs: int) -> dict[str, Any]:
             "run with output": lambda: ask(f"/api/v1/runs/{quote(run, safe='')}"),
             "system": lambda: ask("/api/v1/system"),
         }
-        memory = [_mebibytes(pid)]
+        memory = [round(resident_mib(pid), 1)]
         for name, question in asked.items():
             figures[name] = await _timed(question)
-        memory.append(_mebibytes(pid))
+        memory.append(round(resident_mib(pid), 1))
         for _ in range(20):
             await asyncio.gather(*(question() for question in asked.values()))
-        memory.append(_mebibytes(pid))
+        memory.append(round(resident_mib(pid), 1))
     return {"ms (median, longest)": figures, "manager, MiB (start, after, after 20 x all at once)": memory}
 
 
 async def _timed(question: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
-    took = []
-    for _ in range(_TIMES):
-        began = time.perf_counter()
-        await question()
-        took.append((time.perf_counter() - began) * 1000)
+    took = await asking.times_ms(question)
     return round(statistics.median(took), 1), round(max(took), 1)
-
-
-def _mebibytes(pid: int) -> float:
-    return round(psutil.Process(pid).memory_info().rss / 2**20, 1)
-
-
-async def _until_listed(url: str, jobs: int) -> float:
-    """Seconds until the manager knows every job."""
-    began = time.monotonic()
-    async with aiohttp.ClientSession(url) as http:
-        while time.monotonic() < began + _START_S:
-            try:
-                async with http.get("/api/v1/jobs", params={"limit": "1"}) as answer:
-                    if answer.status == 200 and (await answer.json())["total"] == jobs:
-                        return round(time.monotonic() - began, 2)
-            except aiohttp.ClientConnectionError:
-                pass
-            await asyncio.sleep(0.05)
-    raise RuntimeError("the manager does not list the jobs")
 
 
 async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
@@ -118,7 +86,8 @@ async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
         manager = await asyncio.to_thread(subprocess.Popen, command, cwd=_ROOT)
         try:
             url = f"http://127.0.0.1:{port}"
-            ready_s = await _until_listed(url, jobs)
+            async with aiohttp.ClientSession(url) as http:
+                ready_s = round(await asking.until_listed(http, jobs), 2)
             return {"filled": filled, "start_s": ready_s, **await measure(url, manager.pid, jobs)}
         finally:
             manager.terminate()

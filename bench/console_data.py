@@ -17,9 +17,10 @@ from typing import Any, Final
 
 from pymongo import AsyncMongoClient
 
-from common.etcd import EtcdClient, Operation, Put
+from bench.filling import fill
+from common.etcd import EtcdClient
 from common.job import JobSpec
-from common.keys import Keys, RunId, Watched, encode_mark
+from common.keys import Keys, RunId
 from common.run import RunRecord, Verdict
 from common.runlog import RunLog
 from common.runlog.documents import PAGE_KEY, page_key
@@ -27,7 +28,6 @@ from common.saved_job import Pause, SavedJob
 
 JOBS: Final = 10_000
 RECORDS: Final = 1_000_000
-_JOBS_A_TXN: Final = 60
 _RECORDS_A_WRITE: Final = 5_000
 _STRIP: Final = 20
 _EVERY_MS: Final = 900_000
@@ -70,16 +70,8 @@ def record(job: int, fire: int, now_ms: int) -> RunRecord:
 
 async def fill_etcd(endpoint: str, prefix: str, jobs: int, now_ms: int) -> None:
     """Put the jobs with their marks."""
-    keys = Keys(prefix)
     async with EtcdClient([endpoint], timeout=30) as etcd:
-        for start in range(0, jobs, _JOBS_A_TXN):
-            puts: list[Operation] = [Put(keys.seen(Watched.JOBS), b"bench")]
-            for number in range(start, min(start + _JOBS_A_TXN, jobs)):
-                job = saved_job(number, now_ms)
-                puts += [
-                    Put(keys.job(job.spec.name), job.to_json()), Put(keys.mark(job.spec.name), encode_mark(now_ms)),
-                ]  # fmt: skip
-            await etcd.txn([], puts)
+        await fill(etcd, Keys(prefix), (saved_job(number, now_ms) for number in range(jobs)))
 
 
 async def fill_log_store(uri: str, database: str, jobs: int, records: int, now_ms: int) -> None:

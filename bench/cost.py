@@ -1,0 +1,113 @@
+"""What a fire costs in etcd mutations, etcd requests and CPU, in a burst, with 1, 3 and 10 workers.
+
+etcd counts for itself (its own metrics); CPU is that of the processes without the commands. Everything that happens
+between the moment before the burst and the deletion of its last run key counts, also what is not for a fire (beats,
+keep-alives): what an idle cluster does is told beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from bench.figures import Figure, WrongError, at_most, ratio
+from bench.filling import save_directly
+from bench.reading import all_records, once_each
+from bench.recorded import until_recorded
+from bench.sampling import cpu_s
+from common.etcd import EtcdClient
+from common.job import JobSpec
+from common.keys import Keys
+from tests.support.cluster import Cluster, running_cluster
+from tests.support.etcd_metrics import EtcdCounts, etcd_counts
+
+FIRES: Final = 5_000
+WORKERS: Final = (1, 3, 10)
+_IDLE_S: Final = 10
+_LEAD_S: Final = 4
+_SAVED_A_SECOND: Final = 1_500
+_LIMIT_S: Final = 120
+_LOOK_S: Final = 0.1
+_BEFORE_S: Final = 2.0
+_CLAIMED_AHEAD_S: Final = 0.5
+
+
+def one_round(share: float) -> list[Figure]:
+    """One cluster after the other."""
+    fires = max(1, round(FIRES * share))
+    costs: dict[int, Mapping[str, float]] = {}
+    figures: list[Figure] = []
+    for workers in WORKERS:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            costs[workers] = asyncio.run(_cost(Path(folder), workers, fires))
+        figures += _figures(workers, costs[workers])
+    for what in ("mutations", "requests", "worker CPU"):
+        name = f"{what} a fire, 10 workers to 3"
+        figures.append(ratio(name, costs[10][what], costs[3][what], at_most(1.1)))
+    return figures
+
+
+def _figures(workers: int, cost: Mapping[str, float]) -> list[Figure]:
+    goals = {"mutations": at_most(5), "requests": at_most(0.2)}
+    of = f"{workers} worker{'s' if workers > 1 else ''}"
+    return [
+        Figure(name=f"{of}: {what}", value=value, unit=_unit(what), goal=goals.get(what))
+        for what, value in cost.items()
+    ]  # fmt: skip
+
+
+def _unit(what: str) -> str:
+    return "a second" if what.startswith("idle") else "ms a fire" if what.endswith("CPU") else "a fire"
+
+
+async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
+    async with running_cluster(folder, workers=workers, managers=1) as cluster:
+        moment = cluster.second_from_now(_IDLE_S + _LEAD_S + fires // _SAVED_A_SECOND)
+        expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
+        specs = [JobSpec(name=f"cost-{n:06d}", command="echo hello", cron_exprs=(expr,)) for n in range(fires)]
+        await save_directly(cluster.etcd.endpoint, specs)
+        idle = await _while_idle(cluster)
+        await asyncio.sleep(moment.timestamp() - _BEFORE_S - time.time())
+        counted, cpu = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster)
+        if time.time() > moment.timestamp() - _CLAIMED_AHEAD_S:
+            raise WrongError("this machine is too busy to count from before the burst")
+        own = await _all_settled(cluster, fires, moment.timestamp() + _LIMIT_S)
+        counted, spent = await etcd_counts(cluster.etcd.endpoint) - counted, _cpu(cluster)
+        assert cluster.http is not None
+        once_each(await all_records(cluster.http, f"http://127.0.0.1:{cluster.ports[0]}"), fires)
+    return {
+        "mutations": counted.mutations / fires,
+        "requests": (counted.requests - own) / fires,
+        **{f"{name} CPU": (spent[name] - cpu[name]) / fires * 1000 for name in spent},
+        "idle mutations": idle.mutations / _IDLE_S,
+        "idle requests": idle.requests / _IDLE_S,
+    }
+
+
+async def _while_idle(cluster: Cluster) -> EtcdCounts:
+    before = await etcd_counts(cluster.etcd.endpoint)
+    await asyncio.sleep(_IDLE_S)
+    return await etcd_counts(cluster.etcd.endpoint) - before
+
+
+def _cpu(cluster: Cluster) -> dict[str, float]:
+    """Seconds so far, by what uses them."""
+    workers = [process.popen.pid for process in cluster.workers if process.popen is not None]
+    return {"worker": cpu_s(workers), "etcd": cpu_s([cluster.etcd.pid]), "log store": cpu_s([cluster.log_store.pid])}
+
+
+async def _all_settled(cluster: Cluster, fires: int, deadline_s: float) -> int:
+    """Until the log store has every record, and then all run keys are gone; how often etcd was asked for that."""
+    await until_recorded(cluster.log_store.uri, fires, deadline_s)
+    asked = 1
+    async with EtcdClient([cluster.etcd.endpoint]) as client:
+        while await client.count(Keys().runs):
+            if time.time() > deadline_s:
+                raise WrongError("there are run keys left")
+            await asyncio.sleep(_LOOK_S)
+            asked += 1
+    return asked

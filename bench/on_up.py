@@ -1,0 +1,37 @@
+"""An `etcron up` of two workers, as a user starts it, with jobs put directly into its etcd."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from bench.filling import save_directly
+from cli.data_dir import DataDir
+from common.job import JobSpec
+from tests.support.running_up import RunningUp, running_up
+
+WORKERS: Final = 2
+
+
+class Up:
+    """One that runs."""
+
+    def __init__(self, running: RunningUp, data: DataDir) -> None:
+        self.http = running.http
+        self.url = running.url
+        remembered = data.remembered()
+        self.etcd = f"127.0.0.1:{remembered['etcdPort']}"
+        self.log_store = f"mongodb://127.0.0.1:{remembered['logStorePort']}/"
+
+    async def save(self, specs: Iterable[JobSpec]) -> None:
+        """The jobs are in etcd, and the workers are being told."""
+        await save_directly(self.etcd, specs)
+
+
+@asynccontextmanager
+async def up(folder: Path) -> AsyncIterator[Up]:
+    """Ready inside the block, gone after it. Its data lie in the folder."""
+    async with running_up(folder, "--workers", str(WORKERS)) as running:
+        yield Up(running, DataDir(folder / "data"))

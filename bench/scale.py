@@ -1,0 +1,150 @@
+"""1,000, 10,000 and 100,000 jobs, 1 in 1,000 due each minute: start-up, memory and idle CPU of a worker; a manager's.
+
+The jobs are put directly into etcd; the others of them fire once a year. A worker's start-up lasts from its start as a
+process to its first claim: of a job that is due already. Idle is between two minutes; the worker is the steward, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+
+from bench.asking import ask, times_ms, until_listed
+from bench.figures import Figure, Goal, WrongError, at_most, ratio
+from bench.filling import save_directly
+from bench.sampling import cpu_s, peak_resident, resident_mib
+from common.etcd import EtcdClient
+from common.job import JobSpec
+from common.keys import Keys
+from tests.support.cluster import Cluster, Process, running_cluster
+from tests.support.etcd_server import free_port
+
+SIZES: Final = (1_000, 10_000, 100_000)
+_PROBE: Final = "is-planned"
+_ONE_IN: Final = 1_000
+_IDLE_S: Final = 20
+_SETTLES_S: Final = 3
+_LIMIT_S: Final = 120
+_LOOK_S: Final = 0.02
+_GOALS: Final = {
+    "worker: start-up": at_most(8),
+    "worker: memory": at_most(400),
+    "worker: idle CPU": at_most(2),
+    "manager: a page of jobs": at_most(50),
+}
+_GROWTH: Final = ("worker: start-up", "worker: memory", "worker: idle CPU", "manager: start-up", "manager: memory")
+
+
+def one_round(share: float) -> list[Figure]:
+    """One size after the other; the goals are for the largest, and for the growth."""
+    sizes = [max(1, round(size * share)) for size in SIZES]
+    figures: list[Figure] = []
+    found: list[dict[str, tuple[float, str]]] = []
+    for size in sizes:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            found.append(asyncio.run(_size(Path(folder), size)))
+        for name, (value, unit) in found[-1].items():
+            goal: Goal | None = _GOALS.get(name) if size == sizes[-1] else None
+            figures.append(Figure(name=f"{size:,} jobs, {name}", value=value, unit=unit, goal=goal))
+    growth = sizes[-1] / sizes[-2]
+    for name in _GROWTH:
+        label = f"{name}, {sizes[-1]:,} to {sizes[-2]:,} jobs"
+        figures.append(ratio(label, found[-1][name][0], found[-2][name][0], at_most(growth)))
+    return figures
+
+
+def _specs(size: int) -> Iterator[JobSpec]:
+    """So many jobs: of 1,000 one is due each minute, the others at some minute of the year."""
+    yield JobSpec(name=_PROBE, command="true", cron_exprs=("* * * * * * *",))
+    for number in range(size - 1):
+        yearly = f"{number % 60} {number // 7 % 60} {number % 24} {1 + number % 28} {1 + number // 28 % 12} * *"
+        expr = "0 * * * * * *" if number % _ONE_IN == 1 else yearly
+        yield JobSpec(name=f"team-{number % 50}.job-{number:06d}", command=f"true {number}", cron_exprs=(expr,))
+
+
+async def _size(folder: Path, size: int) -> dict[str, tuple[float, str]]:
+    async with running_cluster(folder, workers=0, managers=0) as cluster:
+        await save_directly(cluster.etcd.endpoint, _specs(size))
+        async with EtcdClient([cluster.etcd.endpoint]) as etcd:
+            return {**await _worker(cluster, etcd), **await _manager(cluster, size - 1)}
+
+
+async def _worker(cluster: Cluster, etcd: EtcdClient) -> dict[str, tuple[float, str]]:
+    mark, keys = await etcd.get(Keys().mark(_PROBE)), Keys()
+    assert mark is not None
+    worker = cluster.add_worker("worker-1")
+    began = time.monotonic()
+    worker.start()
+    assert worker.popen is not None
+    pid = worker.popen.pid
+    with peak_resident(pid) as peak:
+        while (now := await etcd.get(keys.mark(_PROBE))) is None or now.mod_revision == mark.mod_revision:
+            if time.monotonic() > began + _LIMIT_S or worker.popen.poll() is not None:
+                raise WrongError(f"the worker plans nothing: {worker.log[-500:]}")
+            await asyncio.sleep(_LOOK_S)
+        started_s = time.monotonic() - began
+        # As a manager deletes a job, but that its mark may go: nobody is to make it again.
+        await etcd.delete(keys.job(_PROBE))
+        await asyncio.sleep(_SETTLES_S)
+    await _until_after_the_minute()
+    used, since = cpu_s([pid]), time.monotonic()
+    await asyncio.sleep(_IDLE_S)
+    idle = (cpu_s([pid]) - used) / (time.monotonic() - since)
+    memory = resident_mib(pid)
+    await worker.end()
+    return {
+        "worker: start-up": (started_s, "s"),
+        "worker: memory": (memory, "MiB"),
+        "worker: memory at most": (peak.mib, "MiB"),
+        "worker: idle CPU": (idle * 100, "% of a core"),
+    }
+
+
+async def _until_after_the_minute() -> None:
+    """So that no minute begins while the worker is to be idle."""
+    second = time.time() % 60
+    if second < _SETTLES_S or second > 60 - _IDLE_S - 1:
+        await asyncio.sleep((60 + _SETTLES_S - second) % 60)
+
+
+async def _manager(cluster: Cluster, jobs: int) -> dict[str, tuple[float, str]]:
+    port = free_port()
+    manager = Process(
+        "manager", "manager-1", cluster.directory / "manager-1", (*cluster.shared, "--api-port", str(port))
+    )
+    cluster.managers.append(manager)
+    manager.start()
+    assert manager.popen is not None
+    pid = manager.popen.pid
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{port}") as http:
+        started_s = await until_listed(http, jobs)
+        memory = resident_mib(pid)
+        page_ms = await times_ms(lambda: ask(http, "/api/v1/jobs"))
+        began = time.monotonic()
+        with peak_resident(pid) as peak:
+            length = await _streamed(http)
+        streamed_s = time.monotonic() - began
+    return {
+        "manager: start-up": (started_s, "s"),
+        "manager: memory": (memory, "MiB"),
+        "manager: a page of jobs": (statistics.median(page_ms), "ms"),
+        "manager: GET /job/list": (streamed_s, "s"),
+        "manager: memory more meanwhile": (max(0.0, peak.mib - memory), "MiB"),
+        "manager: length of the list": (length / 2**20, "MiB"),
+    }
+
+
+async def _streamed(http: aiohttp.ClientSession) -> int:
+    """Bytes of the whole list, read as they come."""
+    length = 0
+    async with http.get("/job/list") as answer:
+        async for chunk in answer.content.iter_any():
+            length += len(chunk)
+    return length

@@ -1,0 +1,42 @@
+"""What an etcd has done since it started, by its own count: mutations and requests."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.request
+from dataclasses import dataclass
+from typing import Final
+
+_MUTATIONS: Final = re.compile(r"^etcd_mvcc_(?:put|delete)_total (\S+)$", re.MULTILINE)
+_RECEIVED: Final = re.compile(r"^grpc_server_msg_received_total\{(?=[^}]*etcdserverpb)[^}]*\} (\S+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EtcdCounts:
+    """Counts since the server's start; or, as a difference, between two moments."""
+
+    mutations: int
+    """Puts and deletes, each by itself also where many are in one transaction."""
+    requests: int
+    """Messages from clients: calls, and what they say on streams (watches, keep-alives)."""
+
+    def __sub__(self, before: EtcdCounts) -> EtcdCounts:
+        return EtcdCounts(mutations=self.mutations - before.mutations, requests=self.requests - before.requests)
+
+
+async def etcd_counts(endpoint: str) -> EtcdCounts:
+    """The counts of the etcd at `host:port`. Asking for them is not a request that counts."""
+    text = await asyncio.to_thread(_metrics, endpoint)
+    mutations, received = _MUTATIONS.findall(text), _RECEIVED.findall(text)
+    assert len(mutations) == 2, "this etcd counts its puts and deletes under other names"
+    assert received, "this etcd counts no requests"
+    return EtcdCounts(
+        mutations=sum(int(float(count)) for count in mutations), requests=sum(int(float(count)) for count in received)
+    )
+
+
+def _metrics(endpoint: str) -> str:
+    with urllib.request.urlopen(f"http://{endpoint}/metrics", timeout=10) as answer:
+        text: str = answer.read().decode()
+        return text
