@@ -139,7 +139,7 @@ class Sweeping:
         result = await self._client.txn(compares, [Delete(lock.key)])
         if result.succeeded:
             extra = {"action": "lock.swept", "key": lock.key}
-            _log.warning("the lock %s belonged to no run any more; it is free", lock.key, extra=extra)
+            _log.warning("the lock %r belonged to no run any more; it is free", lock.key, extra=extra)
 
     async def _sweep_sessions(self, term: Term) -> None:
         for key, since in self._still_suspect("session", set(self._members.detached)).items():

@@ -45,3 +45,4 @@ async def test_poison_under_every_prefix_harms_nobody_else(
     assert said, "and is said"
     assert max(said.values()) <= 2, "once for each time that it is put there"
     assert not [one.getMessage() for one in caplog.records if one.exc_info], "each is foreseen: no traceback"
+    caplog.text.encode()  # no line that cannot be written

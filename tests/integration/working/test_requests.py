@@ -105,7 +105,7 @@ async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) 
     job = await world.save()
     async with working(place, "w1") as one:
         await one.deciding()
-        one.parts.dispatcher.stopping = True
+        one.agent._stopping = one.parts.dispatcher.stopping = True  # also once it is asked again whether it accepts
         run_id = await world.ask(job, SystemClock().wall_ms())
 
         async def handed_on() -> bool:
