@@ -40,9 +40,9 @@ async def etcd_counts(endpoint: str) -> EtcdCounts:
 
 
 async def writes_for_no_fire(etcd: EtcdClient) -> int:
-    """How often the keys of beats, sessions and the election were written since they were made, by their versions."""
+    """How often the keys of beats, sessions, clocks and the election were written, by their versions."""
     keys, writes = Keys(), 0
-    for prefix in (keys.beats, keys.workers, keys.steward):
+    for prefix in (keys.beats, keys.workers, keys.clocks, keys.steward):
         async for page in etcd.read_prefix(prefix):
             writes += sum(kv.version for kv in page.kvs)
     return writes
