@@ -1,8 +1,9 @@
 """What a fire costs in etcd mutations, etcd requests and CPU, in a burst, with 1, 3 and 10 workers.
 
 etcd counts for itself (its own metrics); CPU is that of the processes without the commands. Everything that happens
-between the moment before the burst and the deletion of its last run key counts, also what is not for a fire (beats,
-keep-alives): what an idle cluster does is told beside it.
+between the moment before the burst and the deletion of its last run key counts, but the writes of beats and sessions;
+among the requests are theirs, too, so what an idle cluster asks is told beside it. Requests as the protocol calls them
+(fires handed on from worker to worker) cost mutations of their own: how many transactions there were for them is told.
 """
 
 from __future__ import annotations
@@ -21,18 +22,18 @@ from bench.recorded import until_recorded
 from bench.sampling import cpu_s
 from common.etcd import EtcdClient
 from common.job import JobSpec
-from common.keys import Keys
+from common.keys import Keys, Watched
 from tests.support.cluster import Cluster, running_cluster
-from tests.support.etcd_metrics import EtcdCounts, etcd_counts
+from tests.support.etcd_metrics import EtcdCounts, etcd_counts, writes_for_no_fire
 
 FIRES: Final = 5_000
 WORKERS: Final = (1, 3, 10)
 _IDLE_S: Final = 10
-_LEAD_S: Final = 4
+_LEAD_S: Final = 5
 _SAVED_A_SECOND: Final = 1_500
 _LIMIT_S: Final = 120
 _LOOK_S: Final = 0.1
-_BEFORE_S: Final = 2.0
+_BEFORE_S: Final = 3.0
 _CLAIMED_AHEAD_S: Final = 0.5
 
 
@@ -72,17 +73,22 @@ async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
         await save_directly(cluster.etcd.endpoint, specs)
         idle = await _while_idle(cluster)
         await asyncio.sleep(moment.timestamp() - _BEFORE_S - time.time())
-        counted, cpu = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster)
-        if time.time() > moment.timestamp() - _CLAIMED_AHEAD_S:
-            raise WrongError("this machine is too busy to count from before the burst")
-        own = await _all_settled(cluster, fires, moment.timestamp() + _LIMIT_S)
-        counted, spent = await etcd_counts(cluster.etcd.endpoint) - counted, _cpu(cluster)
+        async with EtcdClient([cluster.etcd.endpoint]) as etcd:
+            beats, requests = await writes_for_no_fire(etcd), await _written(etcd, Watched.REQUESTS)
+            counted, cpu = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster)
+            if time.time() > moment.timestamp() - _CLAIMED_AHEAD_S:
+                raise WrongError("this machine is too busy to count from before the burst")
+            own = await _all_settled(cluster, etcd, fires, moment.timestamp() + _LIMIT_S)
+            counted, spent = await etcd_counts(cluster.etcd.endpoint) - counted, _cpu(cluster)
+            beats = await writes_for_no_fire(etcd) - beats
+            requests = await _written(etcd, Watched.REQUESTS) - requests
         assert cluster.http is not None
         once_each(await all_records(cluster.http, f"http://127.0.0.1:{cluster.ports[0]}"), fires)
     return {
-        "mutations": counted.mutations / fires,
+        "mutations": (counted.mutations - beats) / fires,
         "requests": (counted.requests - own) / fires,
         **{f"{name} CPU": (spent[name] - cpu[name]) / fires * 1000 for name in spent},
+        "transactions with requests": requests / fires,
         "idle mutations": idle.mutations / _IDLE_S,
         "idle requests": idle.requests / _IDLE_S,
     }
@@ -100,14 +106,19 @@ def _cpu(cluster: Cluster) -> dict[str, float]:
     return {"worker": cpu_s(workers), "etcd": cpu_s([cluster.etcd.pid]), "log store": cpu_s([cluster.log_store.pid])}
 
 
-async def _all_settled(cluster: Cluster, fires: int, deadline_s: float) -> int:
+async def _written(etcd: EtcdClient, watched: Watched) -> int:
+    """How often the sentinel of the prefix was: once for each transaction that changed something under it."""
+    sentinel = await etcd.get(Keys().seen(watched))
+    return 0 if sentinel is None else sentinel.version
+
+
+async def _all_settled(cluster: Cluster, etcd: EtcdClient, fires: int, deadline_s: float) -> int:
     """Until the log store has every record, and then all run keys are gone; how often etcd was asked for that."""
     await until_recorded(cluster.log_store.uri, fires, deadline_s)
     asked = 1
-    async with EtcdClient([cluster.etcd.endpoint]) as client:
-        while await client.count(Keys().runs):
-            if time.time() > deadline_s:
-                raise WrongError("there are run keys left")
-            await asyncio.sleep(_LOOK_S)
-            asked += 1
+    while await etcd.count(Keys().runs):
+        if time.time() > deadline_s:
+            raise WrongError("there are run keys left")
+        await asyncio.sleep(_LOOK_S)
+        asked += 1
     return asked

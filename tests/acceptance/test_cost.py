@@ -18,7 +18,7 @@ from common.etcd import EtcdClient
 from common.job import JobSpec
 from common.keys import Keys
 from tests.support.cluster import Cluster, running_cluster
-from tests.support.etcd_metrics import EtcdCounts, etcd_counts
+from tests.support.etcd_metrics import EtcdCounts, etcd_counts, writes_for_no_fire
 from tests.support.waiting import wait_until
 
 FIRES: Final = 200
@@ -48,23 +48,14 @@ class Count:
 
     async def close(self) -> None:
         counted = await etcd_counts(self._etcd.endpoint) - self._before
-        self.mutations = counted.mutations - (await kept(self._etcd) - self._kept_before)
+        self.mutations = counted.mutations - (await writes_for_no_fire(self._etcd) - self._kept_before)
         self.requests = counted.requests - self._asked
-
-
-async def kept(etcd: EtcdClient) -> int:
-    """How often the keys were written that are there for no fire."""
-    writes = 0
-    for prefix in (KEYS.beats, KEYS.workers, KEYS.steward):
-        async for page in etcd.read_prefix(prefix):
-            writes += sum(kv.version for kv in page.kvs)
-    return writes
 
 
 @asynccontextmanager
 async def counting(cluster: Cluster) -> AsyncIterator[Count]:
     async with EtcdClient([cluster.etcd.endpoint]) as etcd:
-        kept_before = await kept(etcd)
+        kept_before = await writes_for_no_fire(etcd)
         count = Count(etcd, await etcd_counts(cluster.etcd.endpoint), kept_before)
         yield count
         await count.close()

@@ -8,6 +8,9 @@ import urllib.request
 from dataclasses import dataclass
 from typing import Final
 
+from common.etcd import EtcdClient
+from common.keys import Keys
+
 _MUTATIONS: Final = re.compile(r"^etcd_mvcc_(?:put|delete)_total (\S+)$", re.MULTILINE)
 _RECEIVED: Final = re.compile(r"^grpc_server_msg_received_total\{(?=[^}]*etcdserverpb)[^}]*\} (\S+)$", re.MULTILINE)
 
@@ -34,6 +37,15 @@ async def etcd_counts(endpoint: str) -> EtcdCounts:
     return EtcdCounts(
         mutations=sum(int(float(count)) for count in mutations), requests=sum(int(float(count)) for count in received)
     )
+
+
+async def writes_for_no_fire(etcd: EtcdClient) -> int:
+    """How often the keys of beats, sessions, clocks and the election were written, by their versions."""
+    keys, writes = Keys(), 0
+    for prefix in (keys.beats, keys.workers, keys.clocks, keys.steward):
+        async for page in etcd.read_prefix(prefix):
+            writes += sum(kv.version for kv in page.kvs)
+    return writes
 
 
 def _metrics(endpoint: str) -> str:
