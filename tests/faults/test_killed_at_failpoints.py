@@ -56,6 +56,7 @@ async def test_steward_and_manager_killed_before_they_say_what_they_have_done(tm
         await run.leads(steward)
         await run.save(*jobs(run), run.job("lasting", "1s", seconds=3, overlap="allow", onWorkerLost="rerun"))
         saver = run.fleet.managers[0]
+        saver.is_held_down = True  # it may die at any time now
         for number in range(_EDITS):
             if saver.pid is None:
                 break

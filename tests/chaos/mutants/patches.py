@@ -117,8 +117,8 @@ MUTANTS: Final = (
         patches=(
             Patch(
                 file="worker/settlement.py",
-                old="            run.delivered = run.delivered or too_many\n",
-                new="            run.delivered = True\n",
+                old="        if run is None or not run.delivered:\n",
+                new="        if run is not None:\n            run.delivered = True\n        else:\n",
             ),
         ),
         noticed_by=("test_stores.py::test_the_log_store_away_while_a_worker_loses_its_disk",),
