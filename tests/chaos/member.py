@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -19,6 +18,13 @@ from tests.support.waiting import wait_until
 
 FAILPOINT = "ETCRON_FAILPOINT"
 _ENDS_WITHIN_S = 60.0
+_LIMIT = """
+import resource, sys
+pid, which, at_most = map(int, sys.argv[1:])
+before, hard = resource.prlimit(pid, which)
+resource.prlimit(pid, which, (at_most, hard))
+print(before)
+"""
 _FAKETIME = ("/usr/lib/*/faketime/libfaketimeMT.so.1", "/usr/lib/faketime/libfaketimeMT.so.1")
 
 
@@ -131,19 +137,26 @@ class Member:
                     return child.pid
         return None
 
-    def limit(self, which: int, at_most: int) -> tuple[int, int] | None:
-        """Lower a limit of the running process; what it was before, None where it does not run."""
-        pid = self.pid
-        if pid is None:
-            return None
-        before = resource.prlimit(pid, which)
-        resource.prlimit(pid, which, (at_most, before[1]))
-        return before
+    def limit(self, pid: int, which: int, at_most: int) -> int:
+        """Set a soft limit of the running process ``pid``; what it was before. Blocks. OSError: it cannot be set.
 
-    def unlimit(self, pid: int, which: int, before: tuple[int, int]) -> None:
-        """Undo `limit`, where it is the same process still."""
-        if self.pid == pid:
-            resource.prlimit(pid, which, before)
+        Asked as the process's own user: root may lack the right to limit others.
+        """
+        command = [
+            *as_user(self.process.uid),
+            sys.executable,
+            "-I",
+            "-S",
+            "-c",
+            _LIMIT,
+            str(pid),
+            str(which),
+            str(at_most),
+        ]
+        answer = subprocess.run(command, cwd="/", capture_output=True, text=True, check=False)
+        if answer.returncode != 0:
+            raise OSError(f"a limit of {self.name} cannot be set: {answer.stderr[-300:]}")
+        return int(answer.stdout)
 
     def set_clock(self, offset: str) -> None:
         """Make its wall clock that wrong, e.g. ``+30s``; it notices within a second."""

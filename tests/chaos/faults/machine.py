@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import asyncio
 import errno
 import os
 import resource
@@ -46,23 +46,33 @@ class MachineFaults:
             filling.unlink()
 
     async def _out_of_descriptors(self) -> None:
+        """Not one more than it has open."""
         member = self._on.one_of(self._on.fleet.workers)
         pid = member.pid or not_now()
-        with contextlib.suppress(OSError):
-            await self._limited(member, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), NO_DESCRIPTORS)
+        await self._limited(member, pid, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), NO_DESCRIPTORS)
 
     async def _out_of_processes(self) -> None:
         """Only its own: no other process has its user."""
-        await self._limited(self._on.one_of(self._not_root), resource.RLIMIT_NPROC, 1, _NO_PROCESSES)
+        member = self._on.one_of(self._not_root)
+        await self._limited(member, member.pid or not_now(), resource.RLIMIT_NPROC, 1, _NO_PROCESSES)
 
-    async def _limited(self, member: Member, which: int, at_most: int, what: str) -> None:
-        pid, seconds = member.pid or not_now(), self._on.chance.choice(_LASTS_S)
-        before = member.limit(which, at_most) or not_now()
+    async def _limited(self, member: Member, pid: int, which: int, at_most: int, what: str) -> None:
+        seconds = self._on.chance.choice(_LASTS_S)
+        async with self._on.noted(f"{what} than {at_most} for {seconds} s", member.name):
+            before = await self._set(member, pid, which, at_most)
+            if before is None:
+                not_now()
+            await self._on.lasting(seconds)
+            await self._set(member, pid, which, before)
+
+    async def _set(self, member: Member, pid: int, which: int, at_most: int) -> int | None:
+        """What it was before; None: the process has ended."""
         try:
-            async with self._on.noted(f"{what} than {at_most} for {seconds} s", member.name):
-                await self._on.lasting(seconds)
-        finally:
-            member.unlimit(pid, which, before)
+            return await asyncio.to_thread(member.limit, pid, which, at_most)
+        except OSError:
+            if member.pid == pid:
+                raise
+            return None
 
 
 def _fill(path: Path) -> None:
