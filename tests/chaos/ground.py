@@ -87,7 +87,7 @@ def ground(*, with_disks: bool = True) -> Iterator[Ground]:
 
 
 def end_processes_of(directory: Path) -> None:
-    """KILL whatever carries the directory in its environment: workers, managers, and commands that have left them."""
+    """KILL what carries the directory in its environment (workers, managers, commands that left them), and guardians."""
     mark = os.fsencode(directory) + b"/"
     until = time.monotonic() + _GONE_WITHIN_S
     while (pids := list(_marked(mark))) and time.monotonic() < until:
@@ -119,8 +119,13 @@ def _marked(mark: bytes) -> Iterator[int]:
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             with contextlib.suppress(OSError):
-                if mark in (path / "environ").read_bytes():
+                if mark in (path / "environ").read_bytes() or _guards(mark, (path / "cmdline").read_bytes()):
                     yield int(path.name)
+
+
+def _guards(mark: bytes, command: bytes) -> bool:
+    """Whether this is a guardian of this run: its environment is clean, but it is told where its lock is."""
+    return b"guardian" in command and mark in command
 
 
 def _own_mounts() -> bool:
