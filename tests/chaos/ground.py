@@ -87,7 +87,7 @@ def ground(*, with_disks: bool = True) -> Iterator[Ground]:
 
 
 def end_processes_of(directory: Path) -> None:
-    """KILL what carries the directory in its environment (workers, managers, commands that left them), and guardians."""
+    """KILL all that carries the directory in its environment, as workers, managers and commands do; and guardians."""
     mark = os.fsencode(directory) + b"/"
     until = time.monotonic() + _GONE_WITHIN_S
     while (pids := list(_marked(mark))) and time.monotonic() < until:
