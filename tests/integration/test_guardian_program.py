@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -150,3 +153,66 @@ async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_p
         assert held
         guard.child.leave()
         await wait_until(guard.child.has_ended, description="it has nothing to end")
+
+
+async def test_a_run_without_a_lock_that_a_new_guardian_is_told_of_goes_on_past_any_deadline(tmp_path: Path) -> None:
+    """Told in two messages, it would be one that is yet to start until the second has come, and killed."""
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        going = guard.spawn("allow@1#1", "echo up; exec sleep 300")
+        guard.intend("allow@1#1", allowance_s=-60, locked=False, pid=going.pid)
+        guard.start("late@1#1", "echo up; exec sleep 300", allowance_s=-60)
+        await guard.gone("late@1#1")
+        assert going.poll() is None
+        assert not guard.has_said(Past("allow@1#1"))
+        guard.child.leave()
+        assert await guard.gone("allow@1#1") == -signal.SIGTERM, "its process is known"
+
+
+async def test_it_acts_though_nobody_reads_its_log(tmp_path: Path) -> None:
+    """A worker may hang because its log is not read; its guardian writes into the same pipe."""
+    with full_pipe_as_stderr(), guarding(tmp_path) as guard:
+        guard.start("late@1#1", DEAF, allowance_s=0.1, grace_s=0.3)
+        guard.start("open@1#1", "echo up; exec sleep 300")
+        assert await guard.gone("late@1#1") == -signal.SIGKILL
+        guard.child.leave()
+        assert await guard.gone("open@1#1") == -signal.SIGTERM
+        await guard.ended()
+
+
+async def test_out_of_descriptors_it_still_ends_the_groups_and_looks_for_the_rest_when_it_can(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("plain@1#1", "echo up; exec sleep 300")
+        guard.start("deaf@1#1", DEAF, grace_s=0.3)
+        guard.start("leaver@1#1", "setsid -f sleep 303.5 >/dev/null; echo up; exec sleep 300")
+        guard.child.say(Ping(1))
+        await guard.said(Pong(1))
+        pid = guard.child.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), limits[1]))
+        guard.child.leave()
+        assert await guard.gone("plain@1#1") == -signal.SIGTERM
+        assert await guard.gone("deaf@1#1") == -signal.SIGKILL
+        assert not guard.child.has_ended(), "it has not seen yet that nothing is left"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        await guard.ended()
+        assert find_leftovers(guard.instance) == []
+
+
+@contextmanager
+def full_pipe_as_stderr() -> Iterator[None]:
+    """What is started meanwhile has for its log a pipe in which there is no room."""
+    unread, log = os.pipe()
+    os.set_blocking(log, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(log, b"." * 4096)
+    os.set_blocking(log, True)
+    own = os.dup(2)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        for descriptor in (own, log, unread):
+            os.close(descriptor)

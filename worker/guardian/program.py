@@ -101,6 +101,8 @@ class Guardian:
             case Intent():
                 self._wards.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
+                if message.pid is not None:
+                    self._has_process(message.run, message.pid)
             case Group(run=run, pid=pid):
                 self._has_process(run, pid)
             case Over(run=run):
@@ -122,10 +124,17 @@ class Guardian:
         if ward is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
         ward.pid = pid
-        leader = Leader.of(run, pid, instance=self._instance, parent=self._parent)
+        leader = self._leader_of(run, pid)
         if leader is not None:
             self._leaders[run] = leader
         self._ends.has_process(run, leader)
+
+    def _leader_of(self, run: str, pid: int) -> Leader | None:
+        try:
+            return Leader.of(run, pid, instance=self._instance, parent=self._parent)
+        except OSError as error:  # out of descriptors: it is found by its marks alone
+            _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})
+            return None
 
     def _over(self, run: str) -> None:
         self._wards.over(run)
@@ -150,14 +159,14 @@ class Guardian:
         assert ward.past_since is not None
         if ward.pid is None:
             # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
-            self._ends.begin(ward.run, None, kill_at=now, endless=True)
             self._tell(Ended(ward.run))
+            self._ends.begin(ward.run, None, kill_at=now, endless=True)
         elif now >= ward.past_since + TELL_FIRST_S:
+            self._tell(Ended(ward.run))  # first: else its exit may be judged before this is read
             self._ends.begin(
                 ward.run, self._leaders.get(ward.run), kill_at=ward.past_since + ward.grace_s,
                 term=not ward.ended_by_worker,
             )  # fmt: skip
-            self._tell(Ended(ward.run))
 
     def _tell(self, message: Message) -> None:
         with suppress(OSError):  # it does not listen (now): what has to be done is done without it
