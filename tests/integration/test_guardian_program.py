@@ -130,6 +130,18 @@ async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_ha
         await former.ended()
 
 
+async def test_the_next_guardian_continues_one_that_was_stopped_and_has_lost_its_worker(tmp_path: Path) -> None:
+    with guarding(tmp_path) as former:
+        former.start("left@1#1", "echo up; exec sleep 300")
+        await former.said(Ready())
+        os.kill(former.child.pid, signal.SIGSTOP)
+        former.child.leave()
+        with guarding(tmp_path, former.instance) as successor:
+            await successor.said(Ready())
+            assert await former.gone("left@1#1") == -signal.SIGTERM
+        await former.ended()
+
+
 async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_path: Path) -> None:
     with guarding(tmp_path) as guard:
         await guard.said(Ready())

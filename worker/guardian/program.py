@@ -44,6 +44,7 @@ _LOOK_S: Final = 0.25
 _LOOK_FOR_INTENTS_S: Final = 0.1
 _LOOK_AT_ENDS_S: Final = (0.005, 0.1)
 """After the first step, and at most: each look takes twice as long to come as the one before."""
+_LOOK_AT_LOCK_S: Final = 0.02
 _EXEC_WITHIN_S: Final = 0.5
 """A process that was being started when the worker ended shows its marks within this time, or never."""
 _READ_SIZE: Final = 65_536
@@ -211,8 +212,30 @@ def stand_apart() -> None:
 def hold(lock: Path) -> int:
     """The lock of the data directory's guardian, once the one before has ended what it had to; its descriptor.
 
-    It is held until this process ends. OSError: the file cannot be opened.
+    It is held until this process ends. One that was stopped and has lost its worker would keep it for ever, and what it
+    was to end would go on: it is continued. OSError: the file cannot be opened.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    while not _is_locked(descriptor):
+        _continue_holder(lock, descriptor)
+        time.sleep(_LOOK_AT_LOCK_S)
+    with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _continue_holder(lock: Path, descriptor: int) -> None:
+    """To one that runs this says nothing. What the file says may be old: only a guardian of this lock is meant."""
+    with suppress(OSError, ValueError):
+        pid = int(os.pread(descriptor, 32, 0))
+        if os.fsencode(lock) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGCONT)
