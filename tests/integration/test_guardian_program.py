@@ -6,6 +6,8 @@ import fcntl
 import os
 import resource
 import signal
+import sys
+import termios
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -15,7 +17,20 @@ import psutil
 from common.clock import SystemClock
 from tests.support.guarding import guarding
 from tests.support.waiting import wait_until
-from worker.guardian.messages import Adopt, Confirmed, Ended, Ending, Group, Over, Past, Ping, Pong, Ready
+from worker.guardian.messages import (
+    Adopt,
+    Confirmed,
+    Ended,
+    Ending,
+    Group,
+    Message,
+    Over,
+    Past,
+    Ping,
+    Pong,
+    Ready,
+    encode,
+)
 from worker.marked import find_leftovers
 
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.2; done"
@@ -116,6 +131,24 @@ async def test_what_a_frozen_worker_starts_past_the_deadline_is_killed_with_no_g
         guard.start("other@1#1", "echo up; exec sleep 300", allowance_s=0.1)
         await guard.gone("other@1#1")
         assert guard.commands["frozen@1#1"].poll() is None, "its worker has withdrawn it"
+
+
+async def test_a_frozen_worker_learns_of_each_of_very_many_runs_that_was_ended(tmp_path: Path) -> None:
+    """Else it would take the exit of some for a failure of their own."""
+    runs = [f"{'long-' * 20}{number}@1700000000000#1" for number in range(400)]
+    expected: list[Message] = [Ready(), *map(Past, runs), *map(Ended, runs)]
+    with guarding(tmp_path) as guard:
+        for run in runs:
+            guard.intend(run, allowance_s=-1)
+        size = sum(len(encode(message)) for message in expected)
+        await wait_until(lambda: waiting_bytes(guard.child.listens) == size, description="it has said all")
+        heard = guard.child.heard()
+        assert heard is not None
+        assert {str(message) for message in heard} == {str(message) for message in expected}
+
+
+def waiting_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_had_to(tmp_path: Path) -> None:
