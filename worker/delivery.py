@@ -169,13 +169,14 @@ class Delivery:
     async def _write_batch(self) -> None:
         size = self._batch_size if self._unwritten <= self._batch_size else max(self._batch_size, BIGGEST_BATCH)
         batch = await self._spool.read(size, after=self._written)
+        up_to = batch[-1][0] if batch else self._spool.last  # none that is there now can be read; others may come
         records = [record for _, record in batch]
         stored = await self._write(records)
         if failpoints.armed:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
-        self._written = batch[-1][0] if batch else self._spool.last
+        self._written = up_to
         self._owed += [replace(record, output="") for record in stored]
         self._on_delivered([record.run_id for record in records])
 

@@ -28,6 +28,11 @@ class ProcessGroup:
         """Of the leader; None only while the machine has no descriptor to give."""
         self.leader_reaped = False
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether a signal reaches this very group, whatever has become of its leader and its number."""
+        return self.pidfd is not None and kernel_has_group_pidfds()
+
     def send(self, number: int) -> bool:
         """Signal every process in the group; whether there was one, zombies included. 0 only asks."""
         try:

@@ -85,7 +85,7 @@ class Settlement:
         self._waiting: dict[RunId, Run | None] = {}
         """Those with a record in the spool and a key that waits for the log store; None: its key is a final one."""
         self._late: list[RunRecord] = []
-        """Late records that the spool has refused: there is no key to put them into."""
+        """Records that the spool has refused, of runs that were given up: there is no key to put them into."""
         self._in_keys: dict[RunId, tuple[RunRecord, int]] = {}
         """Records that lie in their run keys, at these mod revisions, because the spool has refused them."""
         self._to_delete: dict[RunId, int | Run] = {}
@@ -243,6 +243,8 @@ class Settlement:
                 self._in_keys[run.run_id] = record, result.revision
                 break
             if not run.take_over(result.one(0)):
+                # Given up as lost meanwhile. Or a write of ours had been carried out, unanswered: then it comes twice.
+                self._late.append(record)
                 break
             run.unlocked |= run.entry.locked and not is_own(run, result.one(1))
         self._table.forget(run)

@@ -64,6 +64,7 @@ class Sweeper:
         self._delay = _FIRST_LOOK_AFTER_S
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
+        self._is_blind = False
         self._thread = ThreadPoolExecutor(1, "sweeper")
         # Started now: when it is needed, the machine may be out of processes.
         self._thread.submit(int)
@@ -126,8 +127,11 @@ class Sweeper:
         if looked.cancelled():
             return
         if (error := looked.exception()) is not None:
-            log.warning("cannot look for what runs have left: %s", error, extra={"action": "look_failed"})
+            if not self._is_blind:  # once: it looks five times a second
+                log.warning("cannot look for what runs have left: %s", error, extra={"action": "look_failed"})
+            self._is_blind = True
         else:
+            self._is_blind = False
             for remains, living in zip(looked_for, looked.result(), strict=True):
                 self._judge(remains, living)
         self._schedule()
@@ -190,5 +194,5 @@ def _end_stray(process: Process, remains: Remains) -> None:
     if remains.killing:
         send(process, signal.SIGKILL)
     elif (process.pid, process.started) not in remains.told:
-        remains.told.add((process.pid, process.started))
         send(process, signal.SIGTERM, signal.SIGCONT)
+        remains.told.add((process.pid, process.started))

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -12,7 +17,20 @@ import psutil
 from common.clock import SystemClock
 from tests.support.guarding import guarding
 from tests.support.waiting import wait_until
-from worker.guardian.messages import Adopt, Confirmed, Ended, Ending, Group, Over, Past, Ping, Pong, Ready
+from worker.guardian.messages import (
+    Adopt,
+    Confirmed,
+    Ended,
+    Ending,
+    Group,
+    Message,
+    Over,
+    Past,
+    Ping,
+    Pong,
+    Ready,
+    encode,
+)
 from worker.marked import find_leftovers
 
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.2; done"
@@ -115,6 +133,24 @@ async def test_what_a_frozen_worker_starts_past_the_deadline_is_killed_with_no_g
         assert guard.commands["frozen@1#1"].poll() is None, "its worker has withdrawn it"
 
 
+async def test_a_frozen_worker_learns_of_each_of_very_many_runs_that_was_ended(tmp_path: Path) -> None:
+    """Else it would take the exit of some for a failure of their own."""
+    runs = [f"{'long-' * 20}{number}@1700000000000#1" for number in range(400)]
+    expected: list[Message] = [Ready(), *map(Past, runs), *map(Ended, runs)]
+    with guarding(tmp_path) as guard:
+        for run in runs:
+            guard.intend(run, allowance_s=-1)
+        size = sum(len(encode(message)) for message in expected)
+        await wait_until(lambda: waiting_bytes(guard.child.listens) == size, description="it has said all")
+        heard = guard.child.heard()
+        assert heard is not None
+        assert {str(message) for message in heard} == {str(message) for message in expected}
+
+
+def waiting_bytes(pipe: int) -> int:
+    return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
 async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_had_to(tmp_path: Path) -> None:
     with guarding(tmp_path) as former:
         former.start("deaf@1#1", DEAF, grace_s=0.6)
@@ -124,6 +160,18 @@ async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_ha
             await successor.said(Ready())
             assert find_leftovers(former.instance) == []
         assert await former.gone("deaf@1#1") == -signal.SIGKILL
+        await former.ended()
+
+
+async def test_the_next_guardian_continues_one_that_was_stopped_and_has_lost_its_worker(tmp_path: Path) -> None:
+    with guarding(tmp_path) as former:
+        former.start("left@1#1", "echo up; exec sleep 300")
+        await former.said(Ready())
+        os.kill(former.child.pid, signal.SIGSTOP)
+        former.child.leave()
+        with guarding(tmp_path, former.instance) as successor:
+            await successor.said(Ready())
+            assert await former.gone("left@1#1") == -signal.SIGTERM
         await former.ended()
 
 
@@ -150,3 +198,66 @@ async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_p
         assert held
         guard.child.leave()
         await wait_until(guard.child.has_ended, description="it has nothing to end")
+
+
+async def test_a_run_without_a_lock_that_a_new_guardian_is_told_of_goes_on_past_any_deadline(tmp_path: Path) -> None:
+    """Told in two messages, it would be one that is yet to start until the second has come, and killed."""
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        going = guard.spawn("allow@1#1", "echo up; exec sleep 300")
+        guard.intend("allow@1#1", allowance_s=-60, locked=False, pid=going.pid)
+        guard.start("late@1#1", "echo up; exec sleep 300", allowance_s=-60)
+        await guard.gone("late@1#1")
+        assert going.poll() is None
+        assert not guard.has_said(Past("allow@1#1"))
+        guard.child.leave()
+        assert await guard.gone("allow@1#1") == -signal.SIGTERM, "its process is known"
+
+
+async def test_it_acts_though_nobody_reads_its_log(tmp_path: Path) -> None:
+    """A worker may hang because its log is not read; its guardian writes into the same pipe."""
+    with full_pipe_as_stderr(), guarding(tmp_path) as guard:
+        guard.start("late@1#1", DEAF, allowance_s=0.1, grace_s=0.3)
+        guard.start("open@1#1", "echo up; exec sleep 300")
+        assert await guard.gone("late@1#1") == -signal.SIGKILL
+        guard.child.leave()
+        assert await guard.gone("open@1#1") == -signal.SIGTERM
+        await guard.ended()
+
+
+async def test_out_of_descriptors_it_still_ends_the_groups_and_looks_for_the_rest_when_it_can(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("plain@1#1", "echo up; exec sleep 300")
+        guard.start("deaf@1#1", DEAF, grace_s=0.3)
+        guard.start("leaver@1#1", "setsid -f sleep 303.5 >/dev/null; echo up; exec sleep 300")
+        guard.child.say(Ping(1))
+        await guard.said(Pong(1))
+        pid = guard.child.pid
+        limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (psutil.Process(pid).num_fds(), limits[1]))
+        guard.child.leave()
+        assert await guard.gone("plain@1#1") == -signal.SIGTERM
+        assert await guard.gone("deaf@1#1") == -signal.SIGKILL
+        assert not guard.child.has_ended(), "it has not seen yet that nothing is left"
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+        await guard.ended()
+        assert find_leftovers(guard.instance) == []
+
+
+@contextmanager
+def full_pipe_as_stderr() -> Iterator[None]:
+    """What is started meanwhile has for its log a pipe in which there is no room."""
+    unread, log = os.pipe()
+    os.set_blocking(log, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(log, b"." * 4096)
+    os.set_blocking(log, True)
+    own = os.dup(2)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(own, 2)
+        for descriptor in (own, log, unread):
+            os.close(descriptor)

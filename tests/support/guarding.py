@@ -29,11 +29,11 @@ class Guarding:
 
     def intend(
         self, run: str, *, allowance_s: float | None = 600.0, grace_s: float = 0.5, locked: bool = True,
-        session: str = "s1",
+        session: str = "s1", pid: int | None = None,
     ) -> None:  # fmt: skip
         """Announce a run; its session was confirmed just now."""
         now = SystemClock().boottime()
-        assert self.child.say(Intent(run, session, now, allowance_s, grace_s, locked))
+        assert self.child.say(Intent(run, session, now, allowance_s, grace_s, locked, pid))
 
     def spawn(self, run: str, command: str, *, first_line: bytes = b"up\n") -> subprocess.Popen[bytes]:
         """A process of the run, whose command has printed its first line (empty: it was ended before that)."""

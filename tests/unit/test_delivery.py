@@ -33,12 +33,14 @@ class ToldStore:
         self.last: list[RunRecord] = []
         self.open = asyncio.Event()
         self.open.set()
+        self.asked = 0
         self.away = False
         self.last_away = False
         self.refuses_output: set[RunId] = set()
         self.refuses: set[RunId] = set()
 
     async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult:
+        self.asked += 1
         await self.open.wait()
         if self.away:
             raise UnavailableError("the log store is told to be away")
@@ -204,6 +206,23 @@ async def test_a_record_in_the_spool_that_cannot_be_read_stops_no_other(
     async with delivering(tmp_path, store) as rig:
         await rig.all_settled()
         await rig.append(2)
+        await rig.all_settled()
+        assert store.stored == [record(2)]
+
+
+async def test_what_comes_while_unreadable_records_are_passed_over_is_delivered(
+    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = Spool.open(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(RunRecord, "to_document", lambda self: {"_id": "from the future"})
+        await spool.append(record(1))
+    await spool.close()
+    store.open.clear()
+    async with delivering(tmp_path, store) as rig:
+        await wait_until(lambda: store.asked > 0, description="it has found nothing to write")
+        await rig.append(2)
+        store.open.set()
         await rig.all_settled()
         assert store.stored == [record(2)]
 

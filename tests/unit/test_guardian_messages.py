@@ -26,6 +26,7 @@ ODD_RUN = 'jöb "of \\ 日本\n' + "@1700000000000#1"
 EVERY_KIND: list[Message] = [
     Intent(run=ODD_RUN, session="75a", confirmed=12.25, allowance_s=291.0, grace_s=5, locked=True),
     Intent(run="job@1#1", session="75a", confirmed=0.5, allowance_s=None, grace_s=0.5, locked=False),
+    Intent(run="job@1#1", session="75a", confirmed=0.5, allowance_s=2.5, grace_s=0.5, locked=True, pid=4711),
     Group(ODD_RUN, 4711),
     Over(ODD_RUN),
     Adopt("job@1#1", "75b", 13.5),

@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections import deque
 from pathlib import Path
 from typing import Final
 
@@ -15,12 +16,12 @@ _PROGRAM: Final = str(Path(__file__).with_name("__main__.py"))
 _ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8"}
 """No mark of a run is in it, even where a run has started this worker."""
 _PIPE_CAPACITY: Final = 1 << 20
-"""Bytes: for about eight thousand runs told at once."""
+"""Bytes, of each pipe; the machine may give less, 4096 of them at least."""
 _READ_SIZE: Final = 65_536
 
 
 class Child:
-    """One guardian process. ``pid``; ``listens``: the descriptor to wait for its words on."""
+    """One guardian process. ``pid``; ``listens``, ``speaks``: this side's ends of the pipes from and to it."""
 
     def __init__(self, *, lock: Path, instance: str, log_level: str) -> None:
         """OSError: it could not be started."""
@@ -32,32 +33,51 @@ class Child:
         )  # fmt: skip
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._speaks = self._process.stdin.fileno()
+        self.speaks = self._process.stdin.fileno()
         self.listens = self._process.stdout.fileno()
         self._lines = Lines()
-        os.set_blocking(self._speaks, False)
-        os.set_blocking(self.listens, False)
-        _widen(self._speaks)
+        self._unsaid: deque[bytes] = deque()
+        for pipe in (self.speaks, self.listens):
+            os.set_blocking(pipe, False)
+            _widen(pipe)
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something waits to be said until it has listened to what was said before."""
+        return bool(self._unsaid)
+
     def say(self, message: Message) -> bool:
-        """One write; False: it has ended, or has not listened for very long."""
-        try:
-            os.write(self._speaks, encode(message))
-        except OSError:
-            return False
+        """In order, as soon as the pipe has room, which is nearly always now; False: it has ended."""
+        self._unsaid.append(encode(message))
+        return self.say_rest()
+
+    def say_rest(self) -> bool:
+        """As much of what waits to be said as the pipe takes; False: it has ended."""
+        while self._unsaid:
+            try:
+                os.write(self.speaks, self._unsaid[0])
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            self._unsaid.popleft()
         return True
 
     def heard(self) -> list[Message] | None:
-        """What it has said since; None: it has ended."""
+        """All that it has said since; None: it has ended, and has said nothing more."""
+        data = b""
         try:
-            data = os.read(self.listens, _READ_SIZE)
+            while chunk := os.read(self.listens, _READ_SIZE):
+                data += chunk
+            if not data:
+                return None
         except BlockingIOError:
-            return []
-        return [decode(line) for line in self._lines.take(data)] if data else None
+            pass
+        return [decode(line) for line in self._lines.take(data)]
 
     def leave(self) -> None:
         """Close the pipes: it ends everything of which it was not told that it is over, and then itself."""

@@ -2,9 +2,10 @@
 
     begin ──TERM──> look ──nothing lives, twice──> clear
                      │ ^
-                     └─┘ from ``kill_at`` on with KILL; ten seconds later it gives up
+                     └─┘ from ``kill_at`` on with KILL; after ten seconds of it it gives up
 
-A look is one pass over /proc for all of them: their groups, their sessions, and whatever carries their marks.
+A look is one pass over /proc for all of them: their groups, their sessions, and whatever carries their marks. Where
+/proc cannot be read (the machine is out of descriptors) their groups are signalled all the same, and it looks again.
 Times are the boot clock's, in seconds.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -24,6 +25,7 @@ _log = logging.getLogger(__name__)
 
 GIVE_UP_AFTER_KILL_S: Final = 10.0
 _QUIET_LOOKS: Final = 2
+_PIDS_SHOWN: Final = 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -39,7 +41,7 @@ class End:
     """Whether it gets a TERM from here; False where its worker has sent one."""
     told: set[tuple[int, int]] = field(default_factory=set)
     """Who was sent a TERM: process id and start time."""
-    killing: bool = False
+    killing_since: float | None = None
     quiet_looks: int = 0
     given_up: bool = False
 
@@ -55,6 +57,7 @@ class Ends:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._ends: dict[str, End] = {}
+        self._is_blind = False
 
     def __contains__(self, run: object) -> bool:
         return run in self._ends
@@ -80,13 +83,13 @@ class Ends:
                 leader.send(signal.SIGCONT)  # a stopped process takes no TERM
         end.leader, end.term = leader or end.leader, end.term or term
         end.kill_at, end.endless = min(end.kill_at, kill_at), endless
-        end.quiet_looks, end.given_up = 0, False
+        end.quiet_looks, end.given_up, end.killing_since = 0, False, None
 
     def has_process(self, run: str, leader: Leader | None) -> None:
         """The run that is looked for has a process after all: it is this one, and no more are to come."""
         end = self._ends.get(run)
         if end is not None:
-            end.leader, end.endless, end.quiet_looks = leader, False, 0
+            end.leader, end.endless, end.quiet_looks, end.killing_since = leader, False, 0, None
 
     def nothing_more_comes(self) -> None:
         """What has not been found by now was never started."""
@@ -100,6 +103,14 @@ class Ends:
     def look(self, now: float) -> None:
         """One look at all of them, and signals to what lives; blocks for some milliseconds."""
         open_ends = {run: end for run, end in self._ends.items() if not end.clear}
+        try:
+            self._look(open_ends, now)
+        except OSError as error:
+            self._look_in_vain(open_ends.values(), now, error)
+        else:
+            self._is_blind = False
+
+    def _look(self, open_ends: Mapping[str, End], now: float) -> None:
         leaders = {
             end.leader.pid: run
             for run, end in open_ends.items()
@@ -112,8 +123,16 @@ class Ends:
         for run, end in open_ends.items():
             self._judge(end, living[run], now)
 
-    def _judge(self, end: End, living: Iterable[Leftover], now: float) -> None:
-        living = list(living)
+    def _look_in_vain(self, open_ends: Iterable[End], now: float, error: OSError) -> None:
+        """What is known of them without a look is ended; whether that was all, a later look will show."""
+        if not self._is_blind:
+            self._is_blind = True
+            _log.error("cannot look for what runs have left: %s", error, extra={"action": "guardian.blind"})
+        for end in open_ends:
+            if end.leader is not None and now >= end.kill_at:
+                end.leader.send(signal.SIGKILL)
+
+    def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
         if not living:
             end.quiet_looks += 1
             return
@@ -122,17 +141,17 @@ class Ends:
             if end.term:
                 _term(end, living)
             return
-        if not end.killing:
-            end.killing = True
-            extra = {"action": "guardian.kill", "run": end.run, "pids": [one.pid for one in living]}
+        if end.killing_since is None:
+            end.killing_since = now
+            extra = {"action": "guardian.kill", "run": end.run, "pids": _some_pids(living)}
             _log.warning("%s is killed by the guardian", end.run, extra=extra)
         if end.leader is not None:
             end.leader.send(signal.SIGKILL)  # also those that came since the look
         for leftover in living:
             send(leftover.process, signal.SIGKILL)
-        if now >= end.kill_at + GIVE_UP_AFTER_KILL_S and not end.endless:
+        if now >= end.killing_since + GIVE_UP_AFTER_KILL_S and not end.endless:
             end.given_up = True
-            extra = {"action": "guardian.gave_up", "run": end.run, "pids": [one.pid for one in living]}
+            extra = {"action": "guardian.gave_up", "run": end.run, "pids": _some_pids(living)}
             _log.error("%s: processes cannot be ended: %s", end.run, extra["pids"], extra=extra)
 
 
@@ -142,5 +161,10 @@ def _term(end: End, living: Iterable[Leftover]) -> None:
         process = leftover.process
         in_group = end.leader is not None and process.group == end.leader.pid
         if not in_group and (process.pid, process.started) not in end.told:
-            end.told.add((process.pid, process.started))
             send(process, signal.SIGTERM, signal.SIGCONT)
+            end.told.add((process.pid, process.started))
+
+
+def _some_pids(living: Sequence[Leftover]) -> list[int]:
+    """For the log, whose lines have to fit into what is free of a pipe (``worker.guardian.log``)."""
+    return [one.pid for one in living[:_PIDS_SHOWN]]

@@ -39,8 +39,16 @@ class Leader:
         return cls(pid, process.started)
 
     def is_known(self) -> bool:
-        """Whether its number has not been given away. It is kept back while anybody is left in its group or session."""
-        process = read_process(self.pid)
+        """Whether its number has not been given away. It is kept back while anybody is left in its group or session.
+
+        Also False where that cannot be seen, for want of descriptors.
+        """
+        if self._is_there():
+            return True
+        try:
+            process = read_process(self.pid)
+        except OSError:
+            return False
         if process is None:
             # Gone and reaped, by the worker or by init.
             self._group.leader_reaped = True
@@ -50,8 +58,20 @@ class Leader:
 
     def send(self, number: signal.Signals) -> None:
         """Signal the whole group."""
-        if self.is_known():
+        if self._group.is_exact or self.is_known():
             self._group.send(number)
+
+    def _is_there(self) -> bool:
+        """Whether its own process has not been reaped, so that nobody else can have its number. Takes no descriptor."""
+        if self._group.pidfd is None:
+            return False
+        try:
+            signal.pidfd_send_signal(self._group.pidfd, 0)
+        except PermissionError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def close(self) -> None:
         """Give the descriptor back."""

@@ -1,8 +1,10 @@
 """The worker's link to its guardian: starts it, tells it of each run, and replaces it when it ends or falls silent.
 
-    starting ──ready──> all open runs are told ──> guarding ──ended, silent, or its pipe is full──> starting
+    starting ──ready──> all open runs are told ──> guarding ──ended, or silent──> starting
+                                │                     │ ^
+                                └──its pipe is full───┴─┘ (until it has listened)
 
-Nothing starts but while it is guarding. What is told meanwhile is kept, and told to the next one.
+Nothing starts but while it is guarding. What is told meanwhile is kept, and told to it then, or to the next one.
 """
 
 from __future__ import annotations
@@ -115,7 +117,7 @@ class GuardianLink:
     @property
     def guarding(self) -> bool:
         """Whether a process that is started now is guarded."""
-        return self._ready.is_set()
+        return self._ready.is_set() and self._child is not None and not self._child.is_behind
 
     @property
     def pid(self) -> int | None:
@@ -155,7 +157,7 @@ class GuardianLink:
         self._ready.clear()
         child, self._child = self._child, None
         if child is not None:
-            asyncio.get_running_loop().remove_reader(child.listens)
+            _wait_no_more(child)
             child.leave()
             self._former.append(child)
         until = self._clock.monotonic() + _LEAVES_WITHIN_S
@@ -195,9 +197,9 @@ class GuardianLink:
         if run is None or not self.guarding:
             return False
         self._open.setdefault(run_id, _Open(run=run, session=run.session))
-        if self._say(self._intent_of(run)):
-            return True
-        self._open.pop(run_id)
+        if self._say(self._intent_of(run)) and self.guarding:
+            return True  # it lies in the pipe, and is heard even if this process ends now
+        self.over(run_id)
         return False
 
     def group(self, run_id: RunId, pid: int) -> None:
@@ -214,12 +216,12 @@ class GuardianLink:
         if self._child is None:
             self._begin()
         self._changed.set()
-        if not self.guarding:
+        if not self._ready.is_set():
             return
         if self._unanswered >= _SILENT_TICKS:
             self._lost("it does not answer")
             return
-        for run_id, one in self._open.items():
+        for run_id, one in tuple(self._open.items()):
             if one.run.session is not one.session:
                 one.session = one.run.session
                 self._say(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
@@ -234,21 +236,34 @@ class GuardianLink:
             self._confirmed = {session.id: session.confirmed_boottime}
             self._say(Confirmed(session.id, session.confirmed_boottime))
 
-    def _intent_of(self, run: Run) -> Intent:
+    def _intent_of(self, run: Run, pid: int | None = None) -> Intent:
         lost_after_ms, grace_s = run.entry.lost_after_ms, run.job.spec.kill_grace_s
         return Intent(
             run=str(run.run_id), session=run.session.id, confirmed=run.session.confirmed_boottime,
             allowance_s=None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s,
-            grace_s=grace_s, locked=run.holds_lock,
+            grace_s=grace_s, locked=run.holds_lock, pid=pid,
         )  # fmt: skip
 
     def _say(self, message: Message) -> bool:
-        if not self.guarding or self._child is None:
+        child = self._child
+        if not self._ready.is_set() or child is None:
             return False
-        if self._child.say(message):
+        if child.say(message):
+            if child.is_behind:
+                asyncio.get_running_loop().add_writer(child.speaks, self._say_rest)
             return True
-        self._lost("it does not listen")
+        self.heed()  # its last words may say why a process has ended
+        if self._child is child:
+            self._lost("it does not listen")
         return False
+
+    def _say_rest(self) -> None:
+        """It has listened: what waited is said; then processes may start again."""
+        child = self._child
+        if child is None or not child.say_rest() or child.is_behind:
+            return  # that it has ended is heard, too
+        asyncio.get_running_loop().remove_writer(child.speaks)
+        self._on_ready()
 
     # What is heard
 
@@ -259,7 +274,8 @@ class GuardianLink:
         if heard is None:
             self._lost("it has ended")
             return
-        self._unanswered = 0
+        if heard:
+            self._unanswered = 0
         for message in heard:
             match message:
                 case Ready():
@@ -279,11 +295,9 @@ class GuardianLink:
         self._away_since, self._failed_starts = None, 0
         extra = {"action": "guardian.ready", "pid": self._child.pid, "runs": len(self._open)}
         _log.info("guarded by process %d", self._child.pid, extra=extra)
-        for run_id, one in tuple(self._open.items()):
+        for one in tuple(self._open.values()):
             one.session = one.run.session
-            self._say(self._intent_of(one.run))
-            if one.pid is not None:
-                self._say(Group(str(run_id), one.pid))
+            self._say(self._intent_of(one.run, one.pid))
         self._changed.set()
         self._on_ready()
 
@@ -315,9 +329,9 @@ class GuardianLink:
         child, self._child = self._child, None
         if child is None:
             return
-        was_guarding = self.guarding
+        was_guarding = self._ready.is_set()
         self._ready.clear()
-        asyncio.get_running_loop().remove_reader(child.listens)
+        _wait_no_more(child)
         child.kill()  # before its pipe is closed: else it would end all that runs
         child.leave()
         self._former.append(child)
@@ -332,3 +346,9 @@ class GuardianLink:
         """Whether some former one has not been reaped yet."""
         self._former = [child for child in self._former if not child.has_ended()]
         return bool(self._former)
+
+
+def _wait_no_more(child: Child) -> None:
+    loop = asyncio.get_running_loop()
+    loop.remove_reader(child.listens)
+    loop.remove_writer(child.speaks)

@@ -25,6 +25,8 @@ class Intent:
     """Between TERM and KILL."""
     locked: bool
     """Whether it holds its job's lock."""
+    pid: int | None = None
+    """Of its process, where it has one already: a new guardian must at no moment take it for one that is to start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ _LOOK_S: Final = 0.25
 _LOOK_FOR_INTENTS_S: Final = 0.1
 _LOOK_AT_ENDS_S: Final = (0.005, 0.1)
 """After the first step, and at most: each look takes twice as long to come as the one before."""
+_LOOK_AT_LOCK_S: Final = 0.02
 _EXEC_WITHIN_S: Final = 0.5
 """A process that was being started when the worker ended shows its marks within this time, or never."""
 _READ_SIZE: Final = 65_536
@@ -101,6 +102,8 @@ class Guardian:
             case Intent():
                 self._wards.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
+                if message.pid is not None:
+                    self._has_process(message.run, message.pid)
             case Group(run=run, pid=pid):
                 self._has_process(run, pid)
             case Over(run=run):
@@ -122,10 +125,17 @@ class Guardian:
         if ward is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
         ward.pid = pid
-        leader = Leader.of(run, pid, instance=self._instance, parent=self._parent)
+        leader = self._leader_of(run, pid)
         if leader is not None:
             self._leaders[run] = leader
         self._ends.has_process(run, leader)
+
+    def _leader_of(self, run: str, pid: int) -> Leader | None:
+        try:
+            return Leader.of(run, pid, instance=self._instance, parent=self._parent)
+        except OSError as error:  # out of descriptors: it is found by its marks alone
+            _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})
+            return None
 
     def _over(self, run: str) -> None:
         self._wards.over(run)
@@ -150,14 +160,14 @@ class Guardian:
         assert ward.past_since is not None
         if ward.pid is None:
             # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
-            self._ends.begin(ward.run, None, kill_at=now, endless=True)
             self._tell(Ended(ward.run))
+            self._ends.begin(ward.run, None, kill_at=now, endless=True)
         elif now >= ward.past_since + TELL_FIRST_S:
+            self._tell(Ended(ward.run))  # first: else its exit may be judged before this is read
             self._ends.begin(
                 ward.run, self._leaders.get(ward.run), kill_at=ward.past_since + ward.grace_s,
                 term=not ward.ended_by_worker,
             )  # fmt: skip
-            self._tell(Ended(ward.run))
 
     def _tell(self, message: Message) -> None:
         with suppress(OSError):  # it does not listen (now): what has to be done is done without it
@@ -202,8 +212,30 @@ def stand_apart() -> None:
 def hold(lock: Path) -> int:
     """The lock of the data directory's guardian, once the one before has ended what it had to; its descriptor.
 
-    It is held until this process ends. OSError: the file cannot be opened.
+    It is held until this process ends. One that was stopped and has lost its worker would keep it for ever, and what it
+    was to end would go on: it is continued. OSError: the file cannot be opened.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    while not _is_locked(descriptor):
+        _continue_holder(lock, descriptor)
+        time.sleep(_LOOK_AT_LOCK_S)
+    with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
+
+
+def _is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _continue_holder(lock: Path, descriptor: int) -> None:
+    """To one that runs this says nothing. What the file says may be old: only a guardian of this lock is meant."""
+    with suppress(OSError, ValueError):
+        pid = int(os.pread(descriptor, 32, 0))
+        if os.fsencode(lock) in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            os.kill(pid, signal.SIGCONT)

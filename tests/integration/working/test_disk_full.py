@@ -6,10 +6,12 @@ import resource
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from common.clock import SystemClock
+from common.etcd import Delete
 from common.run import EntryState, RunRecord, Verdict
 from tests.support.records import record
 from tests.support.waiting import wait_until
@@ -77,6 +79,28 @@ async def test_verdict_of_a_run_goes_into_its_key_and_is_delivered_once_there_is
         await wait_until(lambda: not worker.parts.settlement.unsettled, description="all is settled")
         assert await world.entries() == {}
         assert not await told(world)
+
+
+async def test_record_of_a_run_that_was_given_up_meanwhile_comes_late_once_there_is_room(
+    place: Place, world: World, tmp_path: Path
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        worker.parts.spool_watch._every_s = 0.1
+        gate = tmp_path / "gate"
+        job = await world.save("job", f"while [ ! -e {gate} ]; do sleep 0.02; done; exit 3")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: run_id in worker.running(), description="it runs")
+        with full_disk(worker.agent._spool.size_bytes + 50):
+            await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.LOST)])
+            await world.etcd.txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))])
+            gate.touch()
+            await wait_until(lambda: len(worker.parts.table) == 0, description="it is not this worker's any more")
+
+        async def came_late() -> bool:
+            return bool((await world.record(run_id))["status"] == "failed")
+
+        await wait_until(came_late, description="its record has replaced the verdict")
 
 
 async def told(world: World) -> bool:

@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.keys import RunId
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.guardian import link
+from worker.guardian import child, link
 from worker.guardian.child import Child
 from worker.guardian.link import REASON
 
@@ -81,11 +81,50 @@ async def test_a_guardian_that_ends_or_falls_silent_is_replaced_and_told_of_all_
         guardian = worker.parts.guardian
         guardian.tick()
         # A third one takes over at once, and the second ends what it was told: the first is not asked any more.
-        child, guardian._child = guardian._child, None
-        assert child is not None
-        child.leave()
+        second, guardian._child = guardian._child, None
+        assert second is not None
+        second.leave()
         await wait_until(lambda: not os.path.exists(f"/proc/{process}/exe"), description="it was told of the process")
-        await wait_until(child.has_ended, description="the second one has ended")
+        await wait_until(second.has_ended, description="the second one has ended")
+
+
+async def test_a_silent_guardian_is_replaced_also_where_runs_end_all_the_time(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At each exit its words are asked for: that there are none is no sign of life."""
+    monkeypatch.setattr(link, "_TICK_S", 3600.0)
+    async with working(place) as worker:
+        await worker.deciding()
+        guardian = worker.parts.guardian
+        first = guardian.pid
+        assert first is not None
+        os.kill(first, signal.SIGSTOP)
+        for _ in range(11):
+            guardian.tick()
+            guardian.heed()
+        assert guardian.pid != first
+        guardian.tick()
+        await other_than(worker, first)
+
+
+async def test_more_runs_than_the_pipe_holds_are_told_to_a_new_guardian_as_it_listens(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(child, "_PIPE_CAPACITY", 4096)
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await run_of(worker, world, "job")
+        guardian = worker.parts.guardian
+        one = guardian._open[run_id]
+        guardian._open |= {RunId.planned("job", plan_ms): one for plan_ms in range(1, 1000)}
+        first = guardian.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        await other_than(worker, first)
+        assert caplog.text.count("is replaced") == 1
+        guardian._open = {run_id: one}
+        assert (await world.record(await asked(world, "next", "true")))["status"] == "success"
+        assert run_id in worker.running()
 
 
 async def test_nothing_starts_without_a_guardian_and_the_worker_says_so(
