@@ -9,8 +9,9 @@ from typing import Final
 
 BEAT_S: Final = 3.0
 SOON_S: Final = 0.5
-_SOON: Final = 3
-"""Beats of a new clock that follow each other soon: a beat is counted once the next one says that it was quick."""
+_SOON: Final = 4
+"""Beats of a new clock that follow each other soon: the first makes the steward listen well, and a beat is counted
+once the next one says that it was quick."""
 
 
 class BeatPace:

@@ -3,7 +3,9 @@
     not compared --fewer than three clocks, or no comparison for 30 s--> trusted, with a note
     compared     --within the bound--> trusted        --beyond it--> off, until it is within again
     jumped       --others are compared--> off, until a comparison made after the jump says that it is within
+                                          or for 30 s there was none: its beats are too slow, or the steward's way is
                  --nobody is compared--> trusted at once
+    off          --not compared any more--> off as long as others are, and for 30 s
 
 While it is off, ``fault`` says why; nothing may be decided or saved then. Reading etcd in vain changes no verdict.
 """
@@ -64,6 +66,9 @@ class ClockCheck:
         self._first_until_s: float | None = None
         self._began_s = clock.monotonic()
         self._settled = False
+        self._has_jumped = False
+        self._held_s = clock.monotonic()
+        """When the fault had something to hold it up last."""
         self.fault: str | None = None
         """Why nothing may be decided by this clock; None: it may."""
         self.offset_ms: int | None = None
@@ -78,7 +83,9 @@ class ClockCheck:
     def jumped(self, by_s: float) -> None:
         """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
         self.offset_ms, self._settled = None, False
-        if self._are_enough():
+        self._has_jumped, self._held_s = True, self._clock.monotonic()
+        # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
+        if self._clocks is not None and self._clocks.are_enough:
             direction = "ahead" if by_s > 0 else "back"
             jump = length(abs(round(by_s * 1000)))
             self.fault = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
@@ -112,14 +119,15 @@ class ClockCheck:
 
     async def look(self) -> bool:
         """Read the comparison and judge by it; False: etcd did not answer, and all stays as it is."""
-        self._watch.look()
         try:
             kv = await self._client.get(self._key)
         except (EtcdError, UnavailableError) as error:
-            self._fresh_s = self._clock.monotonic()  # nobody knows how old it is: the 30 s begin with the next answer
+            # Nobody knows how old it is: the 30 s begin with the next answer.
+            self._fresh_s = self._held_s = self._clock.monotonic()
             _log.debug("the comparison of clocks was not read: %s", error, extra={"action": "clock.unread"})
             return False
         self._take(kv)
+        self._watch.look()  # last: a jump while etcd was asked must not pass for a clock that was found right
         self._judge()
         await self._tell()
         return True
@@ -136,10 +144,6 @@ class ClockCheck:
         else:
             self._fresh_s = self._clock.monotonic()
 
-    def _are_enough(self) -> bool:
-        clocks = self.clocks
-        return clocks is not None and clocks.are_enough
-
     def _judge(self) -> None:
         clocks = self.clocks
         if clocks is None or not clocks.are_enough:
@@ -147,15 +151,25 @@ class ClockCheck:
             return
         own = clocks.measured.get(self._process)
         if own is None or own.clock != self._watch.name:
-            self._settled = False  # what was said last holds
+            self._settled = False  # what was said last holds, but not for ever
+            self._hold(clocks)
             return
-        self.offset_ms, self._settled = own.offset_ms, True
+        self.offset_ms, self._settled, self._has_jumped = own.offset_ms, True, False
+        self._held_s = self._clock.monotonic()
         if abs(own.offset_ms) <= self._max_skew_ms:
             self.fault = None
             self._watch.agreed()
         else:
             bound = f"(at most {length(self._max_skew_ms)})"
             self.fault = f"its clock is {off_by(own.offset_ms)} {bound}: mend the clock (NTP)"
+
+    def _hold(self, clocks: Clocks) -> None:
+        """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""
+        now_s = self._clock.monotonic()
+        if clocks.measured and not self._has_jumped:
+            self._held_s = now_s  # it was found wrong, has not been set since, and others are compared
+        elif now_s - self._held_s > STALE_S:
+            self.fault = None
 
     async def _tell(self) -> None:
         if self.fault == self._told:
@@ -165,5 +179,5 @@ class ClockCheck:
         if self.fault is not None:
             _log.warning("decides nothing: %s", self.fault, extra=extra)
         else:
-            _log.warning("trusts its clock again", extra=extra)
+            _log.warning("trusts its clock again%s", "" if self._settled else ": nobody compares it", extra=extra)
         await self._on_change(self.fault)

@@ -12,15 +12,19 @@ A beat for which both together are more than the bound does not count, whatever 
 frozen listener. So a right clock is never found wrong by being slow; where everything is slow, nothing is compared. Of
 a process's last three beats that count the largest difference is taken: it was the least on its way.
 
+An even number of clocks has two middle ones. Where these are far apart, one half stands against the other: the one that
+counts is where the median was before. Without a former comparison nobody can tell, and all are off.
+
 Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from statistics import median
+from math import inf
+from statistics import median, median_high, median_low
 from typing import Final
 
 from common.beat_pace import BEAT_S
@@ -29,6 +33,8 @@ from common.clocks import ENOUGH, MOST, Clocks, Measured
 _KEPT: Final = 3
 _OLD_MS: Final = 30_000
 """Clocks drift: what is older says nothing of now."""
+_ENOUGH_FOR_MS: Final = 15_000
+"""A beat that was heard well is enough for so long: it leaves three more beats until it is old."""
 _NEXT_MS: Final = round(BEAT_S * 1000) + 1000
 """A beat that was sent so much later is not the next one: one in between was not heard."""
 
@@ -41,6 +47,11 @@ class Hearing:
     not_before_ms: int | None
     """It was put after this; None: nobody knows."""
 
+    @property
+    def took_ms(self) -> float:
+        """How long it may have been on its way to the listener, once it was put."""
+        return inf if self.not_before_ms is None else self.at_ms - self.not_before_ms
+
 
 @dataclass(slots=True)
 class _Clock:
@@ -51,6 +62,12 @@ class _Clock:
     """The newest beat's wall time and hearing, until the next one tells how long its write took."""
     samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
     """(when it was heard, the difference)"""
+
+    def heard_well_ms(self, bound_ms: int) -> int | None:
+        """When the newest beat was heard that counts, or will if its write was quick; None: none was."""
+        if self.pending is not None and self.pending[1].took_ms <= bound_ms:
+            return self.pending[1].at_ms
+        return self.samples[-1][0] if self.samples else None
 
 
 class ClockBook:
@@ -74,9 +91,7 @@ class ClockBook:
         known.pending = wall_ms, hearing
 
     def _count(self, clock: _Clock, wall_ms: int, hearing: Hearing, round_trip_ms: int) -> None:
-        if hearing.not_before_ms is None:
-            return
-        if hearing.at_ms - hearing.not_before_ms + round_trip_ms <= self._bound_ms:
+        if hearing.took_ms + round_trip_ms <= self._bound_ms:
             clock.samples.append((hearing.at_ms, wall_ms - hearing.at_ms))
 
     def forget(self, process: str) -> None:
@@ -87,19 +102,41 @@ class ClockBook:
         """Nothing was heard."""
         self._of.clear()
 
-    def compare(self, now_ms: int) -> Clocks:
-        """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three count."""
+    def is_listening_worth(self, now_ms: int) -> bool:
+        """Whether there is a clock of which no beat was heard well lately."""
+        heard = (clock.heard_well_ms(self._bound_ms) for clock in self._of.values())
+        return any(at_ms is None or now_ms - at_ms > _ENOUGH_FOR_MS for at_ms in heard)
+
+    def compare(self, now_ms: int, former: Clocks | None = None) -> Clocks:
+        """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three count.
+
+        ``former``: the comparison before, whoever made it.
+        """
         differences = {
             process: max(recent) for process, clock in self._of.items() if (recent := _recent(clock.samples, now_ms))
         }
         if len(differences) < ENOUGH:
             return Clocks(count=len(self._of))
-        middle = median(differences.values())
+        middle = self._middle(differences, {} if former is None else former.measured)
         measured = {
             process: Measured(offset_ms=round(difference - middle), clock=self._of[process].name)
             for process, difference in sorted(differences.items())[:MOST]
         }
         return Clocks(count=len(self._of), measured=measured)
+
+    def _middle(self, differences: Mapping[str, int], former: Mapping[str, Measured]) -> float:
+        low, high = median_low(differences.values()), median_high(differences.values())
+        known = [process for process in differences if self._is_known(process, former)]
+        if high - low > 2 * self._bound_ms and known:
+            before = median(differences[process] - former[process].offset_ms for process in known)
+            for one in (low, high):
+                if abs(one - before) <= self._bound_ms:
+                    return one
+        return (low + high) / 2
+
+    def _is_known(self, process: str, former: Mapping[str, Measured]) -> bool:
+        """Whether the clock that was measured then is the one that it has now."""
+        return process in former and former[process].clock == self._of[process].name
 
 
 def _recent(samples: Iterable[tuple[int, int]], now_ms: int) -> list[int]:

@@ -22,6 +22,7 @@ from worker.steward import Term
 PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
 PROBE_S: Final = 0.1
+_REST_S: Final = 1.0
 _PROBES: Final = 50
 _LONGEST_NAME: Final = 300
 
@@ -44,9 +45,13 @@ class ClockKeeping:
         self._probes: deque[tuple[int, int]] = deque(maxlen=_PROBES)
         self._put_s = self._began_s = clock.monotonic()
         self._put: Clocks | None = None
+        self._former: Clocks | None = None
+        self._has_read_former = False
+        self._heard = asyncio.Event()
 
     def begin(self) -> None:
         self._put, self._put_s, self._began_s = None, float("-inf"), self._clock.monotonic()
+        self._former, self._has_read_former = None, False
 
     def end(self) -> None:
         self._probes.clear()
@@ -67,12 +72,24 @@ class ClockKeeping:
             self._book.hear(
                 process, beat.clock, wall_ms=beat.wall_ms, round_trip_ms=beat.round_trip_ms, hearing=hearing
             )  # fmt: skip
+        self._heard.set()
 
     async def listen(self) -> None:
-        """Sees again and again how far etcd is: so it is known of what is heard when it was put at the earliest."""
+        """Sees again and again how far etcd is: so it is known of what is heard when it was put at the earliest.
+
+        Only while some clock has not been heard well lately: one good beat of each in 15 s is enough.
+        """
         while True:
-            await self.probe()
-            await asyncio.sleep(PROBE_S)
+            self._heard.clear()
+            if self._book.is_listening_worth(self._boot_ms()):
+                await self.probe()
+                await asyncio.sleep(PROBE_S)
+                continue
+            try:
+                async with asyncio.timeout(_REST_S):
+                    await self._heard.wait()
+            except TimeoutError:
+                pass
 
     async def probe(self) -> None:
         """Look once: whatever etcd writes after the revision that it answers with is put after this moment."""
@@ -92,13 +109,24 @@ class ClockKeeping:
     # Telling
 
     async def perform(self, term: Term) -> None:
+        if not self._has_read_former:
+            self._former, self._has_read_former = await self._read(), True
         now_s = self._clock.monotonic()
-        clocks = self._book.compare(self._boot_ms())
+        clocks = self._book.compare(self._boot_ms(), self._former)
         if not self._is_due(clocks, now_s):
             return
         put = Put(self._keys.clocks, clocks.to_json(), term.session.lease_id)
         if (await self._client.txn(term.holds, [put])).succeeded:
             self._put, self._put_s = clocks, now_s
+            self._former = clocks if clocks.measured else self._former
+
+    async def _read(self) -> Clocks | None:
+        """What the former steward told."""
+        kv = await self._client.get(self._keys.clocks)
+        try:
+            return None if kv is None else Clocks.from_json(kv.value)
+        except ValueError:
+            return None  # the processes that heed it have said so
 
     def _is_due(self, clocks: Clocks, now_s: float) -> bool:
         if clocks.count == 0:

@@ -229,16 +229,17 @@ class Registry:
             if self._published is not self._member:
                 await self._publish()  # etcd was away, or the session was not open yet, when it changed
             load, memory_percent = machine_load()
+            sent_s = self._clock.boottime()  # before its wall clock is read: a freeze in between is on the way, too
             beat = replace(
                 self._describe(), load=load, memory_percent=memory_percent, round_trip_ms=round_trip_ms,
                 wall_ms=self._clock.wall_ms(),
             )  # fmt: skip
-            sent_s, round_trip_ms = self._clock.monotonic(), None
+            round_trip_ms = None
             with suppress(EtcdError, UnavailableError):  # the next one comes soon; the session tells if etcd is away
                 await self._client.txn(
                     [lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)]
                 )
-                round_trip_ms = round((self._clock.monotonic() - sent_s) * 1000)
+                round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
             await asyncio.sleep(pace.after(beat.clock))
 
 

@@ -122,6 +122,43 @@ def test_right_clock_is_never_found_wrong_by_being_slow(late_ms: int, round_trip
     assert listening.book.compare(9_000).off(BOUND) == {}
 
 
+def test_two_against_two_go_by_where_the_median_was() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=7, c=0, d=3)
+    former = listening.book.compare(9_000)
+    for at_ms in (9_000, 12_000):
+        listening.beat(at_ms, a=0, b=7)
+        listening.beat(at_ms, clock="c2", c=30_000, d=30_003)
+    assert listening.book.compare(15_000).off(BOUND).keys() == {"a", "b", "c", "d"}, "nobody can tell"
+    now = listening.book.compare(15_000, former)
+    assert now.off(BOUND).keys() == {"c", "d"}
+    assert listening.book.compare(15_000, now) == now
+
+
+def test_two_middle_clocks_that_are_near_each_other_are_both_right() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=0, c=2 * BOUND, d=2 * BOUND)
+    clocks = listening.book.compare(9_000)
+    assert clocks.off(BOUND) == listening.book.compare(9_000, clocks).off(BOUND) == {}
+
+
+def test_listening_is_worth_it_until_each_clock_was_heard_well_and_again_after_15_s() -> None:
+    listening = Listening()
+    assert not listening.book.is_listening_worth(0)
+    listening.beat(0, late_ms=BOUND + 1, a=0)
+    assert listening.book.is_listening_worth(0)
+    listening.beat(3_000, a=0)
+    assert not listening.book.is_listening_worth(18_000)
+    assert listening.book.is_listening_worth(18_001)
+    listening.beat(6_000, a=0, late_ms=BOUND + 1, round_trip_ms=BOUND + 1)
+    assert listening.book.is_listening_worth(6_000), "its write was slow: it does not count"
+    listening.beat(9_000, a=0)
+    listening.beat(9_000, clock="c2", late_ms=BOUND + 1, a=0)
+    assert listening.book.is_listening_worth(9_000), "another clock"
+
+
 def test_value_is_read_as_it_was_written() -> None:
     clocks = Clocks(
         count=4, measured={"w1": Measured(offset_ms=-3, clock="ab.0"), "m": Measured(offset_ms=9, clock="")}
@@ -167,8 +204,8 @@ def test_beat_tells_its_clock_and_those_of_earlier_versions_do_not() -> None:
 
 def test_first_beats_of_a_clock_follow_soon() -> None:
     pace = BeatPace()
-    assert [pace.after("a") for _ in range(4)] == [SOON_S, SOON_S, BEAT_S, BEAT_S]
-    assert [pace.after("b") for _ in range(3)] == [SOON_S, SOON_S, BEAT_S]
+    assert [pace.after("a") for _ in range(5)] == [SOON_S, SOON_S, SOON_S, BEAT_S, BEAT_S]
+    assert [pace.after("b") for _ in range(4)] == [SOON_S, SOON_S, SOON_S, BEAT_S]
 
 
 def test_jump_is_told_before_the_clock_is_read_again_and_the_clock_has_another_name() -> None:

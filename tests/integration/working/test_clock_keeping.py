@@ -185,9 +185,33 @@ async def test_garbage_and_who_is_gone_are_left_out(world: World, term: Term) ->
         assert told.count == 3
 
 
-async def test_it_looks_again_and_again_how_far_etcd_is(world: World) -> None:
-    async with listening(world) as steward, running(steward.keeping.listen()):
-        revision = await world.etcd.put(world.keys.beats, b"")
-        await wait_until(
-            lambda: any(seen >= revision for seen, _ in steward.keeping._probes), description="it has seen that"
-        )
+async def test_it_looks_how_far_etcd_is_while_some_clock_was_not_heard_well(world: World) -> None:
+    async with listening(world) as steward:
+        probes = steward.keeping._probes
+        await steward.beat(w1=0)
+        async with running(steward.keeping.listen()):
+            await wait_until(lambda: len(probes) > 0, description="it looks")
+            revision = await world.etcd.put("elsewhere", b"")
+            await wait_until(lambda: probes[-1][0] >= revision, description="it looks again")
+            await steward.beat(w1=0)
+            assert not steward.keeping._book.is_listening_worth(steward.keeping._boot_ms())
+            steward.clock.advance(251)
+            await steward.beat(w2=0)
+            revision = await world.etcd.put("elsewhere", b"")
+            await wait_until(lambda: probes[-1][0] >= revision, description="there is another clock")
+
+
+async def test_next_steward_goes_on_from_what_the_former_one_told(world: World, term: Term) -> None:
+    async with listening(world) as former:
+        await former.rounds(a=0, b=0, c=0, d=0)
+        await former.keeping.perform(term)
+    async with listening(world) as steward:
+        await steward.rounds(a=0, b=0)
+        for process in "cd":  # these have jumped, and their clocks have other names
+            wall_ms = steward.clock.wall_ms() + 30_000
+            for at_ms in (-3_000, 0):
+                beat = Beat(kind="worker", wall_ms=wall_ms + at_ms, clock="c.1", round_trip_ms=3)
+                await steward.heard(await world.etcd.put(world.keys.beat(process), beat.to_json()))
+        await steward.keeping.perform(term)
+        offsets = await steward.offsets()
+        assert [abs(offsets[process]) <= 250 for process in "abcd"] == [True, True, False, False]
