@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from common.beat_pace import BEAT_S
 from common.clock import Clock
 from common.clocks import Clocks
 from common.errors import EtcdError, UnavailableError
@@ -23,6 +24,8 @@ PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
 PROBE_S: Final = 0.1
 _REST_S: Final = 1.0
+_ALL_WITHIN_S: Final = 2 * BEAT_S + 1
+"""In so long every clock can be measured; those that have just jumped beat sooner, and would be the median alone."""
 _PROBES: Final = 50
 _LONGEST_NAME: Final = 300
 
@@ -131,6 +134,9 @@ class ClockKeeping:
     def _is_due(self, clocks: Clocks, now_s: float) -> bool:
         if clocks.count == 0:
             return False  # the beats have not been read yet: this very worker has one
+        is_partial = clocks.are_enough and len(clocks.measured) < clocks.count
+        if is_partial and now_s - self._began_s < _ALL_WITHIN_S:
+            return False
         since_s = now_s - self._put_s
         if since_s >= PUT_EVERY_S:
             # In the first seconds of a term nothing is measured yet: what the former steward told holds until then.

@@ -215,3 +215,15 @@ async def test_next_steward_goes_on_from_what_the_former_one_told(world: World, 
         await steward.keeping.perform(term)
         offsets = await steward.offsets()
         assert [abs(offsets[process]) <= 250 for process in "abcd"] == [True, True, False, False]
+
+
+async def test_new_steward_tells_nothing_while_only_some_are_measured(world: World, term: Term) -> None:
+    """Those that have just jumped beat sooner than the others: they alone would be the median."""
+    async with listening(world) as steward:
+        await steward.beat(a=0, b=0, c=30_000, d=30_000)
+        await steward.rounds(2, b=0, c=30_000, d=30_000)
+        await steward.keeping.perform(term)
+        assert await steward.told() is None
+        steward.clock.advance(1_000)
+        await steward.keeping.perform(term)
+        assert set(await steward.offsets()) == {"b", "c", "d"}
