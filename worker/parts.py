@@ -249,9 +249,13 @@ class Parts:
         )  # fmt: skip
         self.steward = Steward(
             client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties,
-            timeless=[self._clock_keeping], is_clock_off=lambda: self.clock_check.fault is not None,
+            timeless=[self._clock_keeping], is_clock_off=self._is_clock_off,
             others_decide=lambda: bool(self.members.accepting().keys() - {worker}),
         )  # fmt: skip
+
+    def _is_clock_off(self) -> bool:
+        self.clock_watch.look()
+        return self.clock_check.fault is not None
 
     async def _watch_beats(self) -> None:
         """The beats of all processes, for as long as this worker is steward."""

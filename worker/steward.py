@@ -13,12 +13,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from common.cancellation import until_first
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
+from common.errors import ClockOffError, EtcdError, UnavailableError
 from common.etcd import Compare, Election, EtcdClient, Session
 from common.keys import Keys
 
@@ -36,10 +36,14 @@ class Term:
 
     session: Session
     election: Election
+    is_clock_off: Callable[[], bool] = lambda: False
+    """Asked for each transaction: whoever read a time before that has it from a clock that is right."""
 
     @property
     def holds(self) -> list[Compare]:
-        """True in etcd as long as this term lasts."""
+        """True in etcd as long as this term lasts. ClockOffError: nothing may be decided by this clock."""
+        if self.is_clock_off():
+            raise ClockOffError
         return [self.session.alive, self.election.compare]
 
 
@@ -78,7 +82,7 @@ class Steward:
         """``companion``: what runs beside the duties for as long as the term lasts.
 
         ``timeless``: more duties, which a wrong clock does not spoil. ``others_decide``: whether some other worker
-        takes fires, so that its clock is right.
+        takes fires, so that its clock is right. ``is_clock_off``: looks at the clock before it says so.
         """
         self._client = client
         self._keys = keys
@@ -151,15 +155,21 @@ class Steward:
         due = {id(duty): self._clock.monotonic() for duty in self._duties}
         for duty in self._duties:
             duty.begin()
+        dated, was_off = replace(term, is_clock_off=self._is_clock_off), False
         while term.election.leading:
             if self._is_clock_off() and self._others_decide():
                 extra = {"action": "steward.hands_on"}
                 _log.warning("its clock is off: leaves the office of steward to others", extra=extra)
                 await term.election.stand_down(_HAND_ON_S)
                 return
+            if (is_off := self._is_clock_off()) != was_off:
+                was_off = is_off
+                for duty in self._duties:
+                    if duty not in self._timeless:
+                        duty.begin()  # what it has seen and planned, it has by another clock
             for duty in self._duties:
                 if self._clock.monotonic() >= due[id(duty)] and self._may_perform(duty):
-                    await self._perform(duty, term)
+                    await self._perform(duty, term if duty in self._timeless else dated)
                     due[id(duty)] = self._clock.monotonic() + duty.every_s
             await asyncio.sleep(_TICK_S)
 

@@ -156,3 +156,28 @@ async def test_another_worker_takes_over_at_once_when_the_steward_stops(place: P
                 lambda: one.parts.steward.leading or other.parts.steward.leading, description="one of them leads"
             )
         await wait_until(lambda: other.parts.steward.leading, description="the other leads", timeout=3)
+
+
+async def test_clock_that_jumps_during_a_duty_dates_nothing(world: World) -> None:
+    async with standing(world, "w1") as (one, _):
+        refused: list[bool] = []
+
+        async def decide(term: Term) -> None:
+            assert term.holds
+            one.is_clock_off = True
+            try:
+                assert term.holds
+            except UnavailableError:
+                refused.append(True)
+                raise
+
+        async def measure(term: Term) -> None:
+            assert term.holds
+            one.timeless.performed += 1
+
+        one.duty.perform, one.timeless.perform = decide, measure  # type: ignore[method-assign]
+        await wait_until(lambda: bool(refused), description="it would decide by a clock that has jumped")
+        before = one.timeless.performed
+        await wait_until(lambda: one.timeless.performed > before, description="clocks are compared")
+        begun, one.is_clock_off = one.duty.begun, False
+        await wait_until(lambda: one.duty.begun > begun, description="it begins anew by the right clock")
