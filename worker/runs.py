@@ -7,12 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum, auto
 from itertools import count
+from typing import Final
 
 from common.etcd import KeyValue, Session
 from common.keys import RunId
 from common.request import Request
 from common.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
+
+_CLAIM_AHEAD_S: Final = 0.3
+"""Of the slots that came free within this time, as many may be claimed ahead. It bridges a claim's way to etcd and
+back, and is well below the second after which a run that waits for a slot is handed on, at eight mutations a fire."""
 
 
 class Phase(Enum):
@@ -136,11 +141,11 @@ class RunTable:
         return max(0, self.slots - self.running_slots - self.claimed_slots)
 
     def may_claim(self, now: float, waiter: str = "") -> int:
-        """For how many more slots fires may be claimed: the free ones, and beyond them what came free in a second.
+        """For how many more slots fires may be claimed: the free ones, and beyond them what came free just now.
 
         While slots are kept for somebody who was there before ``waiter``, only the free ones beyond those.
         """
-        while self._ended and self._ended[0][0] < now - 1.0:
+        while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:
             self._ended_slots -= self._ended.popleft()[1]
         if kept := self.kept_from(waiter):
             return self.free_slots - kept

@@ -24,6 +24,8 @@ from tests.support.waiting import wait_until
 FIRES: Final = 200
 CHAINS: Final = 10
 A_FIRE: Final = 5
+BUSY: Final = 0.5
+"""On a busy machine some are stamped again, for they started over two seconds after their claims, or handed on."""
 A_LINK: Final = 6
 SENTINELS: Final = 2
 """A transaction that claims or puts requests writes the sentinel once, however many they are; a link alone has two."""
@@ -115,8 +117,8 @@ async def test_a_fire_costs_five_mutations_with_one_worker_and_with_two(
     print(f"of {FIRES} fires, alone: {alone.mutations} mutations, {alone.requests} requests")
     print(f"with two workers: {of_two.mutations} mutations, {of_two.requests} requests")
     print(f"of {links} links: {linked.mutations} mutations, {linked.requests} requests")
-    assert alone.mutations <= A_FIRE * FIRES
-    assert of_two.mutations <= A_FIRE * FIRES
+    assert alone.mutations <= (A_FIRE + BUSY) * FIRES
+    assert of_two.mutations <= (A_FIRE + BUSY) * FIRES
     assert linked.mutations <= (A_LINK + SENTINELS) * links
     # In batches: no fire of a burst has a request of its own.
     assert alone.requests < FIRES

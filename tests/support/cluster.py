@@ -191,11 +191,21 @@ class Cluster:
         cursor: str | None = None
         while True:
             more = {"cursor": cursor} if cursor else {}
-            page = await self.get("/api/v1/runs", limit=PAGE, **query, **more)
+            page = await self._page_of_runs(limit=PAGE, **query, **more)
             items += page["items"]
             cursor = page["nextCursor"]
             if cursor is None:
                 return items
+
+    async def _page_of_runs(self, **query: str | int) -> Any:
+        """Asked again while a busy log store does not answer in time."""
+        assert self.http is not None
+        for _ in range(20):
+            async with self.http.get(self._url("/api/v1/runs"), params=query) as answer:
+                if answer.status != 503:
+                    assert answer.status == 200, await answer.text()
+                    return await answer.json()
+        return await self.get("/api/v1/runs", **query)
 
     async def ready(self) -> None:
         """Every manager answers, and every worker is listed."""

@@ -38,8 +38,7 @@ def _is_owed_another(record: Record, spec: dict[str, object]) -> bool:
 
 
 def _is_edited_nearby(view: View, run: Run, record: Record) -> bool:
-    """Whether an edit may have been carried out before the run's end was."""
+    """Whether an edit may have been carried out before the run's end was, and after its claim, which may be early."""
     edits = [call for call in view.calls if call.op.is_edit and call.job == run.id.job]
-    return any(
-        call.ack_ms > record["planTime"] and call.sent_ms < record["endTime"] + _EDIT_NEARBY_MS for call in edits
-    )
+    claimed_ms = record.get("claimTime") or record["planTime"]
+    return any(call.ack_ms > claimed_ms and call.sent_ms < record["endTime"] + _EDIT_NEARBY_MS for call in edits)
