@@ -156,6 +156,7 @@ async def test_a_token_that_etcd_does_not_answer_is_given_up(
         client._auth._metadata = (("hasleader", "true"), ("token", "abcdefghijklmnop.99999999"))
         with pytest.raises(UnavailableError, match=r"DEADLINE|in time"):
             await client.get(KEY)
+        await wait_until(lambda: answers(client), description="it has asked for another")
         assert await client.get(KEY) is None
 
 
