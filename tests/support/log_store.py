@@ -148,11 +148,19 @@ class LogStoreServer:
         await wait_until(lambda: process.poll() is not None, description="the log store has ended")
 
 
+_serving: list[LogStoreServer] = []
+
+
 def serving_log_store(directory: Path) -> Iterator[LogStoreServer]:
-    """For a fixture: a log store for all tests that do not disturb it."""
+    """For a fixture: a log store for all tests that do not disturb it, of whatever folder: each has a database."""
+    if _serving:
+        yield _serving[0]
+        return
     if log_store_program() is None:
         pytest.skip("no nx-27017: pip install nx-27017")
     server = LogStoreServer(directory)
     asyncio.run(server.start())
+    _serving.append(server)
     yield server
+    _serving.clear()
     server.destroy()

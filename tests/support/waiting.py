@@ -6,7 +6,8 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
-_LOOK_EVERY_S = 0.01
+_LOOK_AT_LEAST_EVERY_S = 0.1
+_LOOK_AT_MOST_EVERY_S = 0.01
 
 
 async def wait_until(
@@ -14,14 +15,17 @@ async def wait_until(
 ) -> None:
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.
 
-    The predicate may be a coroutine function; it is asked every 10 ms.
+    The predicate may be a coroutine function. It is asked every 10 ms, and after half a second more and more seldom,
+    down to every 100 ms: asking is work, too, and there is more than one test at a time.
     """
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + timeout
+    began = loop.time()
+    deadline = began + timeout
     while True:
         answer = predicate()
         if await answer if inspect.isawaitable(answer) else answer:
             return
         if loop.time() >= deadline:
             raise AssertionError(f"after {timeout:g} s still not: {description}")
-        await asyncio.sleep(_LOOK_EVERY_S)
+        waited = loop.time() - began
+        await asyncio.sleep(min(max(_LOOK_AT_MOST_EVERY_S, waited / 50), _LOOK_AT_LEAST_EVERY_S))
