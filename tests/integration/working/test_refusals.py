@@ -10,7 +10,7 @@ import pytest
 from common.etcd import EtcdClient, EtcdUser
 from common.runlog import RunLog
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
-from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.etcd_server import EtcdServer, own_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -22,7 +22,7 @@ WORKER = EtcdUser.with_password(USER, PASSWORD)
 
 @pytest.fixture
 def guarded_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path / "etcd")
+    yield from own_etcd(tmp_path / "etcd")
 
 
 @pytest.fixture
