@@ -23,6 +23,8 @@ Document: TypeAlias = dict[str, Any]
 Client: TypeAlias = AsyncMongoClient[Document]
 
 _IDS_A_QUERY = 1000
+_LOST_LOCK = "un-acquired lock"
+"""What pymongo 4.20 says where its wait for a server is over in the moment in which it is woken."""
 _TLS_FILES = ("tlscafile", "tlscertificatekeyfile", "tlscrlfile")
 
 
@@ -79,6 +81,10 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
             yield
     except PyMongoError as error:
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error
+    except RuntimeError as error:
+        if _LOST_LOCK not in str(error):
+            raise
+        raise UnavailableError("the log store did not answer as needed: no server was found in time") from error
 
 
 def _brief(error: PyMongoError) -> str:
