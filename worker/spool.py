@@ -90,7 +90,7 @@ class Spool:
     ) -> None:  # fmt: skip
         """Use `open`."""
         self._former = range(cursor + 1, segments[-1].last + 1)
-        """Positions that a former process has left; their segments stay until they are released."""
+        """Positions that a former process has left; they stay, and are not written off, until they are released."""
         self._former_is_kept = bool(self._former)
         self._directory = directory
         self._segments = segments
@@ -204,10 +204,12 @@ class Spool:
             self._tail_bytes -= self._tail.popleft().size
         if self._is_spent():
             self._segments.append(new_segment(self._directory, self.last + 1))
-        wanted_from = self._former.start if self._former_is_kept else self._cursor + 1
-        gone = [segment for segment in self._segments[:-1] if segment.last < wanted_from]
+        # What a former process has left counts as delivered on the disk when its runs are settled, not before: one that
+        # ends between the two finds their verdicts here again, where the log store may not be there to be asked.
+        settled = self._former.start - 1 if self._former_is_kept else self._cursor
+        gone = [segment for segment in self._segments[:-1] if segment.last <= settled]
         self._segments = self._segments[len(gone) :]
-        await self._in_thread(self._forget, self._cursor, gone)
+        await self._in_thread(self._forget, settled, gone)
 
     async def find_former(self, wanted: Collection[str]) -> dict[str, Spooled]:
         """The newest records of these runs (by their ids) among those that a former process has left undelivered.

@@ -184,6 +184,30 @@ async def test_records_of_a_former_process_are_found_until_they_are_released(tmp
     await again.close()
 
 
+async def test_a_process_that_ends_before_it_has_settled_its_runs_leaves_their_records_to_the_next(
+    tmp_path: Path,
+) -> None:
+    """They were delivered: but the log store may be away when the next one wants to know."""
+    spool = Spool.open(tmp_path)
+    await spool.append(record(1))
+    await spool.close()
+    second = Spool.open(tmp_path)
+    await second.append(record(2))
+    await second.acknowledge(2)
+    assert second.pending == 0
+    await second.close()
+    third = Spool.open(tmp_path)
+    wanted = [str(record(number).run_id) for number in (1, 2)]
+    assert list(await third.find_former(wanted)) == wanted
+    await third.acknowledge(third.last)
+    await third.release_former()
+    await third.close()
+    fourth = Spool.open(tmp_path)
+    assert await fourth.find_former(wanted) == {}
+    assert fourth.pending == 0
+    await fourth.close()
+
+
 async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) -> None:
     """Else a small disk that is full of delivered records would stay so."""
     spool = Spool.open(tmp_path)
