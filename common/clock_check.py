@@ -1,13 +1,16 @@
 """Whether this process may trust its own clock: what the steward's comparison says of it, and what it sees itself.
 
     not compared --fewer than three clocks, or no comparison for 30 s--> trusted, with a note
-    compared     --within the bound--> trusted        --beyond it--> off, until it is within again
-    jumped       --others are compared--> off, until a comparison made after the jump says that it is within
-                                          or for 30 s there was none: its beats are too slow, or the steward's way is
-                 --nobody is compared--> trusted at once
-    off          --not compared any more--> off as long as others are, and for 30 s
+    compared     --certainly beyond the bound--> off, until it may be within again
+    jumped       --to where it must be wrong--> off, until a comparison made after the jump says otherwise
+                 --nobody knows where to, others are compared--> off likewise, but for 30 s at most: its beats are too
+                                                                slow, or the steward's way is
+                 --back to where it is right, or nobody is compared--> trusted at once
+    off          --not compared any more--> off as long as others are; then for 30 s, or 120 s where it must be wrong
 
-While it is off, ``fault`` says why; nothing may be decided or saved then. Reading etcd in vain changes no verdict.
+Where a jump has led to is known from the offset that was measured before and the length of the jump: the boot clock
+tells it. While the clock is off, ``fault`` says why; nothing may be decided or saved then. Reading etcd in vain changes
+no verdict.
 """
 
 from __future__ import annotations
@@ -28,8 +31,12 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0
 STALE_S: Final = 30.0
+_WRONG_FOR_S: Final = 120.0
+"""A clock that must be wrong is not trusted sooner, though nobody compares it any more."""
 FIRST_S: Final = 2.5
-"""How long the first decision waits for a first comparison, where others are compared."""
+"""How long the first decision waits for a first comparison, where there are others to compare with."""
+_FIRST_COMPARED_S: Final = 15.0
+"""And where the others have been compared: its own comes as soon as two beats of it were heard, however slowly."""
 _SOON_S: Final = 1.0
 _NEW_S: Final = 60.0
 """For so long after its start, others may be starting too: a comparison may be just about to begin."""
@@ -63,10 +70,12 @@ class ClockCheck:
         self._clocks: Clocks | None = None
         self._revision = 0
         self._fresh_s = clock.monotonic()
-        self._first_until_s: float | None = None
+        self._first_s: float | None = None
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
+        self._expected_ms: float | None = None
+        """How far the clock must be off, by the last certain comparison and the jumps since; None: nobody knows."""
         self._held_s = clock.monotonic()
         """When the fault had something to hold it up last."""
         self.fault: str | None = None
@@ -84,12 +93,24 @@ class ClockCheck:
         """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
         self.offset_ms, self._settled = None, False
         self._has_jumped, self._held_s = True, self._clock.monotonic()
+        if self._expected_ms is not None:
+            self._expected_ms += by_s * 1000
         # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
         if self._clocks is not None and self._clocks.are_enough:
             direction = "ahead" if by_s > 0 else "back"
             jump = length(abs(round(by_s * 1000)))
             self.fault = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
+        if self._must_be_right:
+            self.fault = None
         self._wake.set()
+
+    @property
+    def _must_be_right(self) -> bool:
+        return self._expected_ms is not None and abs(self._expected_ms) <= self._max_skew_ms
+
+    @property
+    def _must_be_wrong(self) -> bool:
+        return self._expected_ms is not None and abs(self._expected_ms) > self._max_skew_ms
 
     async def run(self) -> None:
         """Looks every 10 s, and every second while something is open or just begins, until cancelled."""
@@ -108,14 +129,18 @@ class ClockCheck:
         return _SOON_S if is_open or is_new else LOOK_S
 
     async def first(self) -> None:
-        """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s."""
+        """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s (15 s)."""
         while not self._settled:
             now_s = self._clock.monotonic()
-            if self._first_until_s is None:
-                self._first_until_s = now_s + FIRST_S
-            if now_s >= self._first_until_s or not await self.look() or self._settled:
+            if self._first_s is None:
+                self._first_s = now_s
+            if now_s >= self._first_s + self._first_for_s() or not await self.look() or self._settled:
                 return
             await asyncio.sleep(_FIRST_LOOK_S)
+
+    def _first_for_s(self) -> float:
+        clocks = self.clocks
+        return _FIRST_COMPARED_S if clocks is not None and clocks.measured else FIRST_S
 
     async def look(self) -> bool:
         """Read the comparison and judge by it; False: etcd did not answer, and all stays as it is."""
@@ -147,28 +172,42 @@ class ClockCheck:
     def _judge(self) -> None:
         clocks = self.clocks
         if clocks is None or not clocks.are_enough:
-            self.fault, self.offset_ms, self._settled = None, None, True
+            self._bear(_WRONG_FOR_S if self.fault is not None and self._must_be_wrong else 0.0)
             return
         own = clocks.measured.get(self._process)
         if own is None or own.clock != self._watch.name:
             self._settled = False  # what was said last holds, but not for ever
             self._hold(clocks)
             return
-        self.offset_ms, self._settled, self._has_jumped = own.offset_ms, True, False
-        self._held_s = self._clock.monotonic()
-        if abs(own.offset_ms) <= self._max_skew_ms:
-            self.fault = None
-            self._watch.agreed()
-        else:
+        self.offset_ms = own.offset_ms
+        if own.within_ms <= self._max_skew_ms:
+            self._expected_ms = own.offset_ms
+        if own.is_off(self._max_skew_ms):
+            self._settle()
             bound = f"(at most {length(self._max_skew_ms)})"
             self.fault = f"its clock is {off_by(own.offset_ms)} {bound}: mend the clock (NTP)"
+        elif self._has_jumped and own.within_ms > self._max_skew_ms and not self._must_be_right:
+            self._settled = False  # it may be right, but nobody could tell
+            self._hold(clocks)
+        else:
+            self._settle()
+            self.fault = None
+            self._watch.agreed()
+
+    def _settle(self) -> None:
+        self._settled, self._has_jumped, self._held_s = True, False, self._clock.monotonic()
+
+    def _bear(self, for_s: float) -> None:
+        """Nobody compares it: it is trusted, but not so soon (in seconds) where that is known to be wrong."""
+        if self._clock.monotonic() - self._held_s >= for_s:
+            self.fault, self.offset_ms, self._settled, self._expected_ms = None, None, True, None
 
     def _hold(self, clocks: Clocks) -> None:
         """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""
         now_s = self._clock.monotonic()
-        if clocks.measured and not self._has_jumped:
-            self._held_s = now_s  # it was found wrong, has not been set since, and others are compared
-        elif now_s - self._held_s > STALE_S:
+        if clocks.measured and (self._must_be_wrong or not self._has_jumped):
+            self._held_s = now_s  # it is wrong, has not been set since, and others are compared
+        elif now_s - self._held_s > (_WRONG_FOR_S if self._must_be_wrong else STALE_S):
             self.fault = None
 
     async def _tell(self) -> None:
@@ -179,5 +218,6 @@ class ClockCheck:
         if self.fault is not None:
             _log.warning("decides nothing: %s", self.fault, extra=extra)
         else:
-            _log.warning("trusts its clock again%s", "" if self._settled else ": nobody compares it", extra=extra)
+            unsettled = "it was set back to where it is right" if self._must_be_right else "nobody compares it"
+            _log.warning("trusts its clock again%s", "" if self._settled else f": {unsettled}", extra=extra)
         await self._on_change(self.fault)

@@ -26,6 +26,12 @@ class Measured:
     """From the median; positive: it is ahead."""
     clock: str
     """Which clock of the process: it gives its clock another name at each start and after each jump."""
+    within_ms: int = 0
+    """It may be so much more or less: where all is slow, nobody can know it better."""
+
+    def is_off(self, max_skew_ms: int) -> bool:
+        """Whether it is certainly further from the median than this."""
+        return abs(self.offset_ms) - self.within_ms > max_skew_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +49,16 @@ class Clocks:
         return self.count >= ENOUGH
 
     def off(self, max_skew_ms: int) -> dict[str, int]:
-        """The processes that are off by more than this, with their offsets, the worst first."""
-        beyond = {name: one.offset_ms for name, one in self.measured.items() if abs(one.offset_ms) > max_skew_ms}
+        """The processes that are certainly off by more than this, with their offsets, the worst first."""
+        beyond = {name: one.offset_ms for name, one in self.measured.items() if one.is_off(max_skew_ms)}
         return dict(sorted(beyond.items(), key=lambda one: (-abs(one[1]), one[0])))
 
     def to_json(self) -> bytes:
         """The key's value."""
-        processes = {name: {"offsetMs": one.offset_ms, "clock": one.clock} for name, one in self.measured.items()}
+        processes = {
+            name: {"offsetMs": one.offset_ms, "withinMs": one.within_ms, "clock": one.clock}
+            for name, one in self.measured.items()
+        }
         return json.dumps({"count": self.count, "processes": processes}, separators=(",", ":")).encode()
 
     @classmethod
@@ -77,7 +86,10 @@ def length(ms: int) -> str:
 
 
 def _measured(document: Mapping[str, object]) -> Measured:
-    return Measured(offset_ms=_whole(document["offsetMs"]), clock=_text(document["clock"]))
+    within_ms = _whole(document["withinMs"])
+    if within_ms < 0:
+        raise ValueError(f"{within_ms} is no length of time")
+    return Measured(offset_ms=_whole(document["offsetMs"]), clock=_text(document["clock"]), within_ms=within_ms)
 
 
 def _whole(value: object) -> int:

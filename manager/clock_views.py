@@ -15,7 +15,7 @@ def clock_view(clocks: Clocks | None, process: str | None, max_skew_ms: int) -> 
     measured = None if clocks is None or process is None else clocks.measured.get(process)
     if measured is None:
         return {"clockOffsetMs": None, "clockIsOff": False}
-    return {"clockOffsetMs": measured.offset_ms, "clockIsOff": abs(measured.offset_ms) > max_skew_ms}
+    return {"clockOffsetMs": measured.offset_ms, "clockIsOff": measured.is_off(max_skew_ms)}
 
 
 def clocks_view(clocks: Clocks | None, *, known: bool, own_fault: str | None, max_skew_ms: int) -> dict[str, Any]:

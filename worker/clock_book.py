@@ -2,18 +2,19 @@
 
 A beat says when it was sent by its process's wall clock. When it was heard is told by the boot clock of whoever
 listens: that one never jumps, and the listener's own wall clock, right or wrong, has no part in it. The difference of
-the two is the clock's offset from a common point, less the time that the beat was on its way. How long that may have
+the two is the clock's offset from a common point, but for the time that the beat was on its way. How long that may have
 been is known:
 
     sent .. carried out     at most what its write took, as the next beat tells
     carried out .. heard    at most since the listener last saw etcd at a revision before it
 
-A beat for which both together are more than the bound does not count, whatever held it up: a network, a machine, a
-frozen listener. So a right clock is never found wrong by being slow; where everything is slow, nothing is compared. Of
-a process's last three beats that count the largest difference is taken: it was the least on its way.
+So each beat bounds the difference from both sides, the more narrowly the quicker it was, and never wrongly: a network,
+a machine or a frozen listener that holds it up widens its bounds. What several beats of one clock say is what lies
+within the bounds of all of them. The median of all clocks is bounded likewise, and with it each clock's offset from it;
+a right clock is never found wrong by being slow, and a clock that is far off is found even where everything is slow.
 
-An even number of clocks has two middle ones. Where these are far apart, one half stands against the other: the one that
-counts is where the median was before. Without a former comparison nobody can tell, and all are off.
+An even number of clocks has two middle ones. Where these are certainly far apart, one half stands against the other:
+the one that counts is where the median was before. Without a former comparison nobody can tell, and all are off.
 
 Pure: standard library and its neighbours.
 """
@@ -21,7 +22,7 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median, median_high, median_low
@@ -30,9 +31,11 @@ from typing import Final
 from common.beat_pace import BEAT_S
 from common.clocks import ENOUGH, MOST, Clocks, Measured
 
-_KEPT: Final = 3
+_KEPT: Final = 12
 _OLD_MS: Final = 30_000
 """Clocks drift: what is older says nothing of now."""
+_LOOSEST_MS: Final = 10_000
+"""What is not known better than that is not known: it would only widen the median of all."""
 _ENOUGH_FOR_MS: Final = 15_000
 """A beat that was heard well is enough for so long: it leaves three more beats until it is old."""
 _NEXT_MS: Final = round(BEAT_S * 1000) + 1000
@@ -53,6 +56,26 @@ class Hearing:
         return inf if self.not_before_ms is None else self.at_ms - self.not_before_ms
 
 
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Between which two values something is."""
+
+    low: float
+    high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    @property
+    def middle(self) -> float:
+        return (self.low + self.high) / 2
+
+    def within(self, other: _Bounds) -> _Bounds:
+        """What lies in both; no such thing where its width is negative."""
+        return _Bounds(max(self.low, other.low), min(self.high, other.high))
+
+
 @dataclass(slots=True)
 class _Clock:
     """What was heard of one clock."""
@@ -60,21 +83,34 @@ class _Clock:
     name: str
     pending: tuple[int, Hearing] | None = None
     """The newest beat's wall time and hearing, until the next one tells how long its write took."""
-    samples: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=_KEPT))
-    """(when it was heard, the difference)"""
+    samples: deque[tuple[int, _Bounds]] = field(default_factory=lambda: deque(maxlen=_KEPT))
+    """(when it was heard, between what the difference is)"""
 
     def heard_well_ms(self, bound_ms: int) -> int | None:
-        """When the newest beat was heard that counts, or will if its write was quick; None: none was."""
+        """When the newest beat was heard that says enough, or will if its write was quick; None: none was."""
         if self.pending is not None and self.pending[1].took_ms <= bound_ms:
             return self.pending[1].at_ms
-        return self.samples[-1][0] if self.samples else None
+        return next((at_ms for at_ms, bounds in reversed(self.samples) if bounds.width <= bound_ms), None)
+
+    def difference(self, now_ms: int) -> _Bounds | None:
+        """What the recent beats say together; None: too little.
+
+        The newest ones: a clock that was set a little, or slewed, since the older ones contradicts them.
+        """
+        together = _Bounds(-inf, inf)
+        for at_ms, bounds in reversed(self.samples):
+            both = together.within(bounds)
+            if now_ms - at_ms > _OLD_MS or both.width < 0:
+                break
+            together = both
+        return together if together.width <= _LOOSEST_MS else None
 
 
 class ClockBook:
     """The clocks of all processes that beat."""
 
     def __init__(self, *, bound_ms: int) -> None:
-        """``bound_ms``: a beat that may have been on its way for longer does not count."""
+        """``bound_ms``: how far clocks may be apart, and how well they are to be known for that."""
         self._bound_ms = bound_ms
         self._of: dict[str, _Clock] = {}
 
@@ -86,13 +122,10 @@ class ClockBook:
         known = self._of.get(process)
         if known is None or known.name != clock:
             known = self._of[process] = _Clock(clock)
-        if known.pending is not None and round_trip_ms is not None and wall_ms - known.pending[0] <= _NEXT_MS:
-            self._count(known, *known.pending, round_trip_ms)
+        if known.pending is not None:
+            is_next = wall_ms - known.pending[0] <= _NEXT_MS
+            _count(known, *known.pending, round_trip_ms if is_next else None)
         known.pending = wall_ms, hearing
-
-    def _count(self, clock: _Clock, wall_ms: int, hearing: Hearing, round_trip_ms: int) -> None:
-        if hearing.took_ms + round_trip_ms <= self._bound_ms:
-            clock.samples.append((hearing.at_ms, wall_ms - hearing.at_ms))
 
     def forget(self, process: str) -> None:
         """It beats no more."""
@@ -108,36 +141,50 @@ class ClockBook:
         return any(at_ms is None or now_ms - at_ms > _ENOUGH_FOR_MS for at_ms in heard)
 
     def compare(self, now_ms: int, former: Clocks | None = None) -> Clocks:
-        """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three count.
+        """Each clock's offset from the median, at ``now_ms`` by the boot clock; none where fewer than three are known.
 
         ``former``: the comparison before, whoever made it.
         """
-        differences = {
-            process: max(recent) for process, clock in self._of.items() if (recent := _recent(clock.samples, now_ms))
+        known = {
+            process: difference
+            for process, clock in self._of.items()
+            if (difference := clock.difference(now_ms)) is not None
         }
-        if len(differences) < ENOUGH:
+        if len(known) < ENOUGH:
             return Clocks(count=len(self._of))
-        middle = self._middle(differences, {} if former is None else former.measured)
+        middle = self._middle(known, {} if former is None else former.measured)
         measured = {
-            process: Measured(offset_ms=round(difference - middle), clock=self._of[process].name)
-            for process, difference in sorted(differences.items())[:MOST]
+            process: self._measured(process, _Bounds(one.low - middle.high, one.high - middle.low))
+            for process, one in sorted(known.items())[:MOST]
         }
         return Clocks(count=len(self._of), measured=measured)
 
-    def _middle(self, differences: Mapping[str, int], former: Mapping[str, Measured]) -> float:
-        low, high = median_low(differences.values()), median_high(differences.values())
-        known = [process for process in differences if self._is_known(process, former)]
-        if high - low > 2 * self._bound_ms and known:
-            before = median(differences[process] - former[process].offset_ms for process in known)
-            for one in (low, high):
-                if abs(one - before) <= self._bound_ms:
-                    return one
-        return (low + high) / 2
+    def _measured(self, process: str, offset: _Bounds) -> Measured:
+        return Measured(
+            offset_ms=round(offset.middle), within_ms=round(offset.width / 2), clock=self._of[process].name
+        )  # fmt: skip
 
-    def _is_known(self, process: str, former: Mapping[str, Measured]) -> bool:
+    def _middle(self, known: Mapping[str, _Bounds], former: Mapping[str, Measured]) -> _Bounds:
+        lows, highs = [one.low for one in known.values()], [one.high for one in known.values()]
+        if median_high(lows) - median_low(highs) <= 2 * self._bound_ms:
+            return _Bounds(median(lows), median(highs))
+        halves = _Bounds(median_low(lows), median_low(highs)), _Bounds(median_high(lows), median_high(highs))
+        same = [process for process in known if self._is_same(process, former)]
+        if same:
+            before = median(known[process].middle - former[process].offset_ms for process in same)
+            for half in halves:
+                if abs(half.middle - before) <= self._bound_ms + half.width / 2:
+                    return half
+        between = (halves[0].middle + halves[1].middle) / 2
+        return _Bounds(between, between)
+
+    def _is_same(self, process: str, former: Mapping[str, Measured]) -> bool:
         """Whether the clock that was measured then is the one that it has now."""
         return process in former and former[process].clock == self._of[process].name
 
 
-def _recent(samples: Iterable[tuple[int, int]], now_ms: int) -> list[int]:
-    return [difference for at_ms, difference in samples if now_ms - at_ms <= _OLD_MS]
+def _count(clock: _Clock, wall_ms: int, hearing: Hearing, round_trip_ms: int | None) -> None:
+    low, high = wall_ms - hearing.at_ms, inf
+    if hearing.not_before_ms is not None and round_trip_ms is not None:
+        high = wall_ms - hearing.not_before_ms + round_trip_ms
+    clock.samples.append((hearing.at_ms, _Bounds(low, high)))

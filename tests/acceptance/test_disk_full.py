@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from pathlib import Path
@@ -107,7 +106,6 @@ async def check(cluster: Cluster, until_ms: int) -> None:
     records: dict[tuple[str, int], dict[str, Any]] = {}
 
     async def all_recorded() -> bool:
-        await asyncio.sleep(0.2)
         records.clear()
         records.update({(one["jobName"], one["planTime"]): one for one in await cluster.runs()})
         return all((one.job, one.plan_ms) in records for one in starts)

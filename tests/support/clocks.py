@@ -23,11 +23,17 @@ class OffClock(SystemClock):
 
 
 async def say_clocks(
-    etcd: EtcdClient, keys: Keys, of: Mapping[str, tuple[ClockWatch, int]] | None = None, *, count: int = 3
+    etcd: EtcdClient,
+    keys: Keys,
+    of: Mapping[str, tuple[ClockWatch, int]] | None = None,
+    *,
+    count: int = 3,
+    within_ms: int = 0,
 ) -> None:
     """A comparison as a steward puts it; of each process, by the name of its beat: its clock, and how far it is off."""
     measured = {
-        process: Measured(offset_ms=offset_ms, clock=watch.name) for process, (watch, offset_ms) in (of or {}).items()
+        process: Measured(offset_ms=offset_ms, clock=watch.name, within_ms=within_ms)
+        for process, (watch, offset_ms) in (of or {}).items()
     }
     await etcd.put(keys.clocks, Clocks(count=count, measured=measured).to_json())
 

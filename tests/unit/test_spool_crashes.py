@@ -6,16 +6,13 @@ import asyncio
 import errno
 import logging
 import os
-import resource
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from common.run import RunRecord
+from tests.support.disks import full_disk
 from tests.support.records import record, waiting_in
 from worker.spool import Spool, SpoolError
 
@@ -88,23 +85,10 @@ async def test_a_record_of_another_version_is_skipped_and_said(
     await spool.close()
 
 
-@contextmanager
-def disk_of(size: int) -> Iterator[None]:
-    """No file may grow beyond ``size``, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
-
-
 async def test_a_full_disk_refuses_a_record_whole_and_takes_it_once_there_is_room(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path, cache_bytes=0)
     await spool.append(record(0))
-    with disk_of(spool.size_bytes + 100):
+    with full_disk(spool.size_bytes + 100):
         for _ in range(3):
             with pytest.raises(SpoolError):
                 await spool.append(record(1))
@@ -116,7 +100,7 @@ async def test_a_full_disk_refuses_a_record_whole_and_takes_it_once_there_is_roo
 
 async def test_all_that_shared_the_failed_write_are_told(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path)
-    with disk_of(100):
+    with full_disk(100):
         results = await asyncio.gather(*(spool.append(record(number)) for number in range(5)), return_exceptions=True)
     assert [type(result) for result in results] == [SpoolError] * 5
     await spool.close()
@@ -128,7 +112,7 @@ async def test_a_segment_that_could_not_be_begun_hides_no_record(tmp_path: Path)
     small = [record(number) for number in range(8)]
     spool = Spool.open(tmp_path, segment_bytes=2500)
     await spool.append(small[0])
-    with disk_of(2500), pytest.raises(SpoolError, match="full"):
+    with full_disk(2500), pytest.raises(SpoolError, match="full"):
         await spool.append(record(99, output="x" * 3000))
     assert len(list(tmp_path.glob("*.spool"))) == 1
     for one in small[1:]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,13 +27,14 @@ class Own:
     watch: ClockWatch
     check: ClockCheck
 
-    async def told(self, offset_ms: int | None, *, others: bool = True) -> str | None:
+    async def told(self, offset_ms: int | None, *, others: bool = True, within_ms: int = 0) -> str | None:
         """A steward has measured it (None: has not), and others (or nobody); the fault that there is now."""
         other = ClockWatch(self.clock, max_skew_ms=250, on_jump=lambda _: None)
         of = {"other": (other, 0)} if others else {}
         await say_clocks(
-            self.world.etcd, self.world.keys, of if offset_ms is None else {**of, "own": (self.watch, offset_ms)}
-        )
+            self.world.etcd, self.world.keys, of if offset_ms is None else {**of, "own": (self.watch, offset_ms)},
+            within_ms=within_ms,
+        )  # fmt: skip
         await self.check.look()
         return self.check.fault
 
@@ -62,20 +64,72 @@ async def _nobody(fault: str | None) -> None:
     """Nobody is told."""
 
 
-@pytest.mark.parametrize("others", [True, False])
-async def test_jump_that_cannot_be_compared_is_borne_for_30_s(own: Own, others: bool) -> None:
-    await own.told(0)
+async def test_jump_of_a_clock_that_was_never_measured_is_borne_for_30_s(own: Own) -> None:
+    await own.told(None)
     own.jump(30_000)
-    assert await own.for_seconds(30, others=others) is not None
-    assert await own.for_seconds(10, others=others) is None
+    assert await own.for_seconds(30) is not None
+    assert await own.for_seconds(10) is None
 
 
-async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_30_s(own: Own) -> None:
+async def test_clock_that_jumped_to_where_it_must_be_wrong_is_wrong_as_long_as_others_are_compared(own: Own) -> None:
+    await own.told(3)
+    own.jump(30_000)
+    assert await own.for_seconds(300) is not None
+    assert await own.for_seconds(110, others=False) is not None
+    assert await own.for_seconds(20, others=False) is None
+
+
+async def test_clock_that_is_set_right_is_trusted_before_it_is_compared(own: Own) -> None:
+    await own.told(30_000)
+    own.jump(-30_000)
+    assert own.check.fault is None
+    own.jump(30_000)
+    assert own.check.fault is not None
+    own.jump(-29_700)
+    assert own.check.fault is not None
+    own.jump(-300)
+    assert own.check.fault is None
+
+
+async def test_clock_that_jumped_and_may_be_right_is_trusted_once_that_is_certain(own: Own) -> None:
+    await own.told(None)
+    own.jump(400)
+    assert await own.told(300, within_ms=600) is not None
+    assert await own.told(100, within_ms=200) is None
+
+
+async def test_clock_that_may_be_right_is_none_that_was_found_wrong(own: Own) -> None:
+    assert await own.told(700, within_ms=450) is None
+    assert await own.told(701, within_ms=450) is not None
+
+
+async def test_too_few_to_compare_make_a_clock_that_must_be_wrong_no_right_one(own: Own, world: World) -> None:
     assert await own.told(30_000) is not None
-    assert await own.for_seconds(120) is not None
-    assert await own.for_seconds(30, others=False) is not None
-    assert await own.for_seconds(10, others=False) is None
+    for _ in range(11):
+        await say_clocks(world.etcd, world.keys, count=2)
+        await own.check.look()
+        assert own.check.fault is not None
+        own.clock.advance(10_000)
+    own.clock.advance(10_000)
+    await own.check.look()
+    assert own.check.fault is None
+
+
+async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
     assert await own.told(30_000) is not None
+    assert await own.for_seconds(300) is not None
+    assert await own.for_seconds(110, others=False) is not None
+    assert await own.for_seconds(20, others=False) is None
+    assert await own.told(30_000) is not None
+
+
+async def test_first_decision_waits_long_where_others_have_been_compared(own: Own) -> None:
+    await own.told(None)
+    own.check._first_s = own.clock.monotonic() - 14
+    waiting = asyncio.ensure_future(own.check.first())
+    await own.told(30_000)
+    await waiting
+    assert own.check.fault is not None
 
 
 async def test_jump_while_it_was_frozen_is_borne_until_it_has_looked(own: Own) -> None:

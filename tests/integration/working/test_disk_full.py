@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import resource
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,24 +9,12 @@ import pytest
 from common.clock import SystemClock
 from common.etcd import Delete
 from common.run import EntryState, RunRecord, Verdict
+from tests.support.disks import full_disk
 from tests.support.records import record
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """No file of this process may grow beyond ``size``."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, handler)
 
 
 @pytest.mark.parametrize("overlap", ["skip", "allow"])
