@@ -74,8 +74,9 @@ class ClockCheck:
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
-        self._expected_ms: float | None = None
-        """How far the clock must be off, by the last certain comparison and the jumps since; None: nobody knows."""
+        self._expected: tuple[float, int] | None = None
+        """How far the clock must be off, and by how much that may be wrong, in ms: by the last comparison of it and
+        the jumps since; None: nobody knows."""
         self._held_s = clock.monotonic()
         """When the fault had something to hold it up last."""
         self.fault: str | None = None
@@ -93,24 +94,24 @@ class ClockCheck:
         """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
         self.offset_ms, self._settled = None, False
         self._has_jumped, self._held_s = True, self._clock.monotonic()
-        if self._expected_ms is not None:
-            self._expected_ms += by_s * 1000
+        if self._expected is not None:
+            self._expected = self._expected[0] + by_s * 1000, self._expected[1]
         # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
-        if self._clocks is not None and self._clocks.are_enough:
+        is_compared = self._clocks is not None and self._clocks.are_enough
+        self.fault = None
+        if self._must_be_wrong or (is_compared and not self._must_be_right):
             direction = "ahead" if by_s > 0 else "back"
             jump = length(abs(round(by_s * 1000)))
             self.fault = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
-        if self._must_be_right:
-            self.fault = None
         self._wake.set()
 
     @property
     def _must_be_right(self) -> bool:
-        return self._expected_ms is not None and abs(self._expected_ms) <= self._max_skew_ms
+        return self._expected is not None and abs(self._expected[0]) + self._expected[1] <= self._max_skew_ms
 
     @property
     def _must_be_wrong(self) -> bool:
-        return self._expected_ms is not None and abs(self._expected_ms) > self._max_skew_ms
+        return self._expected is not None and abs(self._expected[0]) - self._expected[1] > self._max_skew_ms
 
     async def run(self) -> None:
         """Looks every 10 s, and every second while something is open or just begins, until cancelled."""
@@ -180,8 +181,8 @@ class ClockCheck:
             self._hold(clocks)
             return
         self.offset_ms = own.offset_ms
-        if own.within_ms <= self._max_skew_ms:
-            self._expected_ms = own.offset_ms
+        if self._expected is None or not self._has_jumped or own.within_ms <= self._expected[1]:
+            self._expected = own.offset_ms, own.within_ms
         if own.is_off(self._max_skew_ms):
             self._settle()
             bound = f"(at most {length(self._max_skew_ms)})"
@@ -199,8 +200,11 @@ class ClockCheck:
 
     def _bear(self, for_s: float) -> None:
         """Nobody compares it: it is trusted, but not so soon (in seconds) where that is known to be wrong."""
-        if self._clock.monotonic() - self._held_s >= for_s:
-            self.fault, self.offset_ms, self._settled, self._expected_ms = None, None, True, None
+        if self._clock.monotonic() - self._held_s < for_s:
+            return
+        if self._must_be_wrong:
+            self._expected = None  # it is taken for right from here on
+        self.fault, self.offset_ms, self._settled = None, None, True
 
     def _hold(self, clocks: Clocks) -> None:
         """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import signal
 from collections.abc import Collection, Iterable
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_EVERY_S = 0.2
 _GIVE_UP_AFTER_KILL_S = 10.0
+_SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 async def end_leftovers(
@@ -31,17 +33,26 @@ async def end_leftovers(
     """
     kill_at = clock.monotonic() + kill_grace_s
     told: set[tuple[int, int]] = set()
-    delay = _FIRST_LOOK_AFTER_S
-    while left := [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]:
-        now = clock.monotonic()
-        if now >= kill_at + _GIVE_UP_AFTER_KILL_S:
-            pids = [leftover.pid for leftover in left]
-            log.error("left running by an earlier worker, and not to be ended: %s", pids,
-                      extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
-            break
-        await asyncio.to_thread(_end, left, told, killing=now >= kill_at)
+    delay, left = _FIRST_LOOK_AFTER_S, list[Leftover]()
+    while True:
+        try:
+            left = [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]
+            now = clock.monotonic()
+            if not left or now >= kill_at + _GIVE_UP_AFTER_KILL_S:
+                break
+            await asyncio.to_thread(_end, left, told, killing=now >= kill_at)
+        except OSError as error:
+            if error.errno not in _SHORT_OF:
+                raise
+            # What was not seen may be there: until it can be looked for, the old runs are not settled.
+            log.warning("cannot look for what is left running: %s", error, extra={"action": "leftovers.unseen"})
+            delay = _LOOK_EVERY_S
         await asyncio.sleep(delay)
         delay = min(delay * 2, _LOOK_EVERY_S)
+    if left:
+        pids = [leftover.pid for leftover in left]
+        log.error("left running by an earlier worker, and not to be ended: %s", pids,
+                  extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
     return left
 
 
@@ -51,7 +62,7 @@ def _end(left: Iterable[Leftover], told: set[tuple[int, int]], *, killing: bool)
         if killing:
             send(process, signal.SIGKILL)
         elif (process.pid, process.started) not in told:
+            send(process, signal.SIGTERM, signal.SIGCONT)
             told.add((process.pid, process.started))
             log.warning("process %d of %s was left running: ended", process.pid, leftover.run_id,
                         extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": process.pid})  # fmt: skip
-            send(process, signal.SIGTERM, signal.SIGCONT)

@@ -7,7 +7,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from common.clock import SystemClock
+from tests.support.descriptors import no_descriptor_left
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.leftovers import end_leftovers, find_leftovers
@@ -60,6 +63,21 @@ async def test_ends_what_ignores_term_what_is_stopped_and_what_dropped_its_marks
     assert await end_leftovers("i-deaf", 0.3, CLOCK) == []
     assert find_leftovers("i-deaf") == []
     assert [reap(deaf), reap(stopped), reap(bare)] == [-9, -15, -15]
+
+
+async def test_waits_for_a_descriptor_and_does_not_take_what_it_cannot_see_for_gone(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    left = abandoned("i-short", "echo up; exec sleep 300")
+    await up(left)
+    await asyncio.to_thread(lambda: None)  # the thread that looks is there, as in a worker that has begun
+    with no_descriptor_left():
+        ending = asyncio.ensure_future(end_leftovers("i-short", 5, CLOCK))
+        await wait_until(lambda: "cannot look for what is left running" in caplog.text, description="it looks in vain")
+        assert not ending.done()
+        assert left.poll() is None
+    assert await ending == []
+    assert reap(left) == -15
 
 
 async def test_nothing_left_is_no_work() -> None:

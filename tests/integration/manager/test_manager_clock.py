@@ -94,6 +94,9 @@ async def test_jump_refuses_at_once_where_others_are_compared(off: Managed, cloc
     await off.call("PUT", "/api/v1/jobs/j", SPEC)
     await say(off, 3, count=2)
     clock.offset_ms = 0
+    problem = await problem_of(await off.http.put("/api/v1/jobs/j", json=SPEC), 503)
+    assert "jumped 30.0 s ahead" in problem["detail"], "it was right before; that too few are left makes it no righter"
+    clock.offset_ms = -30_000
     await off.call("PUT", "/api/v1/jobs/j", {**SPEC, "command": "b"})
 
 

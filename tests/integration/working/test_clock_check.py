@@ -115,6 +115,30 @@ async def test_too_few_to_compare_make_a_clock_that_must_be_wrong_no_right_one(o
     assert own.check.fault is None
 
 
+async def test_jump_from_where_it_was_right_makes_it_wrong_also_when_too_few_are_left_to_compare(
+    own: Own, world: World
+) -> None:
+    await own.told(-40, within_ms=30)
+    await say_clocks(world.etcd, world.keys, count=2)
+    await own.check.look()
+    own.jump(30_000)
+    await own.check.look()
+    assert own.check.fault is not None
+    own.jump(-30_000)
+    assert own.check.fault is None
+
+
+async def test_clock_that_was_measured_badly_is_known_to_be_wrong_after_a_long_jump(own: Own, world: World) -> None:
+    assert await own.told(28_400, within_ms=1_700) is not None
+    await say_clocks(world.etcd, world.keys, count=2)
+    own.jump(-30_000)
+    await own.check.look()
+    assert own.check.fault is None, "it may be right, and nobody compares it"
+    own.jump(30_000)
+    await own.check.look()
+    assert own.check.fault is not None
+
+
 async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
     assert await own.told(30_000) is not None
     assert await own.for_seconds(300) is not None
