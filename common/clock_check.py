@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 from common.clock import Clock
 from common.clock_watch import ClockWatch
@@ -43,6 +43,16 @@ _NEW_S: Final = 60.0
 _FIRST_LOOK_S: Final = 0.25
 
 
+class Memory(Protocol):
+    """What outlives the process of where its clock was right."""
+
+    def recall(self) -> tuple[float, int] | None:
+        """How far it is from there now, and by how much that may be wrong, in ms; None: nobody knows."""
+
+    def remember(self, offset_ms: int, within_ms: int) -> None:
+        """It has been found right, that far from the others'."""
+
+
 class ClockCheck:
     """One process's clock, judged."""
 
@@ -56,6 +66,7 @@ class ClockCheck:
         clock: Clock,
         max_skew_ms: int,
         on_change: Callable[[str | None], Awaitable[None]],
+        memory: Memory | None = None,
     ) -> None:
         """``process``: the name of its beat. ``on_change``: is awaited with each new fault, None when it is over."""
         self._client = client
@@ -74,7 +85,8 @@ class ClockCheck:
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
-        self._expected: tuple[float, int] | None = None
+        self._memory = memory
+        self._expected = None if memory is None else memory.recall()
         """How far the clock must be off, and by how much that may be wrong, in ms: by the last comparison of it and
         the jumps since; None: nobody knows."""
         self._held_s = clock.monotonic()
@@ -83,6 +95,10 @@ class ClockCheck:
         """Why nothing may be decided by this clock; None: it may."""
         self.offset_ms: int | None = None
         """How far it is from the median of all; None: it is not compared."""
+        if self._expected is not None and self._must_be_wrong:
+            off = off_by(round(self._expected[0])).removesuffix(" the others'")
+            self._has_jumped = True
+            self.fault = f"its clock is {off} where it was right before the restart, and has not been compared since"
 
     @property
     def clocks(self) -> Clocks | None:
@@ -194,6 +210,8 @@ class ClockCheck:
             self._settle()
             self.fault = None
             self._watch.agreed()
+            if self._memory is not None and own.within_ms <= self._max_skew_ms:
+                self._memory.remember(own.offset_ms, own.within_ms)
 
     def _settle(self) -> None:
         self._settled, self._has_jumped, self._held_s = True, False, self._clock.monotonic()

@@ -23,6 +23,7 @@ from worker.catalog import Catalog
 from worker.chains import Chains
 from worker.claims import Claims
 from worker.clock_keeping import ClockKeeping
+from worker.clock_memory import ClockMemory
 from worker.dedupe_sweeping import DedupeSweeping
 from worker.delivery import Delivery
 from worker.dispatcher import Dispatcher
@@ -102,7 +103,7 @@ class Parts:
         self.refusals = Refusals(clock)
         self.clock_check = ClockCheck(
             client, self.keys, process=identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
-            on_change=events.clock_judged,
+            on_change=events.clock_judged, memory=ClockMemory(config.data_dir, clock),
         )  # fmt: skip
         self._know(spool)
         self._run(spool)

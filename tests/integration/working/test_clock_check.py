@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -14,6 +15,7 @@ from common.etcd import EtcdClient, KeyValue
 from tests.support.clocks import say_clocks
 from tests.support.fake_clock import FakeClock
 from tests.support.working import World
+from worker.clock_memory import ClockMemory
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -52,11 +54,16 @@ class Own:
 
 @pytest.fixture
 def own(world: World) -> Own:
-    clock = FakeClock()
+    return checked(world, FakeClock())
+
+
+def checked(world: World, clock: FakeClock, memory: ClockMemory | None = None) -> Own:
+    """A process whose clock is judged."""
     watch = ClockWatch(clock, max_skew_ms=250, on_jump=lambda by_s: check.jumped(by_s))
     check = ClockCheck(
-        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody
-    )
+        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody,
+        memory=memory,
+    )  # fmt: skip
     return Own(world=world, clock=clock, watch=watch, check=check)
 
 
@@ -137,6 +144,21 @@ async def test_clock_that_was_measured_badly_is_known_to_be_wrong_after_a_long_j
     own.jump(30_000)
     await own.check.look()
     assert own.check.fault is not None
+
+
+async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_start(
+    world: World, tmp_path: Path
+) -> None:
+    clock = FakeClock()
+    ClockMemory(tmp_path, clock, boot_id="b").remember(0, 5)
+    clock.set_wall(clock.wall_ms() + 30_000)
+    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
+    assert own.check.fault == (
+        "its clock is 30.0 s ahead of where it was right before the restart, and has not been compared since"
+    )
+    assert await own.told(None) is not None
+    assert await own.told(0, within_ms=5) is None, "the others have been set, too"
+    assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5)
 
 
 async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
