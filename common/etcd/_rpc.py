@@ -6,8 +6,14 @@ are made on grpc.aio channels whose options are chosen below, each with its reas
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
+
+# Set before grpc is there: else it ends its threads before each fork and makes them anew after it. Where the machine
+# has no process left, Popen forks in vain, and grpc aborts this process once it could not make a thread for ten
+# seconds. What we fork executes something else at once, and has no use for grpc.
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "false"
 
 import grpc  # type: ignore[import-untyped,unused-ignore]
 import grpc.aio  # type: ignore[import-untyped,unused-ignore]
