@@ -106,6 +106,16 @@ class ClockCheck:
         is_fresh = self._clock.monotonic() - self._fresh_s <= STALE_S
         return self._clocks if is_fresh else None
 
+    @property
+    def is_vouched_for(self) -> bool:
+        """Whether the wall clock is right as far as anybody can tell: since its last jump it was compared and found
+        so, or was set back to where it was right, or there are too few clocks to compare it with. Trusted for want of
+        a comparison is not enough."""
+        if self.fault is not None:
+            return False
+        are_too_few = self._clocks is not None and not self._clocks.are_enough
+        return not self._has_jumped or self._must_be_right or are_too_few
+
     def jumped(self, by_s: float) -> None:
         """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
         self.offset_ms, self._settled = None, False

@@ -26,6 +26,7 @@ from types import MappingProxyType
 from common.clock import Clock
 from common.keys import RunId
 from common.run import Verdict
+from worker.end_dates import EndDates
 from worker.environment import give_commands_default_signals
 from worker.exit import reap
 from worker.guardian.guard import Guard, Unguarded
@@ -73,10 +74,12 @@ class Executor:
         path: str = DEFAULT_PATH,
         allowed_users: Collection[str] = (),
         guard: Guard | None = None,
+        end_dates: EndDates | None = None,
     ) -> None:
         self._worker = worker
         self._guard: Guard = guard or Unguarded()
         self._clock = clock
+        self._end_dates = end_dates or EndDates(clock)
         self._on_started = on_started
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
@@ -287,7 +290,8 @@ class Executor:
         run.group.close()
         del self._runs[run.launch.run_id]
         self._guard.over(run.launch.run_id)
-        outcome = run.outcome(self._clock.wall_ms(), survivors)
+        end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
+        outcome = run.outcome(end_ms, survivors)
         if run.becoming is not None:
             run.becoming.close()
         if outcome.start_ms is None:

@@ -29,6 +29,7 @@ from worker.delivery import Delivery
 from worker.dispatcher import Dispatcher
 from worker.doubts import Doubts
 from worker.draining import DrainWatch
+from worker.end_dates import EndDates
 from worker.executor import Executor
 from worker.guardian.link import GuardianLink
 from worker.identity import Identity
@@ -160,6 +161,7 @@ class Parts:
         self.executor = Executor(
             worker=identity.worker, instance=identity.instance, path=config.path,
             allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended, guard=self.guardian,
+            end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
         self.aftermath = Aftermath(self._client, self.keys, self.catalog)

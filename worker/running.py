@@ -21,11 +21,11 @@ class Running:
 
     __slots__ = (
         "becoming", "ending", "exit", "group", "launch", "output", "own_peak_rss_kib", "pipe", "seen_peak_rss",
-        "start_ms", "timeout",
+        "start_ms", "started_s", "timeout",
     )  # fmt: skip
 
     def __init__(
-        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, own_peak_rss_kib: int,
+        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float, own_peak_rss_kib: int,
         becoming: Becoming | None = None,
     ) -> None:  # fmt: skip
         self.launch = launch
@@ -35,6 +35,8 @@ class Running:
         """Only of a run as another user: whether its command was executed at all is known at its end."""
         self.output = Output(launch.output_limit)
         self.start_ms = start_ms
+        self.started_s = started_s
+        """The same on the boot clock."""
         self.own_peak_rss_kib = own_peak_rss_kib
         self.seen_peak_rss = 0
         """Bytes: the most memory that one of its processes was seen with (see ``worker.usage``)."""

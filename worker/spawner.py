@@ -81,7 +81,7 @@ class Spawner:
             undo.callback(os.close, pipe)
             try:
                 os.set_blocking(pipe, False)
-                start_ms = self._clock.wall_ms()
+                start_ms, started_s = self._clock.wall_ms(), self._clock.boottime()
                 if failpoints.armed:
                     failpoints.hit("before_spawn")
                 pid, becoming = self._execute(attempt, write_end, environment)
@@ -90,8 +90,8 @@ class Spawner:
             finally:
                 os.close(write_end)
             undo.pop_all()
-        return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, own_peak_rss_kib=own_peak,
-                       becoming=becoming)  # fmt: skip
+        return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, started_s=started_s,
+                       own_peak_rss_kib=own_peak, becoming=becoming)  # fmt: skip
 
     def _execute(self, attempt: Attempt, write_end: int, environment: Mapping[str, str]) -> tuple[int, Becoming | None]:
         other = attempt.account.other

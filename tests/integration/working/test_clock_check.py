@@ -78,6 +78,28 @@ async def test_jump_of_a_clock_that_was_never_measured_is_borne_for_30_s(own: Ow
     assert await own.for_seconds(10) is None
 
 
+async def test_who_has_jumped_is_vouched_for_once_it_was_compared_or_set_back_or_too_few_are_there(own: Own) -> None:
+    await own.told(0)
+    assert own.check.is_vouched_for
+    own.jump(30_000)
+    assert not own.check.is_vouched_for
+    await own.for_seconds(150, others=False)
+    assert own.check.fault is None
+    assert not own.check.is_vouched_for  # it is trusted for want of a comparison
+    assert await own.told(30_000) is not None
+    assert not own.check.is_vouched_for
+    assert await own.told(0) is None
+    assert own.check.is_vouched_for
+    own.jump(30_000)
+    own.jump(-30_000)
+    assert own.check.is_vouched_for  # set back to where it was right
+    own.jump(30_000)
+    own.clock.advance(120_000)
+    await say_clocks(own.world.etcd, own.world.keys, count=2)
+    await own.check.look()
+    assert own.check.is_vouched_for  # too few to tell, and it is trusted again
+
+
 async def test_clock_that_jumped_to_where_it_must_be_wrong_is_wrong_as_long_as_others_are_compared(own: Own) -> None:
     await own.told(3)
     own.jump(30_000)

@@ -56,6 +56,29 @@ async def test_running_commands_go_on_while_the_clock_is_off(place: Place, world
         assert not worker.is_deciding()
 
 
+@pytest.mark.parametrize("by_ms", [-30_000, 30_000])
+async def test_jump_during_a_run_dates_neither_its_end_nor_what_follows(place: Place, world: World, by_ms: int) -> None:
+    await beat_beside(world.etcd, world.keys, "p1", "p2")
+    command = "until [ -e go ]; do sleep 0.02; done"
+    job, clock = await world.save(after="10s", command=command, workdir=str(place.directory)), OffClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        await say(world, worker, 0)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: run_id in worker.running(), description="it runs")
+        clock.offset_ms = by_ms
+        before_ms = SystemClock().wall_ms()
+        (place.directory / "go").touch()
+        record = await world.record(run_id)
+        assert before_ms <= record["endTime"] <= SystemClock().wall_ms()
+
+        async def follows() -> bool:
+            link = await world.link()
+            return link is not None and link.plan_ms == record["endTime"] + 10_000
+
+        await wait_until(follows, description="the next link is due ten seconds after that end")
+
+
 async def test_jump_stops_it_until_a_comparison_made_after_it(place: Place, world: World) -> None:
     await beat_beside(world.etcd, world.keys, "p1", "p2")
     clock = OffClock()
