@@ -181,6 +181,33 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "a full disk, and output is lost without a word": ("G9", both(FULL_DISK, record(LOUD, outputBytes=0))),
     "a wrong clock, and too early even for a claim": ("G4", both(WRONG_CLOCK, moved(TICK, Mark.START, -460))),
     "a wrong clock elsewhere": ("G3", both(WRONG_CLOCK, record(run_id("tick", 16), startTime=T0_MS + 16_100))),
+    "a wrong clock, and recorded to have started at a time that it did not show": (
+        "G3", both(WRONG_CLOCK, record(TICK, startTime=T0_MS + 33_000, endTime=T0_MS + 33_400)),
+    ),
+    "a wrong clock, and it lived beyond its end by that clock": (
+        "G3", both(
+            and_also(fault("clock off by -30 s for 3 s", "w1", 1000, 4000)),
+            record(TICK, startTime=T0_MS - 28_000, endTime=T0_MS - 27_800),
+        ),
+    ),
+    "a wrong clock of another worker's": (
+        "G3", both(
+            and_also(fault("clock off by +30 s for 3 s", "w2", 1000, 4000)),
+            record(TICK, startTime=T0_MS + 32_000, endTime=T0_MS + 32_400),
+        ),
+    ),
+    "recorded as lost before it started, and no clock was that wrong": (
+        "G3", both(
+            and_also(fault("clock off by -30 s for 3 s", "w1", 40_000, 43_000)),
+            record(LOST, reason="worker gone", endTime=T0_MS + 50_000 - 31_000),
+        ),
+    ),
+    "recorded as lost before it started, by itself, and another's clock was wrong": (
+        "G3", both(
+            and_also(fault("clock off by -30 s for 3 s", "w2", 40_000, 43_000)),
+            record(LOST, endTime=T0_MS + 41_000 - 30_000),
+        ),
+    ),
     "a failed run was not tried again": (
         "retry", both(without_record(AGAIN), without_mark(AGAIN, Mark.START), without_mark(AGAIN, Mark.END)),
     ),
@@ -202,6 +229,30 @@ def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: in
     assert (not list(leftovers.check(View.of([*good_history(), kill])))) is accepted
 
 
+_KILLED_WITH_GUARDIAN = fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
+
+
+@pytest.mark.parametrize(
+    ("kills", "lives_until_ms", "accepted"),
+    [
+        pytest.param([], 20_000, True, id="once, and the next start ends it"),
+        pytest.param([], 20_001, False, id="once, and it outlives the next start"),
+        pytest.param([fault(leftovers.KILLED, "w1", 15_000, 15_500)], 32_500, True, id="again while that starts"),
+        pytest.param([fault(leftovers.KILLED, "w1", 15_000, 15_500)], 32_501, False, id="it outlives that start too"),
+        pytest.param([fault(leftovers.KILLED, "w1", 15_001, 15_500)], 21_100, False, id="again, but too late"),
+        pytest.param([fault(leftovers.KILLED, "w2", 15_000, 15_500)], 20_001, False, id="then another worker"),
+        pytest.param([fault("SIGTERM", "w1", 15_000, 15_500)], 20_001, False, id="then it is stopped in order"),
+    ],
+)
+def test_a_command_of_a_worker_killed_with_its_guardian_ends_with_the_next_start_that_is_not_killed(
+    kills: list[Event], lives_until_ms: int, accepted: bool
+) -> None:
+    """The first run of the queue starts at 5 ms and lives until 11 s, with a grace of 5 s."""
+    lives_on = moved(run_id("queued", 0), Mark.END, lives_until_ms - 11_000)
+    view = View.of(lives_on([*good_history(), _KILLED_WITH_GUARDIAN, *kills]))
+    assert (not list(leftovers.check(view))) is accepted
+
+
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_corrupted_history_is_rejected(name: str) -> None:
     promise, corrupt = CORRUPTIONS[name]
@@ -213,7 +264,21 @@ ACCEPTED: dict[str, Corruption] = {
     "times that a worker wrote by a clock that was wrong": both(
         WRONG_CLOCK, record(TICK, startTime=T0_MS + 32_000, endTime=T0_MS + 32_400)
     ),
-    "a start that was claimed before the clock was set": both(WRONG_CLOCK, moved(TICK, Mark.START, -150)),
+    "a start that was claimed before the clock was set": both(
+        WRONG_CLOCK,
+        moved(TICK, Mark.START, -150),
+        record(TICK, startTime=T0_MS + 31_850, endTime=T0_MS + 32_400),
+    ),
+    "an end that was dated by a start with a wrong clock": both(
+        and_also(fault("clock jumps to -5, +0.4 s", "w1", 0, 2100)),
+        record(TICK, startTime=T0_MS + 2003 + 400, endTime=T0_MS + 2403 + 400),
+    ),
+    "a run that a steward with a wrong clock gave up": both(
+        and_also(fault("clock off by -30 s for 3 s", "w1", 40_000, 43_000)),
+        record(LOST, reason="worker gone", endTime=T0_MS + 41_000 - 30_000),
+        marked(LOST, Mark.START, worker="w3"),
+        record(LOST, worker="w3"),
+    ),
     "output that a full disk did not take": both(FULL_DISK, record(LOUD, outputBytes=0, err="the disk is full")),
     "output that could not be written for want of a descriptor": both(
         and_also(fault("no more descriptors than 20 for 5 s", "w1", 0, 5000)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +28,8 @@ RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
 CLOCK, DISK_FULL, NO_DESCRIPTORS = "clock", "disk full", "no more descriptors"
 """How the harness begins to call these faults."""
+_SET_TO = re.compile(r"[+-]\d+(?:\.\d+)?")
+"""In what the harness says of a wrong clock: how many seconds it is off."""
 _CLOCK_NOTICED_MS = 3000
 """A wall clock is wrong or right again so long after the harness has made it so."""
 
@@ -163,6 +166,23 @@ class View:
     def has_wrong_clock(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
         """Whether the times that this worker writes in [lo, hi] may be wrong."""
         return self._is_hit(CLOCK, worker, lo_ms, hi_ms, _CLOCK_NOTICED_MS)
+
+    def written_at(self, recorded_ms: int, worker: str | None = None) -> set[int]:
+        """When this date may have been written by a worker (None: by any of them, the steward): at that very time, or
+        at another one at which the harness had its clock off by just as much."""
+        writers = self._workers() if worker is None else {worker}
+        faults = [one for one in self.faults if one.target in writers and one.what.startswith(CLOCK)]
+        found = {recorded_ms}
+        for fault in faults:
+            for off_s in _SET_TO.findall(fault.what):
+                true_ms = recorded_ms - round(float(off_s) * 1000)
+                if fault.from_ms - _CLOCK_NOTICED_MS <= true_ms <= fault.until_ms + _CLOCK_NOTICED_MS:
+                    found.add(true_ms)
+        return found
+
+    def _workers(self) -> set[str]:
+        """All of which there is evidence."""
+        return {start.worker for run in self.runs.values() for start in run.starts}
 
     def cannot_write(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
         """Whether at any time in [lo, hi] this worker's disk was full, or it could open no file."""

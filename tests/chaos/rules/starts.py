@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator
 
+from tests.chaos.history import Evidence
 from tests.chaos.view import NEVER_RAN, Record, Run, View, Violation
 
 _NAMED = re.compile(r"(\S+@\S+#\d+)")
@@ -14,8 +15,8 @@ _ROUNDING_MS = 5
 _AFTER_ITS_RECORD_MS = 200
 _AFTER_ITS_END_MS = 100
 _SET_JUST_THEN_MS = 5000
-_SETTLED_WITHIN_MS = 60_000
-"""A worker that was killed calls its own runs lost at its next start."""
+_BY_ITS_WORKER = "worker restarted"
+"""Why a worker calls its own runs lost, at its next start; all others are called so by the steward."""
 _SKEW_MS = 250
 """That far a clock may be off before its process stops to decide."""
 
@@ -73,24 +74,36 @@ def _lies(run: Run, record: Record) -> Iterator[str]:
 
 
 def _wrong_times(view: View, run: Run, record: Record) -> Iterator[str]:
-    """What the record's times say and the evidence does not; nothing of a worker whose clock was wrong meanwhile."""
-    status, reason = record["status"], record.get("reason")
-    if not run.signs:
-        return
-    first_ms, last_ms = min(one.wall_ms for one in run.signs), max(one.wall_ms for one in run.signs)
-    settled_ms = last_ms + (_SETTLED_WITHIN_MS if status == "lost" else 0)
-    if view.has_wrong_clock(run.signs[0].worker, first_ms, settled_ms):
-        return
+    """What the record's times say and the evidence does not, whichever clock of those that the harness has set wrong
+    they were written by."""
     for start in run.starts[:1]:
-        if record.get("startTime", 0) > start.wall_ms + _ROUNDING_MS:
-            yield f"recorded to have started {record['startTime'] - start.wall_ms} ms after its first line"
-        if status == "lost" and start.wall_ms > record["endTime"] + _AFTER_ITS_RECORD_MS:
-            yield f"started {start.wall_ms - record['endTime']} ms after it was recorded as lost ({reason})"
-    if status not in (*NEVER_RAN, "lost"):
-        signs = [*run.signs, *(run.departed if status in ("killed", "timeout") else ())]
-        beyond_ms = max(one.wall_ms for one in signs) - record["endTime"]
-        if beyond_ms > _AFTER_ITS_END_MS:
-            yield f"{status} ({reason}), and lived {beyond_ms} ms beyond its recorded end"
+        started_ms = view.written_at(record["startTime"], start.worker) if record.get("startTime") else set()
+        late_ms = min(started_ms, default=0) - start.wall_ms
+        if late_ms > _ROUNDING_MS:
+            yield f"recorded to have started {late_ms} ms after its first line"
+    if run.starts and record["status"] == "lost":
+        yield from _started_after_it_was_lost(view, run.starts[0], record)
+    if run.signs and record["status"] not in (*NEVER_RAN, "lost"):
+        yield from _outlived_its_record(view, run, record)
+
+
+def _started_after_it_was_lost(view: View, start: Evidence, record: Record) -> Iterator[str]:
+    reason = record.get("reason")
+    written_ms = view.written_at(record["endTime"], start.worker if reason == _BY_ITS_WORKER else None)
+    after_ms = start.wall_ms - max(written_ms)
+    if after_ms > _AFTER_ITS_RECORD_MS:
+        yield f"started {after_ms} ms after it was recorded as lost ({reason})"
+
+
+def _outlived_its_record(view: View, run: Run, record: Record) -> Iterator[str]:
+    """The end may be dated by the start: as long after it as the run went on."""
+    worker, status, end_ms = run.signs[0].worker, record["status"], record["endTime"]
+    start_ms = record.get("startTime") or end_ms
+    ended_ms = view.written_at(end_ms, worker) | {at + end_ms - start_ms for at in view.written_at(start_ms, worker)}
+    signs = [*run.signs, *(run.departed if status in ("killed", "timeout") else ())]
+    beyond_ms = max(one.wall_ms for one in signs) - max(ended_ms)
+    if beyond_ms > _AFTER_ITS_END_MS:
+        yield f"{status} ({record.get('reason')}), and lived {beyond_ms} ms beyond its recorded end"
 
 
 def _of_a_whole_run(run: Run, record: Record) -> Iterator[str]:
