@@ -29,7 +29,7 @@ _SPECS: Final[dict[str, dict[str, Any]]] = {
     "tick": {"name": "tick", "every": "2s", "misfire": {"policy": "skip", "graceSeconds": 1}},
     "edited": {"name": "edited", "every": "3s"},
     "queued": {"name": "queued", "cronExpr": "*/10 * * * * * *", "overlap": "queue"},
-    "flaky": {"name": "flaky", "every": "10s", "retry": {"limit": 2}},
+    "flaky": {"name": "flaky", "every": "10s", "retry": {"limit": 2, "delaySeconds": 0.9}},
     "chain": {"name": "chain", "after": "1s"},
     "long": {"name": "long", "every": "20s", "onWorkerLost": "rerun"},
     "loud": {"name": "loud", "every": "20s", "outputLimitBytes": 20_000},

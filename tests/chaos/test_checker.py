@@ -212,6 +212,7 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
         "retry", both(without_record(AGAIN), without_mark(AGAIN, Mark.START), without_mark(AGAIN, Mark.END)),
     ),
     "tried again after a success": ("retry", record(run_id("flaky", 0), status="success", exitCode=0)),
+    "tried again before its delay was over": ("retry", moved(AGAIN, Mark.START, -10)),
     "tried again before it had ended": ("retry", moved(AGAIN, Mark.START, -930)),
     "it did not come to rest": ("G12", and_also(Stage(name="settled", at_ms=0, failed="7 keys are left"))),
     "a worker ended by itself": ("G12", and_also(Exit(process="w1", status=1, at_ms=T0_MS))),

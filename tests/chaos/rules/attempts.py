@@ -1,12 +1,16 @@
-"""Retry and rerun: an attempt follows where the job says so, and only there; never beside the one before."""
+"""Retry and rerun: an attempt follows where the job says so, and only there; never beside the one before, and a retry
+not before its delay is over."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tests.chaos.view import Id, Record, Run, View, Violation
 
 _EDIT_NEARBY_MS = 5000
+_LONGEST_DELAY_S = 3600
+_ROUNDING_MS = 2
 
 
 def check(view: View) -> Iterator[Violation]:
@@ -16,6 +20,7 @@ def check(view: View) -> Iterator[Violation]:
         spec = view.spec_of(run.id.job)
         if following is not None and following.record is not None:
             yield from _followed(run, record, following, spec.get("onWorkerLost", "record"))
+            yield from _too_soon(run, record, following, spec.get("retry") or {})
         elif _is_owed_another(record, spec) and not _is_edited_nearby(view, run, record):
             yield Violation("retry", str(run.id), f"{record['status']}, and attempt {run.id.attempt + 1} has no record")
 
@@ -29,6 +34,19 @@ def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterato
         yield Violation("retry", str(following.id), f"there is such an attempt, after one that was {status}")
     if not is_rerun and run.signs and following.signs and following.first_ns < run.last_ns:
         yield Violation("retry", str(following.id), "started before the attempt before it had ended")
+
+
+def _too_soon(run: Run, record: Record, following: Run, retry: dict[str, Any]) -> Iterator[Violation]:
+    """After a failure or a timeout the next attempt waits, by CLOCK_BOOTTIME, whatever clocks say."""
+    is_rerun = (following.record or {}).get("trigger") == "rerun"
+    if record["status"] not in ("failed", "timeout") or is_rerun or not run.signs or not following.starts:
+        return
+    backoff = retry.get("backoff", 2) ** (run.id.attempt - 1)
+    delay_ms = min(retry.get("delaySeconds", 10) * backoff, _LONGEST_DELAY_S) * 1000
+    gap_ms = (following.first_ns - run.last_ns) / 1e6
+    if gap_ms < delay_ms - _ROUNDING_MS:
+        text = f"started {gap_ms:.0f} ms after the attempt before it had ended; its delay is {delay_ms:g} ms"
+        yield Violation("retry", str(following.id), text)
 
 
 def _is_owed_another(record: Record, spec: dict[str, object]) -> bool:
