@@ -99,6 +99,8 @@ class Spool:
         self._segment_bytes = segment_bytes
         self._cache_bytes = cache_bytes
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spool")
+        # Started now: when it is needed, the machine may be out of processes.
+        self._thread.submit(int)
         self._waiting: list[_Waiting] = []
         self._arriving_bytes = 0
         self._refused_bytes = 0

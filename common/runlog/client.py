@@ -6,7 +6,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl
 
 import pymongo
@@ -23,8 +23,12 @@ Document: TypeAlias = dict[str, Any]
 Client: TypeAlias = AsyncMongoClient[Document]
 
 _IDS_A_QUERY = 1000
-_LOST_LOCK = "un-acquired lock"
-"""What pymongo 4.20 says where its wait for a server is over in the moment in which it is woken."""
+_STUMBLES: Final = {
+    # What pymongo 4.20 says where its wait for a server is over in the moment in which it is woken.
+    "un-acquired lock": "no server was found in time",
+    # What asyncio says, which looks up each address in a thread, where the machine is out of processes.
+    "can't start new thread": "no thread could be started to look up its address",
+}
 _TLS_FILES = ("tlscafile", "tlscertificatekeyfile", "tlscrlfile")
 
 
@@ -82,9 +86,10 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
     except PyMongoError as error:
         raise UnavailableError(f"the log store did not answer as needed: {_brief(error)}") from error
     except RuntimeError as error:
-        if _LOST_LOCK not in str(error):
+        why = next((why for said, why in _STUMBLES.items() if said in str(error)), None)
+        if why is None:
             raise
-        raise UnavailableError("the log store did not answer as needed: no server was found in time") from error
+        raise UnavailableError(f"the log store did not answer as needed: {why}") from error
 
 
 def _brief(error: PyMongoError) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -32,6 +33,17 @@ async def test_records_are_read_in_the_order_of_their_positions(spool: Spool) ->
     assert await spool.read(4) == list(enumerate(records[:4], 1))
     assert await spool.read(100, after=4) == list(enumerate(records[4:], 5))
     assert (spool.pending, spool.last, spool.cursor) == (10, 10, 0)
+
+
+async def test_a_record_is_kept_though_no_thread_can_be_started_any_more(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    records = await fill(spool, 2)
+    assert await spool.read(2) == list(enumerate(records, 1))
 
 
 async def test_reading_moves_nothing_and_acknowledging_does(spool: Spool) -> None:
