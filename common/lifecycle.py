@@ -15,6 +15,8 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any
 
+from common.threads import can_start_threads
+
 log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -56,7 +58,8 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[t
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, stop.request, number.name)
-        await main(stop)
+        if await can_start_threads(stop.requested):
+            await main(stop)
 
     try:
         asyncio.run(with_signals())

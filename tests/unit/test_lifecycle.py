@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 
 import pytest
 
@@ -27,6 +28,50 @@ def test_an_orderly_end_has_status_0() -> None:
         await stop.requested.wait()
 
     assert run(main) == 0
+
+
+class Threads:
+    """Those of a machine that is out of processes, until so many were asked for; asked often enough, the user stops."""
+
+    def __init__(self, short_for: int, *, stop_at: int = -1) -> None:
+        self.asked, self._short_for, self._stop_at = 0, short_for, stop_at
+        self._start = threading.Thread.start
+
+    def start(self, thread: threading.Thread) -> None:
+        self.asked += 1
+        if self.asked == self._stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        if self.asked <= self._short_for:
+            raise RuntimeError("can't start new thread")
+        self._start(thread)
+
+
+def test_a_process_begins_once_a_thread_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("common.threads._AGAIN_S", 0.01)
+    threads, begun = Threads(short_for=3), []
+
+    async def main(_stop: Stop) -> None:
+        begun.append(threads.asked)
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(threading.Thread, "start", lambda thread: threads.start(thread))
+        assert run(main) == 0
+    assert begun == [4]
+    assert [record.__dict__["action"] for record in caplog.records] == ["threads.short"]
+
+
+def test_a_process_that_waits_for_a_thread_can_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads = Threads(short_for=1000, stop_at=2)
+
+    async def main(_stop: Stop) -> None:
+        pytest.fail("nothing begins")
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("common.threads._AGAIN_S", 0.01)
+        meanwhile.setattr(threading.Thread, "start", lambda thread: threads.start(thread))
+        assert run(main) == 0
 
 
 def test_a_second_signal_asks_to_hurry() -> None:
