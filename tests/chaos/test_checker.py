@@ -11,8 +11,21 @@ import pytest
 
 from tests.chaos.check import report, violations
 from tests.chaos.good_history import EDITED, REVISIONS, T0_MS, good_history
-from tests.chaos.history import Event, Evidence, Exit, Fault, HistoryFile, Leftover, Mark, Stage, Stored, read_history
-from tests.chaos.rules import evidence_clocks, leftovers
+from tests.chaos.history import (
+    Call,
+    Event,
+    Evidence,
+    Exit,
+    Fault,
+    HistoryFile,
+    Leftover,
+    Mark,
+    Op,
+    Stage,
+    Stored,
+    read_history,
+)
+from tests.chaos.rules import attempts, evidence_clocks, leftovers
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -228,6 +241,19 @@ def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: in
     """The first run of the queue lives until 11 s, with a grace of 5 s."""
     kill = Fault(what=leftovers.KILLED, target="w1", from_ms=T0_MS + killed_ms, until_ms=T0_MS + killed_ms)
     assert (not list(leftovers.check(View.of([*good_history(), kill])))) is accepted
+
+
+@pytest.mark.parametrize(("edited_ms", "accepted"), [(10_050, True), (15_050, True), (15_150, False), (9970, False)])
+@pytest.mark.parametrize("by_ms", [-30_000, 0])
+def test_an_edit_near_a_failed_run_excuses_its_retry_whatever_its_workers_clock_said(
+    edited_ms: int, by_ms: int, accepted: bool
+) -> None:
+    """The second run of the flaky job goes from 10,005 to 10,100 ms."""
+    run = run_id("flaky", 10)
+    fails = record(run, status="failed", exitCode=1, startTime=T0_MS + 10_003 + by_ms, endTime=T0_MS + 10_103 + by_ms)
+    edit = Call(op=Op.SAVE, job="flaky", sent_ms=T0_MS + edited_ms, ack_ms=T0_MS + edited_ms + 20)
+    view = View.of(fails([*good_history(), edit]))
+    assert (not list(attempts.check(view))) is accepted
 
 
 _KILLED_WITH_GUARDIAN = fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)

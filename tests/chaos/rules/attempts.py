@@ -56,7 +56,12 @@ def _is_owed_another(record: Record, spec: dict[str, object]) -> bool:
 
 
 def _is_edited_nearby(view: View, run: Run, record: Record) -> bool:
-    """Whether an edit may have been carried out before the run's end was, and after its claim, which may be early."""
+    """Whether an edit may have been carried out before the run's end was, and after its claim, which may be early.
+
+    Where there is evidence, no clock of a worker's makes the claim later or the end earlier than that.
+    """
     edits = [call for call in view.calls if call.op.is_edit and call.job == run.id.job]
-    claimed_ms = record.get("claimTime") or record["planTime"]
-    return any(call.ack_ms > claimed_ms and call.sent_ms < record["endTime"] + _EDIT_NEARBY_MS for call in edits)
+    shown_ms = [one.wall_ms for one in run.signs]
+    claimed_ms = min([record.get("claimTime") or record["planTime"], *shown_ms])
+    ended_ms = max([record["endTime"], *shown_ms])
+    return any(call.ack_ms > claimed_ms and call.sent_ms < ended_ms + _EDIT_NEARBY_MS for call in edits)
