@@ -33,6 +33,7 @@ from worker.log_store import prepare_log_store
 from worker.parts import Parts
 from worker.records import run_record
 from worker.runs import Phase, Run
+from worker.shortage import once_possible
 from worker.spool import Spool
 
 _log = logging.getLogger(__name__)
@@ -70,8 +71,9 @@ class Agent:
     async def prepare(self) -> None:
         """Before anything is claimed: of a former life of this worker nothing runs any more that can be ended."""
         instance = self._identity.instance
-        marked = {one.run_id for one in await asyncio.to_thread(find_leftovers, instance)}
-        in_spool = await self._spool.find_former(marked)
+        left = await once_possible(partial(asyncio.to_thread, find_leftovers, instance), what="what is left running")
+        marked = {one.run_id for one in left}
+        in_spool = await once_possible(partial(self._spool.find_former, marked), what="its records")
         ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}
         spared = await self._ended_by_themselves(marked, ended)
         survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)

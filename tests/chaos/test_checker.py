@@ -260,7 +260,7 @@ _KILLED_WITH_GUARDIAN = fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
 
 
 @pytest.mark.parametrize(
-    ("kills", "lives_until_ms", "accepted"),
+    ("faults", "lives_until_ms", "accepted"),
     [
         pytest.param([], 20_000, True, id="once, and the next start ends it"),
         pytest.param([], 20_001, False, id="once, and it outlives the next start"),
@@ -268,15 +268,22 @@ _KILLED_WITH_GUARDIAN = fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
         pytest.param([fault(leftovers.KILLED, "w1", 15_000, 15_500)], 32_501, False, id="it outlives that start too"),
         pytest.param([fault(leftovers.KILLED, "w1", 15_001, 15_500)], 21_100, False, id="again, but too late"),
         pytest.param([fault(leftovers.KILLED, "w2", 15_000, 15_500)], 20_001, False, id="then another worker"),
+        pytest.param([fault("SIGSTOP for 3 s", "w1", 14_000, 17_000)], 34_000, True, id="frozen while that starts"),
+        pytest.param([fault("SIGSTOP for 3 s", "w1", 14_000, 17_000)], 34_001, False, id="it outlives the thaw"),
+        pytest.param([fault("SIGSTOP for 3 s", "w1", 15_001, 17_000)], 20_001, False, id="frozen after that"),
+        pytest.param(
+            [fault("no more descriptors than 20 for 5 s", "w1", 14_000, 19_000)], 36_000, True, id="no descriptors"
+        ),
+        pytest.param([fault("disk full for 5 s", "w1", 14_000, 19_000)], 20_001, False, id="a full disk is no reason"),
         pytest.param([fault("SIGTERM", "w1", 15_000, 15_500)], 20_001, False, id="then it is stopped in order"),
     ],
 )
-def test_a_command_of_a_worker_killed_with_its_guardian_ends_with_the_next_start_that_is_not_killed(
-    kills: list[Event], lives_until_ms: int, accepted: bool
+def test_a_command_of_a_worker_killed_with_its_guardian_ends_with_the_next_start_that_can_go_on(
+    faults: list[Event], lives_until_ms: int, accepted: bool
 ) -> None:
     """The first run of the queue starts at 5 ms and lives until 11 s, with a grace of 5 s."""
     lives_on = moved(run_id("queued", 0), Mark.END, lives_until_ms - 11_000)
-    view = View.of(lives_on([*good_history(), _KILLED_WITH_GUARDIAN, *kills]))
+    view = View.of(lives_on([*good_history(), _KILLED_WITH_GUARDIAN, *faults]))
     assert (not list(leftovers.check(view))) is accepted
 
 

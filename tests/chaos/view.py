@@ -26,7 +26,7 @@ from tests.chaos.history import (
 Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
-CLOCK, DISK_FULL, NO_DESCRIPTORS = "clock", "disk full", "no more descriptors"
+CLOCK, DISK_FULL, NO_DESCRIPTORS, NO_PROCESSES = "clock", "disk full", "no more descriptors", "no more processes"
 """How the harness begins to call these faults."""
 _SET_TO = re.compile(r"[+-]\d+(?:\.\d+)?")
 """In what the harness says of a wrong clock: how many seconds it is off."""

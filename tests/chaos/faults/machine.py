@@ -10,11 +10,10 @@ from pathlib import Path
 
 from tests.chaos.faults.breaking import Breaking, Table, not_now
 from tests.chaos.member import Member
-from tests.chaos.view import DISK_FULL, NO_DESCRIPTORS
+from tests.chaos.view import DISK_FULL, NO_DESCRIPTORS, NO_PROCESSES
 
 _PIECE = b"\0" * 65_536
 _FILLED_UP_EACH_S = 5
-_NO_PROCESSES = "no more processes"
 _LASTS_S = (5, 12, 25)
 
 
@@ -46,15 +45,17 @@ class MachineFaults:
             filling.unlink()
 
     async def _out_of_descriptors(self) -> None:
-        """Not one more than it has open."""
+        """Not one more than it has open. Of a worker that has begun: before, it has hardly any, and could not begin."""
         member = self._on.one_of(self._on.fleet.workers)
-        pid = member.pid or not_now()
+        pid = member.pid if member.guardian() is not None else None
+        if pid is None:
+            not_now()
         await self._limited(member, pid, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), NO_DESCRIPTORS)
 
     async def _out_of_processes(self) -> None:
         """Only its own: no other process has its user."""
         member = self._on.one_of(self._not_root)
-        await self._limited(member, member.pid or not_now(), resource.RLIMIT_NPROC, 1, _NO_PROCESSES)
+        await self._limited(member, member.pid or not_now(), resource.RLIMIT_NPROC, 1, NO_PROCESSES)
 
     async def _limited(self, member: Member, pid: int, which: int, at_most: int, what: str) -> None:
         seconds = self._on.chance.choice(_LASTS_S)

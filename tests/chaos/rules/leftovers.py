@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tests.chaos.history import Fault
-from tests.chaos.view import Run, View, Violation
+from tests.chaos.view import NO_DESCRIPTORS, NO_PROCESSES, Run, View, Violation
 
-KILLED = "SIGKILL"
+KILLED, FROZEN = "SIGKILL", "SIGSTOP"
 KILLED_WITH_GUARDIAN = "SIGKILL with its guardian"
 """What the harness calls these faults; the first also with `` at <failpoint>`` or ``: why`` behind it."""
 _NOTICED_WITHIN_MS = 1000
@@ -17,13 +17,13 @@ _STARTS_WITHIN_MS = 12_000
 
 def check(view: View) -> Iterator[Violation]:
     """Every run that was going when its worker was killed: TERM, its grace, KILL, and a second to notice."""
-    kills = sorted((fault for fault in view.faults if _is_kill(fault)), key=lambda fault: fault.from_ms)
+    faults = sorted((one for one in view.faults if _is_kill(one) or _holds_up(one)), key=lambda one: one.from_ms)
     for run in view.runs.values():
         if not run.starts:
             continue
         grace_ms = int(view.spec_of(run.id.job).get("killGraceSeconds", 5) * 1000)
         last_ms = max(one.wall_ms for one in run.signs)
-        for fault, until_ms in _owed(run, kills):
+        for fault, until_ms in _owed(run, faults):
             if last_ms > until_ms + grace_ms:
                 text = f"lived {last_ms - fault.from_ms} ms after {fault.what} of {fault.target}"
                 yield Violation("guardian", str(run.id), text)
@@ -34,21 +34,26 @@ def _is_kill(fault: Fault) -> bool:
     return what in (KILLED, KILLED_WITH_GUARDIAN) or what.startswith((f"{KILLED} at ", f"{KILLED}: "))
 
 
-def _owed(run: Run, kills: Iterable[Fault]) -> list[tuple[Fault, int]]:
+def _holds_up(fault: Fault) -> bool:
+    """Whether a worker that starts just then cannot go on before it is over."""
+    return fault.what.startswith((FROZEN, NO_DESCRIPTORS, NO_PROCESSES))
+
+
+def _owed(run: Run, faults: Iterable[Fault]) -> list[tuple[Fault, int]]:
     """Each kill of the run's worker while it was going, and until when TERM is owed to the run.
 
     After a kill with the guardian nobody but the worker's next start ends the run: a new guardian knows nothing of it.
-    Where that start is itself killed before it may have come so far, it is the start after it.
+    Where that start is itself killed or held up before it may have come so far, it has its time from then on.
     """
     start, owed = run.starts[0], list[tuple[Fault, int]]()
-    for kill in kills:
-        if kill.target != start.worker or kill.from_ms <= start.wall_ms:
+    for fault in faults:
+        if fault.target != start.worker or fault.from_ms <= start.wall_ms:
             continue
-        again = owed and owed[-1][0].what == KILLED_WITH_GUARDIAN and kill.from_ms <= owed[-1][1]
-        if again:
-            owed[-1] = owed[-1][0], kill.until_ms + _STARTS_WITHIN_MS
-        elif kill.what == KILLED_WITH_GUARDIAN:
-            owed.append((kill, kill.until_ms + _STARTS_WITHIN_MS))
-        else:
-            owed.append((kill, kill.from_ms + _NOTICED_WITHIN_MS))
+        is_starting = bool(owed) and owed[-1][0].what == KILLED_WITH_GUARDIAN and fault.from_ms <= owed[-1][1]
+        if is_starting:
+            owed[-1] = owed[-1][0], max(owed[-1][1], fault.until_ms + _STARTS_WITHIN_MS)
+        elif fault.what == KILLED_WITH_GUARDIAN:
+            owed.append((fault, fault.until_ms + _STARTS_WITHIN_MS))
+        elif _is_kill(fault):
+            owed.append((fault, fault.from_ms + _NOTICED_WITHIN_MS))
     return owed
