@@ -29,6 +29,7 @@ from worker.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_rec
 from worker.refusals import Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
+from worker.shortage import once_possible
 from worker.spool import Spooled
 
 _log = logging.getLogger(__name__)
@@ -155,7 +156,8 @@ class Adoption:
         pages = [page async for page in self._client.read_prefix(self._keys.runs)]
         former = [one for page in pages for kv in page.kvs if (one := self._former(kv)) is not None]
         open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
-        in_spool = await find_in_spool({str(one.run_id) for one in open_ones})
+        wanted = {str(one.run_id) for one in open_ones}
+        in_spool = await once_possible(lambda: find_in_spool(wanted), what="its records")
         unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
         # Asked last: what was in neither place is lost.
         delivered = await self._delivered([one.run_id for one in unknown])

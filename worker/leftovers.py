@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import signal
 from collections.abc import Collection, Iterable
@@ -11,6 +10,7 @@ from collections.abc import Collection, Iterable
 from common.clock import Clock
 from worker.marked import Leftover, find_leftovers
 from worker.processes import send
+from worker.shortage import is_short
 
 __all__ = ["Leftover", "end_leftovers", "find_leftovers"]
 
@@ -19,7 +19,6 @@ log = logging.getLogger(__name__)
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_EVERY_S = 0.2
 _GIVE_UP_AFTER_KILL_S = 10.0
-_SHORT_OF = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 async def end_leftovers(
@@ -42,7 +41,7 @@ async def end_leftovers(
                 break
             await asyncio.to_thread(_end, left, told, killing=now >= kill_at)
         except OSError as error:
-            if error.errno not in _SHORT_OF:
+            if not is_short(error):
                 raise
             # What was not seen may be there: until it can be looked for, the old runs are not settled.
             log.warning("cannot look for what is left running: %s", error, extra={"action": "leftovers.unseen"})

@@ -25,7 +25,7 @@ async def once_possible(look: Callable[[], Awaitable[_T]], *, what: str) -> _T:
         try:
             return await look()
         except (OSError, SpoolError) as error:
-            if not _is_short(error):
+            if not is_short(error):
                 raise
             if not is_said:
                 extra = {"action": "start.short", "looked_for": what}
@@ -34,6 +34,7 @@ async def once_possible(look: Callable[[], Awaitable[_T]], *, what: str) -> _T:
         await asyncio.sleep(_AGAIN_S)
 
 
-def _is_short(error: BaseException) -> bool:
+def is_short(error: BaseException) -> bool:
+    """Whether it is for want of descriptors or memory."""
     cause = error.__cause__ if isinstance(error, SpoolError) else error
     return isinstance(cause, OSError) and cause.errno in _SHORT_OF

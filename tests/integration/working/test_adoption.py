@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import signal
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.spool import Spool
+from worker.spool import Spool, Spooled, SpoolError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -190,6 +192,27 @@ async def test_what_the_spool_knows_is_not_lost_even_where_it_was_delivered_firs
             await worker.deciding()
             await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
             assert not await world.has(world.keys.lock("job"))
+    assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_a_spool_that_cannot_be_read_for_want_of_a_descriptor_is_read_again(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = await of_a_former_life(place, world)
+    left = Spool.open(place.directory / "w1" / "spool")
+    await left.append(RunRecord(run_id=run_id, status=Verdict.SUCCESS))
+    await left.close()
+    find_former, short = Spool.find_former, [errno.EMFILE] * 2
+
+    async def find(self: Spool, wanted: Collection[str]) -> dict[str, Spooled]:
+        if wanted and short:
+            raise SpoolError("the spool's disk fails") from OSError(short.pop(), "too many open files")
+        return await find_former(self, wanted)
+
+    monkeypatch.setattr(Spool, "find_former", find)
+    async with working(place) as worker:
+        await worker.deciding()
+    assert not short
     assert (await world.record(run_id))["status"] == "success"
 
 
