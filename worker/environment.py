@@ -6,11 +6,14 @@ that begin with ``ETCRON_`` are etcron's: a process is known by them (see ``work
 
 from __future__ import annotations
 
+import functools
+import os
 import signal
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import FrameType
+from typing import Final
 
 from common.instants import iso
 from common.keys import RunId
@@ -20,6 +23,7 @@ RESERVED = "ETCRON_"
 RUN_MARK = "ETCRON_RUN_ID"
 INSTANCE_MARK = "ETCRON_INSTANCE"
 
+_REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
@@ -38,7 +42,7 @@ class Marks:
         return {
             "ETCRON_JOB": self.run_id.job_name,
             RUN_MARK: str(self.run_id),
-            "ETCRON_PLAN_TIME": iso(self.plan_ms),
+            "ETCRON_PLAN_TIME": _iso(self.plan_ms),
             "ETCRON_PLAN_MS": str(self.plan_ms),
             "ETCRON_ATTEMPT": str(self.run_id.attempt),
             "ETCRON_FENCE": str(self.fence),
@@ -46,22 +50,40 @@ class Marks:
             INSTANCE_MARK: self.instance,
         }
 
+    def encoded(self) -> list[bytes]:
+        """The same, ``NAME=value`` each."""
+        return [os.fsencode(f"{name}={value}") for name, value in self.variables().items()]
 
-def clean_environment(
-    *, account: Account, path: str, shell: str, job_env: Mapping[str, str], marks: Marks
-) -> dict[str, str]:
-    """The whole environment of a run: nothing is in it that is not named here, in the job, or in its marks."""
-    environment = {
-        "PATH": path,
-        "HOME": account.home,
-        "USER": account.user,
-        "LOGNAME": account.user,
-        "SHELL": shell,
-        "LANG": "C.UTF-8",
-    }
-    environment.update((name, value) for name, value in job_env.items() if not name.startswith(RESERVED))
-    environment.update(marks.variables())
-    return environment
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """An environment but for the marks: the same for all runs of a job."""
+
+    variables: Mapping[str, str]
+    encoded: tuple[bytes, ...]
+    """The same, ``NAME=value`` each."""
+
+
+def surroundings(*, account: Account, path: str, shell: str, job_env: Mapping[str, str]) -> Surroundings:
+    """Nothing is in them that is not named here or in the job. ValueError: a name that no variable can have."""
+    return _surroundings(account.user, account.home, path, shell, tuple(job_env.items()))
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _surroundings(user: str, home: str, path: str, shell: str, job_env: tuple[tuple[str, str], ...]) -> Surroundings:
+    variables = {"PATH": path, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "LANG": "C.UTF-8"}
+    variables.update((name, value) for name, value in job_env if not name.startswith(RESERVED))
+    if any("=" in name for name in variables):
+        raise ValueError("illegal environment variable name")
+    return Surroundings(
+        variables=variables, encoded=tuple(os.fsencode(f"{name}={value}") for name, value in variables.items())
+    )
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _iso(plan_ms: int) -> str:
+    """In a burst all runs have one plan time."""
+    return iso(plan_ms)
 
 
 def give_commands_default_signals() -> None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from common import failpoints
 from common.clock import Clock
 from worker.accounts import Account, Accounts, RefusedUserError
 from worker.becoming import Becoming
-from worker.environment import Marks, clean_environment
+from worker.environment import Marks, Surroundings, surroundings
 from worker.exit import own_peak_rss_kib
+from worker.first_process import Program, execute
 from worker.launch import Launch
 from worker.running import Running
 from worker.unstartable import Attempt, UnstartableError
@@ -46,13 +46,16 @@ class Spawner:
         if not launch.arguments:
             raise UnstartableError("the command is empty")
         account = self._account(launch)
-        environment = self._environment_of(launch, account)
+        try:
+            around = surroundings(account=account, path=self._path, shell=launch.shell, job_env=launch.env)
+        except ValueError as error:
+            raise UnstartableError(str(error)) from error
         attempt = Attempt(
-            launch=launch, worker=self._worker, account=account, directory=launch.workdir or environment["HOME"],
-            path=environment["PATH"],
+            launch=launch, worker=self._worker, account=account,
+            directory=launch.workdir or around.variables["HOME"], path=around.variables["PATH"],
         )  # fmt: skip
         try:
-            return self._start(attempt, environment)
+            return self._start(attempt, around)
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise attempt.why_not(error) from error
 
@@ -65,46 +68,41 @@ class Spawner:
             own = Attempt(launch=launch, worker=self._worker, account=Account.own(), directory="/", path=self._path)
             raise own.why_not(error) from error
 
-    def _environment_of(self, launch: Launch, account: Account) -> dict[str, str]:
-        return clean_environment(
-            account=account, path=self._path, shell=launch.shell, job_env=launch.env, marks=self._marks(launch)
-        )
-
     def _marks(self, launch: Launch) -> Marks:
         return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
-    def _start(self, attempt: Attempt, environment: Mapping[str, str]) -> Running:
+    def _start(self, attempt: Attempt, around: Surroundings) -> Running:
         own_peak = own_peak_rss_kib()
         pipe, write_end = os.pipe2(os.O_CLOEXEC)
-        with contextlib.ExitStack() as undo:
-            undo.callback(os.close, pipe)
-            try:
-                os.set_blocking(pipe, False)
-                start_ms, started_s = self._clock.wall_ms(), self._clock.boottime()
-                if failpoints.armed:
-                    failpoints.hit("before_spawn")
-                pid, becoming = self._execute(attempt, write_end, environment)
-                if failpoints.armed:
-                    failpoints.hit("after_spawn")
-            finally:
-                os.close(write_end)
-            undo.pop_all()
+        try:
+            os.set_blocking(pipe, False)
+            start_ms, started_s = self._clock.wall_ms(), self._clock.boottime()
+            if failpoints.armed:
+                failpoints.hit("before_spawn")
+            pid, becoming = self._execute(attempt, write_end, around)
+            if failpoints.armed:
+                failpoints.hit("after_spawn")
+        except BaseException:
+            os.close(pipe)
+            raise
+        finally:
+            os.close(write_end)
         return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, started_s=started_s,
                        own_peak_rss_kib=own_peak, becoming=becoming)  # fmt: skip
 
-    def _execute(self, attempt: Attempt, write_end: int, environment: Mapping[str, str]) -> tuple[int, Becoming | None]:
-        other = attempt.account.other
+    def _execute(self, attempt: Attempt, write_end: int, around: Surroundings) -> tuple[int, Becoming | None]:
+        other, marks = attempt.account.other, self._marks(attempt.launch)
         if other is not None:
+            own = marks.variables()
             becoming = Becoming(
-                attempt, other, environment=environment, marks=self._marks(attempt.launch).variables(),
+                attempt, other, environment={**around.variables, **own}, marks=own,
                 stdin=self._null, stdout=write_end, umask=_UMASK,
             )  # fmt: skip
             return becoming.pid, becoming
-        # No preexec_fn, user or group: any of them would turn vfork into fork, whose cost grows with the worker.
-        process = subprocess.Popen(
-            attempt.launch.arguments, stdin=self._null, stdout=write_end, stderr=subprocess.STDOUT,
-            cwd=attempt.directory, env=environment, start_new_session=True, umask=_UMASK, close_fds=True,
+        # No function before the exec, no change of user: either would turn vfork into fork, whose cost grows with us.
+        program = Program(
+            arguments=attempt.launch.arguments, path=attempt.path, environment=[*around.encoded, *marks.encoded()],
+            directory=attempt.directory, stdin=self._null, output=write_end, umask=_UMASK,
         )  # fmt: skip
-        process.returncode = 0  # it is reaped elsewhere, never by Popen, which would warn otherwise
-        return process.pid, None
+        return execute(program), None

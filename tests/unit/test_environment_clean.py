@@ -10,17 +10,18 @@ import pytest
 
 from common.keys import RunId
 from worker.accounts import Account
-from worker.environment import Marks, clean_environment, give_commands_default_signals
+from worker.environment import Marks, give_commands_default_signals, surroundings
 
 MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
               worker="w1", instance="i1")  # fmt: skip
 
 
 def environment(**job_env: str) -> dict[str, str]:
-    return clean_environment(
-        account=Account(user="ann", home="/home/ann"), path="/usr/bin:/bin", shell="/bin/sh", job_env=job_env,
-        marks=MARKS,
-    )  # fmt: skip
+    account = Account(user="ann", home="/home/ann")
+    around = surroundings(account=account, path="/usr/bin:/bin", shell="/bin/sh", job_env=job_env)
+    encoded = dict(os.fsdecode(variable).split("=", 1) for variable in (*around.encoded, *MARKS.encoded()))
+    assert encoded == {**around.variables, **MARKS.variables()}
+    return encoded
 
 
 def test_holds_these_variables_and_no_others() -> None:
@@ -50,6 +51,11 @@ def test_job_adds_and_overrides() -> None:
 def test_job_cannot_touch_the_marks() -> None:
     own = environment(ETCRON_RUN_ID="other", ETCRON_FENCE="0", ETCRON_MINE="x")
     assert own == environment()
+
+
+def test_name_that_no_variable_can_have_is_refused() -> None:
+    with pytest.raises(ValueError, match="variable name"):
+        environment(**{"A=B": "x"})
 
 
 @pytest.fixture
