@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import select
 import subprocess
 import sys
 from collections import deque
@@ -18,6 +19,8 @@ _ENVIRONMENT: Final = {"PATH": os.defpath, "LANG": "C.UTF-8"}
 _PIPE_CAPACITY: Final = 1 << 20
 """Bytes, of each pipe; the machine may give less, 4096 of them at least."""
 _READ_SIZE: Final = 65_536
+_ATOMIC: Final = select.PIPE_BUF
+"""Bytes that are written whole or not at all, whoever is killed meanwhile."""
 
 
 class Child:
@@ -37,6 +40,7 @@ class Child:
         self.listens = self._process.stdout.fileno()
         self._lines = Lines()
         self._unsaid: deque[bytes] = deque()
+        self._put_off: list[bytes] = []
         for pipe in (self.speaks, self.listens):
             os.set_blocking(pipe, False)
             _widen(pipe)
@@ -52,20 +56,39 @@ class Child:
 
     def say(self, message: Message) -> bool:
         """In order, as soon as the pipe has room, which is nearly always now; False: it has ended."""
-        self._unsaid.append(encode(message))
+        self.put_off(message)
         return self.say_rest()
+
+    def put_off(self, message: Message) -> None:
+        """To be said with whatever is said next, in the same write if it fits."""
+        self._put_off.append(encode(message))
 
     def say_rest(self) -> bool:
         """As much of what waits to be said as the pipe takes; False: it has ended."""
+        self._unsaid.extend(self._put_off)
+        self._put_off.clear()
         while self._unsaid:
+            lines = self._next_lines()
             try:
-                os.write(self.speaks, self._unsaid[0])
+                os.write(self.speaks, b"".join(lines))
             except BlockingIOError:
                 return True
             except OSError:
                 return False
-            self._unsaid.popleft()
+            for _ in lines:
+                self._unsaid.popleft()
         return True
+
+    def _next_lines(self) -> list[bytes]:
+        """As many as go into one atomic write, one at least."""
+        lines: list[bytes] = []
+        size = 0
+        for line in self._unsaid:
+            size += len(line)
+            if lines and size > _ATOMIC:
+                break
+            lines.append(line)
+        return lines
 
     def heard(self) -> list[Message] | None:
         """All that it has said since; None: it has ended, and has said nothing more."""

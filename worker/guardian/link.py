@@ -113,6 +113,7 @@ class GuardianLink:
         self._pings = 0
         self._changed = asyncio.Event()
         self._told: str | None = None
+        self._speaks_soon = False
 
     @property
     def guarding(self) -> bool:
@@ -155,6 +156,7 @@ class GuardianLink:
         """It ends what is still open. One that takes longer than a second goes on without this process."""
         self._entered = False
         self._ready.clear()
+        self._say_what_was_put_off()  # else it would look for what has ended
         child, self._child = self._child, None
         if child is not None:
             _wait_no_more(child)
@@ -204,11 +206,11 @@ class GuardianLink:
 
     def group(self, run_id: RunId, pid: int) -> None:
         self._open[run_id].pid = pid
-        self._say(Group(str(run_id), pid))
+        self._say_soon(Group(str(run_id), pid))
 
     def over(self, run_id: RunId) -> None:
         if self._open.pop(run_id, None) is not None:
-            self._say(Over(str(run_id)))
+            self._say_soon(Over(str(run_id)))
 
     def tick(self) -> None:
         """What has changed since the last one is told; silence is noticed; where nobody guards, somebody is started."""
@@ -248,7 +250,28 @@ class GuardianLink:
         child = self._child
         if not self._ready.is_set() or child is None:
             return False
-        if child.say(message):
+        child.put_off(message)
+        return self._speak(child)
+
+    def _say_soon(self, message: Message) -> None:
+        """With the next intent, or when the loop has gone round: one write, and one look of its, for several runs.
+
+        If we die before, it finds what it knows an intent of by its marks, and what has ended nowhere.
+        """
+        if not self._ready.is_set() or self._child is None:
+            return
+        self._child.put_off(message)
+        if not self._speaks_soon:
+            self._speaks_soon = True
+            asyncio.get_running_loop().call_soon(self._say_what_was_put_off)
+
+    def _say_what_was_put_off(self) -> None:
+        self._speaks_soon = False
+        if self._child is not None and self._ready.is_set():
+            self._speak(self._child)
+
+    def _speak(self, child: Child) -> bool:
+        if child.say_rest():
             if child.is_behind:
                 asyncio.get_running_loop().add_writer(child.speaks, self._say_rest)
             return True
