@@ -10,8 +10,8 @@ A run is over when nothing of it is left, and only then is its outcome given:
       │                   └────something is left──> Sweeper ─────────> on_end (success, failed)
       └──end(), timeout──> Sweeper ── everything is gone ──> reaped ─> on_end (killed, timeout)
 
-There is no thread and no task per run: each costs the loop two readers, its pidfd and its pipe. The exit is what ends
-a run, not the end of its output: a daemon that keeps the pipe holds up nothing.
+There is no thread and no task per run, and no registration at the loop (see ``worker.run_watch``). The exit is what
+ends a run, not the end of its output: a daemon that keeps the pipe holds up nothing.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from worker.exit import reap
 from worker.guardian.guard import Guard, Unguarded
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.process_group import kernel_has_group_pidfds
+from worker.run_watch import RunWatch
 from worker.running import Running
 from worker.spawner import Spawner
 from worker.sweeper import Remains, Sweeper
@@ -90,6 +91,7 @@ class Executor:
         self._idle.set()
         self._closed = False
         self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
+        self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)
         give_commands_default_signals()
@@ -149,6 +151,7 @@ class Executor:
         await self.drained()
         if not already:
             self._memory.close()
+            self._run_watch.close()
             self._sweeper.close()
             self._spawner.close()
 
@@ -233,15 +236,15 @@ class Executor:
         self._on_end(outcome)
 
     def _watch(self, run: Running) -> None:
-        """Have the loop tell of the exit and of output; without descriptors for it, try again: the run goes on."""
+        """Be told of the exit and of output; without descriptors for it, try again: the run goes on."""
         if self._runs.get(run.launch.run_id) is not run:
             return  # ended before it could be watched
         try:
             if run.pipe is not None:
-                self._loop.add_reader(run.pipe, self._on_output, run)
+                self._run_watch.output_of(run, run.pipe)
             if run.group.pidfd is None:
                 run.group.pidfd = os.pidfd_open(run.pid)
-            self._loop.add_reader(run.group.pidfd, self._on_exit, run)
+            self._run_watch.exit_of(run, run.group.pidfd)
         except OSError as error:
             log.warning("%s cannot be watched yet: %s", run.launch.run_id, error,
                         extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
@@ -252,10 +255,15 @@ class Executor:
         if run.read_output() == 0:
             self._close_pipe(run)  # the run goes on until it exits
 
-    def _on_exit(self, run: Running) -> None:
-        if run.group.pidfd is not None:
-            self._loop.remove_reader(run.group.pidfd)
+    def _on_exits(self, runs: Sequence[Running]) -> None:
         self._guard.heed()
+        for run in runs:
+            self._on_exit(run)
+
+    def _on_exit(self, run: Running) -> None:
+        if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
+            return  # it has been seen to while others were told
+        self._run_watch.forget(run.group.pidfd)
         if run.ending is not None:
             self._sweeper.look_soon()
             return
@@ -286,7 +294,7 @@ class Executor:
         run.drain_output()
         self._close_pipe(run)
         if run.group.pidfd is not None:
-            self._loop.remove_reader(run.group.pidfd)
+            self._run_watch.forget(run.group.pidfd)
         run.group.close()
         del self._runs[run.launch.run_id]
         self._guard.over(run.launch.run_id)
@@ -300,7 +308,7 @@ class Executor:
 
     def _close_pipe(self, run: Running) -> None:
         if run.pipe is not None:
-            self._loop.remove_reader(run.pipe)
+            self._run_watch.forget(run.pipe)
             os.close(run.pipe)
             run.pipe = None
 
