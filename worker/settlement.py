@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -36,10 +36,14 @@ MAX_WAITING_KEYS: Final = 10_000
 """Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
 
 
-class RecordKeeper(Protocol):
-    """Where records are safe once the call has returned."""
+_WORTH_FORGETTING: Final = 256
+"""Characters of an output: shorter ones are kept in memory with their records, which is cheaper than to copy those."""
 
-    async def append(self, record: RunRecord) -> object: ...
+
+class RecordKeeper(Protocol):
+    """Where records are safe once they are done. EtcronError: it is not safe there."""
+
+    def accept(self, record: RunRecord) -> asyncio.Future[int]: ...
 
 
 class Settlement:
@@ -174,30 +178,48 @@ class Settlement:
             batch, self._to_record = self._to_record, []
             self._busy += len(batch)
             try:
-                await asyncio.gather(*(self._keep(run, record) for run, record in batch))
+                await self._keep(batch)
             finally:
                 self._busy -= len(batch)
 
-    async def _keep(self, run: Run | None, record: RunRecord) -> None:
+    async def _keep(self, batch: Sequence[tuple[Run | None, RunRecord]]) -> None:
+        futures = [self._accept(run, record) for run, record in batch]
+        try:
+            await asyncio.wait(futures)
+        finally:
+            for future in futures:
+                future.cancel()  # those that are not done: nobody waits for them any more
+        for (run, record), future in zip(batch, futures, strict=True):
+            match future.exception():
+                case None:
+                    self._is_safe(run, record)
+                case EtcronError() as error:
+                    self._is_refused(run, record, error)
+                case error:
+                    raise error
+
+    def _accept(self, run: Run | None, record: RunRecord) -> asyncio.Future[int]:
         if failpoints.armed and run is not None:
             failpoints.hit("before_record")
-        try:
-            await self._spool.append(record)
-        except EtcronError as error:
-            self._on_spool(str(error))
-            short = record.without_output(f"the spool refused its output: {error}")
-            if run is not None:
-                self._spawn_keeping(run, short)
-            elif self._finals.pop(record.run_id, None) is None:  # else it lies in its key: the steward delivers it
-                self._late.append(short)
-            return
+        return self._spool.accept(record)
+
+    def _is_safe(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)
         if run is not None:
-            run.record = replace(record, output="")  # the spool has it: thousands may wait, with large outputs
+            if len(record.output) > _WORTH_FORGETTING:  # the spool has it: thousands may wait
+                run.record = replace(record, output="")
             self._unlocking.add(run)
             self._writing.set()
         if run is not None or record.run_id in self._finals:
             self._wait_for_store(record.run_id, run)
+
+    def _is_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
+        self._on_spool(str(error))
+        short = record.without_output(f"the spool refused its output: {error}")
+        if run is not None:
+            self._spawn_keeping(run, short)
+        elif self._finals.pop(record.run_id, None) is None:  # else it lies in its key: the steward delivers it
+            self._late.append(short)
 
     def _wait_for_store(self, run_id: RunId, run: Run | None) -> None:
         if run is None or not run.delivered:

@@ -178,13 +178,17 @@ class Spool:
 
         SpoolError: it is not there (the disk is full, or fails); the spool stays usable.
         """
+        return await self.accept(record)
+
+    def accept(self, record: RunRecord) -> asyncio.Future[int]:
+        """The same, for who has many: done, with the position or the error, when ``append`` would return."""
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Waiting(data, record, done))
         self._commit_what_waits()
-        return await done
+        return done
 
     async def read(
         self, limit: int, *, after: int | None = None, max_bytes: int = READ_BYTES

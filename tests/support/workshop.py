@@ -63,7 +63,10 @@ class FakeSpool:
         self.open = asyncio.Event()
         self.open.set()
 
-    async def append(self, record: RunRecord) -> object:
+    def accept(self, record: RunRecord) -> asyncio.Future[int]:
+        return asyncio.ensure_future(self._append(record))
+
+    async def _append(self, record: RunRecord) -> int:
         await self.open.wait()
         if self.fault is not None:
             raise EtcronError(self.fault)
