@@ -57,6 +57,8 @@ class Part:
     then: list[Operation]
     otherwise: list[Operation]
     finals: list[RunRecord] = field(default_factory=list)
+    entry: RunEntry | None = None
+    """Of the run that it claims."""
     witness: Put | None = None
     """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
 
@@ -139,7 +141,7 @@ class Claims:
         """What became of each proposal, and the parts that an answer about others leaves to be sent again."""
         if not result.succeeded:
             return self._read_refusal(batch, result)
-        return [carried_out(batch, part, revision=result.revision, sent=sent) for part in batch.parts], []
+        return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []
 
     def entry(self, proposal: Proposal, *, session: Session, claim_ms: int) -> RunEntry:
         """The value of the run key that a claim puts."""
@@ -203,8 +205,8 @@ class Claims:
             return
         run_id = RunId.planned(job.sequence, plan_ms)
         part.compares.append(absent(keys.run(run_id)))
-        entry = self.entry(proposal, session=session, claim_ms=now_ms)
-        part.witness = Put(keys.run(run_id), entry.to_json())
+        part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
+        part.witness = Put(keys.run(run_id), part.entry.to_json())
         part.then.append(part.witness)
         if proposal.locks:
             part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
@@ -237,10 +239,10 @@ class Claims:
         return answers, again
 
 
-def carried_out(batch: Batch, part: Part, *, revision: int, sent: float) -> Result:
+def carried_out(part: Part, *, revision: int, sent: float) -> Result:
     """The result of a part whose transaction has this revision."""
     return Result(
-        proposal=part.proposal, answer=Answer.DONE, revision=revision, sent=sent, claim_ms=batch.claim_ms,
+        proposal=part.proposal, answer=Answer.DONE, revision=revision, sent=sent, entry=part.entry,
         finals=tuple(part.finals),
     )  # fmt: skip
 

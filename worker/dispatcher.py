@@ -33,7 +33,6 @@ from common.etcd import (
 from common.keys import Keys, RunId, Watched
 from common.run import RunRecord, Verdict
 from worker.alarm import Alarm
-from worker.claims import Claims
 from worker.executor import Executor
 from worker.identity import Identity
 from worker.kills import Kills
@@ -67,7 +66,6 @@ class Dispatcher:
         keys: Keys,
         identity: Identity,
         table: RunTable,
-        claims: Claims,
         members: Members,
         kills: Kills,
         executor: Executor,
@@ -83,7 +81,6 @@ class Dispatcher:
         self._keys = keys
         self._identity = identity
         self._table = table
-        self._claims = claims
         self._members = members
         self._kills = kills
         self._executor = executor
@@ -106,8 +103,8 @@ class Dispatcher:
 
     def won(self, result: Result, session: Session) -> None:
         """Take over a claim that etcd has granted."""
-        proposal = result.proposal
-        entry = self._claims.entry(proposal, session=session, claim_ms=result.claim_ms)
+        proposal, entry = result.proposal, result.entry
+        assert entry is not None, "it is a claim"
         self.add(
             Run(
                 run_id=RunId.planned(proposal.job.sequence, entry.plan_ms), job=proposal.job, entry=entry,

@@ -122,7 +122,7 @@ class Doubts:
         # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
         by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
         by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
-        return [_carried_out(batch, part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
+        return [_carried_out(part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
 
     async def _pass_over(self, batch: Batch, result: Result) -> None:
         try:
@@ -131,9 +131,9 @@ class Doubts:
             return  # looked at again soon
 
 
-def _carried_out(batch: Batch, part: Part, found: dict[str, KeyValue]) -> Result | None:
+def _carried_out(part: Part, found: dict[str, KeyValue]) -> Result | None:
     """The result, where the part's run key is there as it would have put it."""
     kv = None if part.witness is None else found.get(part.witness.key)
     if part.witness is None or kv is None or kv.value != part.witness.value:
         return None
-    return carried_out(batch, part, revision=kv.create_revision, sent=float("-inf"))
+    return carried_out(part, revision=kv.create_revision, sent=float("-inf"))

@@ -172,7 +172,7 @@ class Parts:
             on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
         )  # fmt: skip
         self.dispatcher = Dispatcher(
-            client=self._client, keys=self.keys, identity=identity, table=self.table, claims=self.claims,
+            client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
             is_guarded=lambda: self.guardian.guarding, clock=clock,

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from common.keys import RunId
 from common.planner import Decision
-from common.run import RunRecord
+from common.run import RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
 
@@ -92,8 +92,8 @@ class Result:
     """DONE: of the transaction; fence and mod revision of the run."""
     sent: float = 0.0
     """DONE: the boot clock's time at which the transaction that succeeded was sent."""
-    claim_ms: int = 0
-    """DONE: the wall time in the run key."""
+    entry: RunEntry | None = None
+    """DONE: the value of the run key, of a claim."""
     finals: tuple[RunRecord, ...] = ()
     """DONE: the final records that it put, which are to be delivered."""
     mark_ms: int | None = None

@@ -65,12 +65,11 @@ class Planner:
     def won(self, result: Result, session: Session) -> None:
         """Keeps the claim, and takes its slot."""
         self.won_results.append(result)
-        plan_ms = result.proposal.decision.claim_ms
-        assert plan_ms is not None
-        entry = self.claims.entry(result.proposal, session=session, claim_ms=result.claim_ms)
+        entry = result.entry
+        assert entry is not None
         self.table.add(
             Run(
-                run_id=RunId.planned(result.proposal.job.name, plan_ms), job=result.proposal.job, entry=entry,
+                run_id=RunId.planned(result.proposal.job.name, entry.plan_ms), job=result.proposal.job, entry=entry,
                 fence=result.revision, mod_revision=result.revision, session=session, sent=result.sent,
                 start_by_ms=result.proposal.start_by_ms,
             )

@@ -121,7 +121,7 @@ class Workshop:
         )  # fmt: skip
         self.settlement.session = session
         self.dispatcher = Dispatcher(
-            client=client, keys=keys, identity=ME, table=self.table, claims=self.claims, members=self.members,
+            client=client, keys=keys, identity=ME, table=self.table, members=self.members,
             kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement,
             refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
             is_guarded=lambda: self.guarded, clock=self.clock,
