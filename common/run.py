@@ -191,7 +191,7 @@ class RunEntry:
         if self.record is not None:
             document["record"] = self.record.to_document()
         # A lone surrogate in somebody's words must not keep a verdict from being written; json reads it back.
-        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+        return _TO_JSON(document).encode(errors="surrogatepass")
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
@@ -217,6 +217,7 @@ _ENTRY_FIELDS = {
     "lost_after_ms": "lostAfterMs", "plan_ms": "planMs", "dispatch_ms": "dispatchMs",
     "claim_ms": "claimMs", "trigger": "trigger", "by": "by", "note": "note", "create_ms": "createMs",
 }  # fmt: skip
+_TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _ENTRY_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(RunEntry)}
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
+from types import TracebackType
 
 from common.errors import EtcdInDoubtError, UnavailableError
 
@@ -33,12 +33,28 @@ class Aside:
         for key in [known for known in self._revisions if known not in keys]:
             del self._revisions[key]
 
-    @contextmanager
-    def apart(self, key: str, revision: int) -> Iterator[None]:
+    def apart(self, key: str, revision: int) -> _Apart:
         """Work on one key: its error is its own. Only etcd being away is passed on, for then all have to wait."""
-        try:
-            yield
-        except (UnavailableError, EtcdInDoubtError):
-            raise
-        except Exception as error:
-            self.add(key, revision, error)
+        return _Apart(self, key, revision)
+
+
+class _Apart:
+    """No generator: this is entered for each fire, several times."""
+
+    __slots__ = ("_aside", "_key", "_revision")
+
+    def __init__(self, aside: Aside, key: str, revision: int) -> None:
+        self._aside = aside
+        self._key = key
+        self._revision = revision
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        if not isinstance(error, Exception) or isinstance(error, UnavailableError | EtcdInDoubtError):
+            return False
+        self._aside.add(self._key, self._revision, error)
+        return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from common.errors import EtcronError
 from common.etcd import Change, KeyValue
@@ -32,14 +32,15 @@ class CatalogJob:
     of_worker: str | None = None
     """Of a broadcast job: the worker whose own sequence of fires this is."""
 
-    @property
-    def name(self) -> str:
-        return self.spec.name
+    name: str = field(init=False, compare=False, repr=False)
+    sequence: str = field(init=False, compare=False, repr=False)
+    """What its marks, runs, locks and records go by: the job, or ``<job>~<worker>`` for a worker's own sequence."""
 
-    @property
-    def sequence(self) -> str:
-        """What its marks, runs, locks and records go by: the job, or ``<job>~<worker>`` for a worker's own sequence."""
-        return self.name if self.of_worker is None else sequence_name(self.name, self.of_worker)
+    def __post_init__(self) -> None:
+        """Both are asked for dozens of times a fire."""
+        name, worker = self.spec.name, self.of_worker
+        object.__setattr__(self, "name", name)
+        object.__setattr__(self, "sequence", name if worker is None else sequence_name(name, worker))
 
     @property
     def takes_lock(self) -> bool:

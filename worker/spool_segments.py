@@ -21,6 +21,7 @@ from common.run import RunRecord
 
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
+_TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _SUFFIX = ".spool"
 _TRIAL = "trial"
 _CURSOR = "cursor"
@@ -46,7 +47,7 @@ class Segment:
 
 def frame(record: RunRecord) -> bytes:
     """The record as it lies on the disk. Lone surrogates, which UTF-8 has no bytes for, are kept as they are."""
-    payload = json.dumps(record.to_document(), separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
+    payload = _TO_JSON(record.to_document()).encode(errors="surrogatepass")
     length = _LENGTH.pack(len(payload))
     return length + _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))) + payload
 
