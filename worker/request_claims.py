@@ -64,11 +64,9 @@ class RequestClaim:
             absent(keys.kill(run_id)),
             absent(keys.run(run_id)),
         ]
-        then: list[Operation] = [
-            Delete(request.key(keys)),
-            Put(keys.seen(Watched.REQUESTS), b""),
-            Put(keys.run(run_id), self.entry.to_json()),
-        ]
+        then: list[Operation] = [Delete(request.key(keys)), Put(keys.run(run_id), self.entry.to_json())]
+        if not request.is_chain:  # the next link comes under the same key, with the sentinel, and tells who missed this
+            then.append(Put(keys.seen(Watched.REQUESTS), b""))
         if job.takes_lock:
             compares.append(absent(keys.lock(job.sequence)))
             then.append(Put(keys.lock(job.sequence), str(run_id).encode()))

@@ -27,8 +27,8 @@ A_FIRE: Final = 5
 BURSTS: Final = 3
 """On a busy machine some fires are stamped again, as they start two seconds after their claims: the best one counts."""
 A_LINK: Final = 6
-SENTINELS: Final = 2
-"""A transaction that claims or puts requests writes the sentinel once, however many they are; a link alone has two."""
+SENTINELS: Final = 1
+"""A transaction that puts requests writes the sentinel once, however many they are; a link alone has one."""
 # Slots for all: a claimed fire that has to wait for one is handed on, which costs more. Records go at once.
 FLAGS: Final = ("--slots", str(FIRES), "--job-log-commit-timeout", "50")
 KEYS: Final = Keys()
