@@ -44,6 +44,7 @@ from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
 from worker.settlement import Settlement
+from worker.steps import Step, Steps
 
 _log = logging.getLogger(__name__)
 
@@ -93,6 +94,7 @@ class Dispatcher:
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
         self._numbers = count()
+        self._to_hand_on: list[Run] = []
         self._stamping = 0
         """Slots of the runs whose claims are being renewed: they start as soon as that is done."""
         self._tasks: asyncio.TaskGroup | None = None
@@ -133,8 +135,9 @@ class Dispatcher:
         async with asyncio.TaskGroup() as self._tasks:
             while True:
                 self._alarm.clear()
-                now_ms = self._clock.wall_ms()
-                await self._alarm.wait_until_wall(self._start_due(now_ms))
+                again_ms = self._start_due(self._clock.wall_ms())
+                self._hand_on_all()
+                await self._alarm.wait_until_wall(again_ms)
 
     def _start_due(self, now_ms: int) -> int | None:
         """Starts what is due, oldest first; returns the wall time at which to look again.
@@ -187,11 +190,11 @@ class Dispatcher:
         elif now_ms > run.start_by_ms and not self.is_clock_off:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
-            self._spawn(self._hand_on(run), "hand on")
+            self._to_hand_on.append(run)
         elif behind or not self._may_start(run):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False
-            self._spawn(self._hand_on(run), "hand on")
+            self._to_hand_on.append(run)
         elif self._clock.boottime() - run.sent >= STAMP_VALID_S:
             self._stamping += run.slots
             self._spawn(self._stamp(run), "re-stamp")
@@ -270,6 +273,29 @@ class Dispatcher:
         self._put(run)
         self._alarm.ring()
 
+    def _hand_on_all(self) -> None:
+        """Hands on what was found to wait in vain: one by itself, several together."""
+        runs, self._to_hand_on = self._to_hand_on, []
+        if len(runs) > 1:
+            self._spawn(self._hand_on_together(runs), "hand on")
+        elif runs:
+            self._spawn(self._hand_on(runs[0]), "hand on")
+
+    async def _hand_on_together(self, runs: Sequence[Run]) -> None:
+        """In as few transactions as etcd's limits allow; what is not as believed is asked of by itself."""
+        steps = Steps(self._client, self._refusals, self._clock)
+        await steps.carry_out([self._step_to_hand_on(run) for run in runs])
+        while steps.aside:
+            await asyncio.sleep(AGAIN_S)
+            await steps.carry_out([])
+
+    def _step_to_hand_on(self, run: Run) -> Step:
+        compares, then, _ = self._handing_on(run)
+        return Step(
+            compares, then, lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"),
+            str(run.run_id),
+        )  # fmt: skip
+
     async def _hand_on(self, run: Run) -> None:
         """Turns a claim of which no process was started into a request that anybody may take."""
         result = await self._answer(run, self._handing_on(run))
@@ -277,6 +303,9 @@ class Dispatcher:
             # Re-adopted meanwhile, or its lock is not its own any more: settled by the usual way.
             await self._later(run)
             return
+        self._handed_on(run)
+
+    def _handed_on(self, run: Run) -> None:
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
         why = "nothing starts here now" if self.stopping or not self._is_guarded() else "no free slot"
         _log.info("%s is handed on: %s", run.run_id, why, extra=extra)

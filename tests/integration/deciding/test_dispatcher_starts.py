@@ -214,6 +214,44 @@ async def test_handing_on_in_doubt_never_starts_it_here(etcd: EtcdServer, prefix
         assert await shop.client.get(shop.keys.request(waits.run_id)) is not None
 
 
+async def test_several_are_handed_on_by_one_write_and_one_that_was_rewritten_meanwhile_after_it(
+    etcd: EtcdServer, prefix: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(5)]
+        writes = shop.client.writes
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
+        assert shop.client.writes == writes + 1
+        shop.dispatcher.stopping = False
+        more = [await shop.claim(f"more{number}", plan_ms=NOON + 200) for number in range(3)]
+        await shop.client.put(shop.keys.run(more[1].run_id), more[1].entry.to_json())
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.claimed == 0, description="those, too")
+        assert shop.executor.started == []
+        for run in (*runs, *more):
+            assert await shop.client.get(shop.keys.request(run.run_id)) is not None
+            assert await shop.lock(run.run_id.job) is None
+
+
+@pytest.mark.parametrize("carried_out", [True, False])
+async def test_handing_on_several_in_doubt_hands_on_each_once(etcd: EtcdServer, prefix: str, carried_out: bool) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(3)]
+        shop.client.losing, shop.client.carry_out = 1, carried_out
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
+        assert shop.executor.started == []
+        for run in runs:
+            kv = await shop.client.get(shop.keys.request(run.run_id))
+            assert kv is not None
+            assert kv.version == 1
+            assert await shop.entry(run) is None
+
+
 async def test_run_that_was_readopted_in_doubt_is_handed_on_at_its_new_revision(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix, slots=1) as shop:
         shop.others("w2")
