@@ -1,13 +1,24 @@
-"""``python -m cli.embedded_log_store``: nx-27017, which takes text for text.
+"""``python -m cli.embedded_log_store``: nx-27017, which takes text for text, and commits a command's writes at once.
 
 nx-27017 0.8 compares a text that begins like a date (a job called ``2024-01-01-backup``) as a date, and finds nothing.
 etcron stores no dates, so that reading of a text is switched off. Real MongoDB has no such reading.
+
+It commits, and with a journaled write concern waits for the disk, once for each document. Real MongoDB waits once for
+a command, and so do we: all that one command inserts, updates or deletes is one transaction of SQLite.
 """
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Mapping
 from datetime import date
 from typing import Any
+
+_WRITES = frozenset({"insert", "update", "delete"})
+
+
+class NotCommittedError(Exception):
+    """The disk took less than the command wrote, and nothing of it was kept. Send the command again."""
 
 
 def is_date(value: Any) -> bool:
@@ -15,12 +26,53 @@ def is_date(value: Any) -> bool:
     return isinstance(value, date)
 
 
+def committed_once(handle: Callable[..., Any]) -> Callable[..., Any]:
+    """A handler's method, whose writes for one command are committed together or not at all.
+
+    A document that is refused (its key is there already) leaves the others as they are. Whoever waits for the answer
+    learns of a commit that failed: the command fails as a whole, NotCommittedError or SQLite's own.
+    """
+
+    @functools.wraps(handle)
+    def together(handler: Any, message: Mapping[str, Any]) -> Any:
+        body: Mapping[str, Any] = next((part for kind, part in message["sections"] if kind == "body"), {})
+        name = body.get("$db")
+        if name is None or not _WRITES.intersection(body):
+            return handle(handler, message)
+        with handler._lock_for(name):
+            database = handler.get_database(name)
+            if database.db.in_transaction:
+                return handle(handler, message)
+            # Within a transaction SQLite does not change how a commit is made safe.
+            handler._apply_write_concern(database, name, body.get("writeConcern"))
+            return _committed(database.db, functools.partial(handle, handler, message))
+
+    return together
+
+
+def _committed(connection: Any, write: Callable[[], Any]) -> Any:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        answer = write()
+        if not connection.in_transaction:
+            raise NotCommittedError(f"the disk refused a write: {NotCommittedError.__doc__}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return answer
+
+
 def main() -> None:
     """Serve, with nx-27017's own command line."""
     from neosqlite.collection import datetime_utils
+    from nx_27017.handler import NeoSQLiteHandler
     from nx_27017.nx_27017 import main as serve
 
     datetime_utils.is_datetime_value = is_date
+    NeoSQLiteHandler.handle_insert = committed_once(NeoSQLiteHandler.handle_insert)
+    NeoSQLiteHandler.handle_command = committed_once(NeoSQLiteHandler.handle_command)
     serve()
 
 
