@@ -219,3 +219,19 @@ class WorkerConfig(SharedConfig):
         ),
         5,
     )
+    log_retention_days: int = setting(
+        Key(
+            name="logRetentionDays",
+            kind=WholeNumber(0, 36_500),
+            help="days from its plan time after which a record is removed from the log store (0: at no age)",
+        ),
+        0,
+    )
+    log_retention_per_job: int = setting(
+        Key(
+            name="logRetentionPerJob",
+            kind=WholeNumber(0, 1_000_000),
+            help="records of a job, the newest, that stay in the log store (0: any number)",
+        ),
+        0,
+    )

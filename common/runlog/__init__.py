@@ -19,6 +19,19 @@ from common.runlog.last import Advance, JobResults
 from common.runlog.owed import OwedResults
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.results import WriteResult
+from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.store import RunLog
 
-__all__ = ["Advance", "JobResults", "OwedResults", "Rejection", "RunFilter", "RunLog", "RunPage", "WriteResult"]
+__all__ = [
+    "Advance",
+    "JobResults",
+    "KeptJob",
+    "OldRecord",
+    "OwedResults",
+    "Rejection",
+    "RetentionState",
+    "RunFilter",
+    "RunLog",
+    "RunPage",
+    "WriteResult",
+]

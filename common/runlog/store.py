@@ -32,6 +32,7 @@ from common.runlog.documents import (
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
+from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.versions import Versions
 
 _PING_SECONDS = 1.0
@@ -73,6 +74,7 @@ class RunLog:
         self._log: AsyncCollection[Document] = store.get_collection("log")
         self._jobs: AsyncCollection[Document] = store.get_collection("last")
         self._last = LastResults(self._jobs)
+        self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
         self._versions = Versions(store.get_collection("versions"))
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
@@ -223,6 +225,45 @@ class RunLog:
         """The job's former specs, newest first; ``before_ms``: those that were replaced before it."""
         async with asking(self._client, deadline_seconds):
             return await self._versions.newest(job, before_ms=before_ms, limit=limit)
+
+    async def old_records(
+        self, before_ms: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OldRecord]:
+        """The oldest records that were planned before an instant, those behind the page key ``after``."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.older(before_ms, after, limit)
+
+    async def records_beyond(
+        self, job: str, keep: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OldRecord]:
+        """The job's oldest records beyond its newest ``keep``, those behind the page key ``after``."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.beyond(job, keep, after, limit)
+
+    async def remove(self, run_ids: Sequence[str], *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """These records are gone; repeating it changes nothing. What jobs came to stays."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.remove(run_ids)
+
+    async def kept_jobs(self, *, after: str, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[KeptJob]:
+        """The jobs that the log store knows, behind that name, in order; also those that are deleted."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.jobs(after, limit)
+
+    async def forget_jobs(self, jobs: Iterable[KeptJob], *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """What these jobs came to is forgotten, unless another record has come since; repeating it changes nothing."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.forget(jobs)
+
+    async def put_retention(self, state: RetentionState | None, *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """Says what is kept, for people; None: all of it."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.put_state(state)
+
+    async def retention(self, *, deadline_seconds: float = _READ_SECONDS) -> RetentionState | None:
+        """What is kept, as the worker that sees to it has said last; None: all of it."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.state()
 
     async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
         try:
