@@ -5,6 +5,9 @@ etcron stores no dates, so that reading of a text is switched off. Real MongoDB 
 
 It commits, and with a journaled write concern waits for the disk, once for each document. Real MongoDB waits once for
 a command, and so do we: all that one command inserts, updates or deletes is one transaction of SQLite.
+
+It copies each document through and through, and has SQLite parse the JSON that it has just made, before it inserts it:
+half of what an insert costs. Ours are inserted as they are.
 """
 
 from __future__ import annotations
@@ -64,13 +67,38 @@ def _committed(connection: Any, write: Callable[[], Any]) -> Any:
     return answer
 
 
+def inserted_plainly(insert: Callable[..., Any], as_json: Callable[[Any], str], table_of: Callable[[str], str]) -> Any:
+    """`insert` of nx-27017's query helper for documents that have an ``_id`` and can be written as JSON right away."""
+
+    @functools.wraps(insert)
+    def plainly(helper: Any, document: dict[str, Any]) -> Any:
+        own_id = document.get("_id")
+        if own_id is None:
+            return insert(helper, document)
+        try:
+            text = as_json(document)
+        except (TypeError, ValueError):
+            return insert(helper, document)
+        table = table_of(helper.collection.name)
+        helper.collection.db.execute(f"INSERT INTO {table}(data, _id) VALUES (?, ?)", (text, str(own_id)))
+        return own_id
+
+    return plainly
+
+
 def main() -> None:
     """Serve, with nx-27017's own command line."""
     from neosqlite.collection import datetime_utils
+    from neosqlite.collection.json_helpers import neosqlite_json_dumps
+    from neosqlite.collection.query_helper import QueryHelper
+    from neosqlite.sql_utils import quote_table_name
     from nx_27017.handler import NeoSQLiteHandler
     from nx_27017.nx_27017 import main as serve
 
     datetime_utils.is_datetime_value = is_date
+    QueryHelper._internal_insert = inserted_plainly(
+        QueryHelper._internal_insert, neosqlite_json_dumps, quote_table_name
+    )
     NeoSQLiteHandler.handle_insert = committed_once(NeoSQLiteHandler.handle_insert)
     NeoSQLiteHandler.handle_command = committed_once(NeoSQLiteHandler.handle_command)
     serve()

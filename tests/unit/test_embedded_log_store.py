@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from cli.embedded_log_store import NotCommittedError, committed_once
+from cli.embedded_log_store import NotCommittedError, committed_once, inserted_plainly
 
 INSERT = {"sections": [("body", {"insert": "log", "$db": "cron", "writeConcern": {"j": True}})]}
 
@@ -91,3 +93,21 @@ def test_command_that_only_reads_opens_no_transaction(connection: sqlite3.Connec
     handler = Handler(connection, ["SELECT 1"])
     handler.handle({"sections": [("body", {"find": "log", "$db": "cron"})]})
     assert handler.was_together == [False]
+
+
+@pytest.mark.parametrize("document", [{"a": 1}, {"_id": "x", "a": b"bytes"}])
+def test_document_that_is_not_plain_goes_the_usual_way(document: dict[str, Any]) -> None:
+    usual: list[Any] = []
+    insert = inserted_plainly(lambda _, one: usual.append(one), json.dumps, str)
+    insert(None, document)
+    assert usual == [document]
+
+
+def test_plain_document_is_stored_as_it_is(connection: sqlite3.Connection) -> None:
+    connection.execute("CREATE TABLE plain (data TEXT, _id TEXT UNIQUE)")
+    helper = SimpleNamespace(collection=SimpleNamespace(name="plain", db=connection))
+    insert = inserted_plainly(lambda *_: pytest.fail("the usual way"), json.dumps, str)
+    assert insert(helper, {"_id": "x", "a": 1}) == "x"
+    assert connection.execute("SELECT data, _id FROM plain").fetchall() == [('{"_id": "x", "a": 1}', "x")]
+    with pytest.raises(sqlite3.IntegrityError):
+        insert(helper, {"_id": "x", "a": 2})
