@@ -212,10 +212,10 @@ class Delivery:
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
         self._written = up_to
+        self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):
             self._owed.add(stored[start : start + _RECORDS_AT_ONCE])
             await asyncio.sleep(0)
-        self._on_delivered([record.run_id for record in records])
 
     async def _settle(self) -> None:
         """What was written is over and done with: also the last results know of it, and the spool lets go of it."""
