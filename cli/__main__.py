@@ -89,9 +89,9 @@ def _program(name: str, arguments: Sequence[str]) -> int:
         from manager.__main__ import main as run_manager
 
         return run_manager(arguments)
-    from worker.__main__ import main as run_worker
+    from cli.worker_command import main as run_worker
 
-    return run_worker(arguments)
+    return _guarded(lambda: run_worker(arguments))
 
 
 if __name__ == "__main__":

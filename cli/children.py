@@ -17,7 +17,7 @@ from cli.supervisor import ChildSpec
 from common.config import file_object
 from common.config_sources import PREFIX
 
-_AFTER_GRACE_S = 15.0
+AFTER_GRACE_S = 15.0
 """What a worker may take beyond its own grace: the end of its runs, and the delivery of their logs."""
 
 
@@ -54,8 +54,8 @@ def manager_spec(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> Chil
     """The manager, with its configuration written."""
     return ChildSpec(
         name="manager",
-        command=_program("manager", data.write_config("manager", file_object(plan.manager))),
-        environ=_without_configuration(),
+        command=program("manager", data.write_config("manager", file_object(plan.manager))),
+        environ=without_configuration(),
         log=data.log("manager"),
         is_ready=lambda: answers(http, f"{plan.url}/livez"),
     )
@@ -66,11 +66,11 @@ def worker_spec(plan: Plan, data: DataDir, index: int) -> ChildSpec:
     worker, name = plan.workers[index], f"worker-{index + 1}"
     return ChildSpec(
         name=name,
-        command=_program("worker", data.write_config(name, file_object(worker))),
-        environ=_without_configuration(),
+        command=program("worker", data.write_config(name, file_object(worker))),
+        environ=without_configuration(),
         log=data.log(name),
-        is_ready=_at_once,
-        stop_within_s=worker.shutdown_grace_s + _AFTER_GRACE_S,
+        is_ready=at_once,
+        stop_within_s=worker.shutdown_grace_s + AFTER_GRACE_S,
     )
 
 
@@ -83,16 +83,18 @@ async def answers(http: aiohttp.ClientSession, url: str) -> bool:
         return False
 
 
-def _program(module: str, config: Path) -> list[str]:
+def program(module: str, config: Path) -> list[str]:
+    """The command line of a manager or worker with this configuration."""
     return [sys.executable, "-P", "-m", module, "--config", str(config)]
 
 
-def _without_configuration() -> dict[str, str]:
+def without_configuration() -> dict[str, str]:
     """The environment without our variables: the file given to a child holds what they said already."""
     return {name: value for name, value in os.environ.items() if not name.upper().startswith(PREFIX)}
 
 
-async def _at_once() -> bool:
+async def at_once() -> bool:
+    """Ready as soon as it runs."""
     return True
 
 

@@ -73,7 +73,7 @@ class DataDir:
     def write_config(self, child: str, config: Mapping[str, object]) -> Path:
         """Write a child's configuration, readable by nobody else (it may hold a password)."""
         path = self.path / "config" / f"{child}.json"
-        _replace(path, json.dumps(config, indent=2))
+        write_privately(path, config)
         return path
 
     def remembered(self) -> dict[str, object]:
@@ -87,6 +87,11 @@ class DataDir:
     def remember(self, **facts: object) -> None:
         """Add facts to those remembered."""
         _replace(self.path / "remembered.json", json.dumps({**self.remembered(), **facts}, indent=2))
+
+
+def write_privately(path: Path, config: Mapping[str, object]) -> None:
+    """Write a configuration whole or not at all, readable by nobody else (it may hold a password)."""
+    _replace(path, json.dumps(config, indent=2))
 
 
 def _replace(path: Path, text: str) -> None:

@@ -89,6 +89,9 @@ def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None
     _refuse_failpoints(options, environ)
     manager = load_manager_config(options.manager_config, environ, {**flags, **port})
     worker = load_worker_config(options.worker_config, environ, flags)
+    if worker.processes > 1:
+        remedy = "take it out, and give etcron up --workers N"
+        raise ConfigError([Problem(field="processes", message="is for etcron worker alone", remedy=remedy)])
     manager, worker = _agreed(manager, worker)
     _check_api_port(manager)
 

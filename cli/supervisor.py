@@ -17,6 +17,7 @@ import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 from cli.errors import CommandError, ExitStatus
 from common.lifecycle import set_parent_death_signal
@@ -37,10 +38,13 @@ class ChildSpec:
 
     name: str
     command: Sequence[str]
-    log: Path
+    log: Path | None
+    """None: it prints where we print."""
     is_ready: Callable[[], Awaitable[bool]]
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     before_start: Callable[[], None] = lambda: None
+    hopeless: int | None = None
+    """An exit status that another start would not mend."""
     stop_within_s: float = 10.0
     ready_within_s: float = 30.0
 
@@ -77,14 +81,19 @@ class Child:
         )
 
     async def keep_running(self) -> None:
-        """Start it again whenever it ends, until `stop`; says so, with the end of its log where it ended by itself."""
+        """Start it again whenever it ends, until `stop`; says so, with the end of its log where it ended by itself.
+
+        CommandError where it has ended with the status that is hopeless.
+        """
         delay_s = FIRST_DELAY_S
         while not self._stopping:
             if not await self._ends_within(GOOD_RUN_S):
                 delay_s = FIRST_DELAY_S
                 continue
+            if self._process is not None and self._process.returncode == self.spec.hopeless and not self._stopping:
+                raise CommandError(f"{self.spec.name} {self._how()}", ExitStatus(self._process.returncode))
             self._say(f"{self.spec.name} {self._how()}; starting it again in {delay_s:g} s")
-            if self._process is not None and self._process.returncode > 0:
+            if self._process is not None and self._process.returncode > 0 and self.spec.log is not None:
                 self._say(self.log_end(lines=3))
             await asyncio.sleep(delay_s)
             self._spawn()
@@ -106,7 +115,9 @@ class Child:
         await self._ended.wait()
 
     def log_end(self, lines: int = 8) -> str:
-        """The last lines that it printed."""
+        """The last lines that it printed; nothing where it has no log of its own."""
+        if self.spec.log is None:
+            return ""
         try:
             with self.spec.log.open("rb") as file:
                 file.seek(max(0, file.seek(0, os.SEEK_END) - 4096))
@@ -128,18 +139,23 @@ class Child:
 
     def _popen(self) -> subprocess.Popen[bytes]:
         self.spec.before_start()
+        if self.spec.log is None:
+            return self._popen_printing_to(None)
         trim_log(self.spec.log)
         with self.spec.log.open("ab") as output:
-            return subprocess.Popen(
-                self.spec.command,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=dict(self.spec.environ),
-                start_new_session=True,
-                # This process has one thread, so running Python between fork and exec is safe.
-                preexec_fn=functools.partial(set_parent_death_signal, os.getpid()),
-            )
+            return self._popen_printing_to(output)
+
+    def _popen_printing_to(self, output: IO[bytes] | None) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self.spec.command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            env=dict(self.spec.environ),
+            start_new_session=True,
+            # This process has one thread, so running Python between fork and exec is safe.
+            preexec_fn=functools.partial(set_parent_death_signal, os.getpid()),
+        )
 
     @staticmethod
     def _watch(process: subprocess.Popen[bytes], ended: asyncio.Event) -> None:

@@ -62,7 +62,9 @@ class _Machine:
         self._stores = [Child(spec, say) for spec in store_specs(plan, data, http)]
         self._manager = Child(manager_spec(plan, data, http), say)
         self._workers = [Child(worker_spec(plan, data, index), say) for index in range(len(plan.workers))]
-        self._echoes = {child.spec.name: LogEcho(child.spec.log) for child in (self._manager, *self._workers)}
+        self._echoes = {
+            child.spec.name: LogEcho(log) for child in (self._manager, *self._workers) if (log := child.spec.log)
+        }
 
     async def run(self) -> None:
         """Start, keep running, and stop in order, also where the start fails."""
@@ -149,7 +151,8 @@ class _Machine:
                 for line in echo.alarming_lines():
                     say(f"{name}: {line}")
             for child in (*self._stores, self._manager, *self._workers):
-                trim_log(child.spec.log)
+                if child.spec.log is not None:
+                    trim_log(child.spec.log)
 
 
 def _check_neighbours() -> None:

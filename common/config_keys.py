@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -86,6 +87,24 @@ class WholeNumber:
 
     def read(self, text: str) -> int:
         return self.accept(int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None)
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOrAuto:
+    """A whole number from 1 to a limit; ``auto``: what suits this machine."""
+
+    most: int
+    auto: Callable[[], int]
+
+    def accept(self, value: object) -> int:
+        if value == "auto":
+            return self.auto()
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= self.most:
+            raise UnfitError(f'a whole number from 1 to {self.most}, or "auto"')
+        return value
+
+    def read(self, text: str) -> int:
+        return self.accept(int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else text.lower())
 
 
 @dataclass(frozen=True, slots=True)

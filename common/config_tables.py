@@ -8,7 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from common.config_files import File, Password, Tls, UserName
-from common.config_keys import Directory, Endpoints, Key, Names, OneOf, Pairs, Text, Truth, WholeNumber, setting
+from common.config_keys import (
+    Directory,
+    Endpoints,
+    Key,
+    Names,
+    NumberOrAuto,
+    OneOf,
+    Pairs,
+    Text,
+    Truth,
+    WholeNumber,
+    setting,
+)
 from common.config_users import SystemUsers
 from common.timings import Timings
 from common.tls import TlsFiles
@@ -21,6 +33,11 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 def default_slots() -> int:
     """Eight for each core that this process may use."""
     return 8 * len(os.sched_getaffinity(0))
+
+
+def suitable_processes() -> int:
+    """One for each two cores that this process may use, at least 1 and at most 8: commands need cores, too."""
+    return min(8, max(1, len(os.sched_getaffinity(0)) // 2))
 
 
 def default_data_dir() -> Path:
@@ -218,4 +235,28 @@ class WorkerConfig(SharedConfig):
             help="history of etcd that the steward keeps (0: never compacts)",
         ),
         5,
+    )
+    log_retention_days: int = setting(
+        Key(
+            name="logRetentionDays",
+            kind=WholeNumber(0, 36_500),
+            help="days from its plan time after which a record is removed from the log store (0: at no age)",
+        ),
+        0,
+    )
+    log_retention_per_job: int = setting(
+        Key(
+            name="logRetentionPerJob",
+            kind=WholeNumber(0, 1_000_000),
+            help="records of a job, the newest, that stay in the log store (0: any number)",
+        ),
+        0,
+    )
+    processes: int = setting(
+        Key(
+            name="processes",
+            kind=NumberOrAuto(64, suitable_processes),
+            help="workers that `etcron worker` runs, which share slots and spoolLimitBytes (auto: one for two cores)",
+        ),
+        1,
     )

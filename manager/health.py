@@ -20,7 +20,7 @@ from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, Unavailab
 from common.etcd import EtcdClient, Status
 from common.instants import iso
 from common.member import Member
-from common.runlog import RunLog
+from common.runlog import RetentionState, RunLog
 from manager.clock_guard import ClockGuard
 from manager.clock_views import clocks_view
 from manager.inventory import Inventory
@@ -159,9 +159,10 @@ class Health:
 
     async def look(self) -> Report:
         """Ask all of them now."""
-        workers, log_store, members, clocks = await asyncio.gather(
-            self._workers(), self._log_store(), self._members(), self._clocks()
+        workers, log_store, members, clocks, kept = await asyncio.gather(
+            self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention())
         )
+        log_store["retention"] = _retention_view(kept[0])
         away = self._etcd_seen.problem
         faults = [] if away else _faults(members)
         etcd = {
@@ -225,6 +226,16 @@ class _Answer:
     problem: str | None = None
     withheld: str | None = None
     """Some versions of etcd tell it to users with the role root alone: no fault, but alarms stay unseen."""
+
+
+def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:
+    """What the log store keeps, as the steward has said last; None: everything, or it is not known."""
+    if state is None:
+        return None
+    return {
+        "days": state.days or None, "perJob": state.per_job or None, "by": state.worker, "atMs": state.at_ms,
+        "removed": state.removed,
+    }  # fmt: skip
 
 
 async def _asked(

@@ -43,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     configure_logging(config.log_level)
     for note in config.notes:
         _log.warning("%s", note, extra={"action": "config.note"})
+    if config.processes > 1:
+        _log.warning("this is one worker; `etcron worker` runs %s", config.processes, extra={"action": "config.note"})
     try:
         failpoints.arm(os.environ)
         _collect_rarely()

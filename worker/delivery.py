@@ -5,7 +5,9 @@
               '--------------------------------------------------------'---------------------------------------'
 
 A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
-batch is full. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
+batch is full. What an outage has left is caught up with at a quarter of the speed that there is: the log store and this
+process have fires to see to. If we die anywhere in between, what the spool was not told of is written again; that
+changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from common import failpoints
@@ -22,7 +24,7 @@ from common.clock import Clock
 from common.errors import UnavailableError
 from common.keys import RunId
 from common.run import RunRecord
-from common.runlog import Rejection, WriteResult
+from common.runlog import Advance, OwedResults, Rejection, WriteResult
 from worker.rejected import REJECTED, set_aside
 from worker.spool import Spool, SpoolError
 
@@ -30,8 +32,18 @@ _log = logging.getLogger(__name__)
 
 BIGGEST_BATCH = 500
 """When more is waiting than a batch."""
+CATCH_UP_BATCH = 200
+"""When it is an outage that has left it: the records are read back from the disk, in between those that are written."""
 _OWED_LIMIT = 10_000
-"""In a burst the jobs' last results are written when it is over, or after this many records."""
+_OWED_A_JOB = 20
+_WORTH_SETTLING = 1_000
+"""While more is waiting, the jobs' last results are written once 20 records for each of them are in the log (and 1,000
+in all), or 10,000 in all; else when it is over."""
+_RECORDS_AT_ONCE = 100
+"""Of what the loop is held for; then fires that are due have their turn."""
+_REST = 3.0
+_LONGEST_REST_SECONDS = 2.0
+"""After a batch of what an outage has left: three times as long as the batch took, at most so long."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -41,7 +53,7 @@ class LogStore(Protocol):
 
     async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult: ...
 
-    async def advance_last(self, records: Iterable[RunRecord]) -> None: ...
+    async def put_last(self, advances: Iterable[Advance]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +94,10 @@ class Delivery:
         self._jitter = jitter
         self._written = spool.cursor
         """Up to here all is in the log. The spool's cursor stays behind until the last results are there, too."""
-        self._owed: list[RunRecord] = []
-        """Those in between, without their output."""
+        self._owed = OwedResults()
+        """What those in between say."""
+        self._catching_up = spool.pending > batch_size
+        """Whether more than a batch has waited since an outage, of the log store or of this worker."""
         self._not_before = clock.monotonic()
         """When less than a batch is written."""
         self._hurrying = False
@@ -161,13 +175,34 @@ class Delivery:
             pass
 
     async def _deliver(self) -> None:
+        began = self._clock.monotonic()
         if self._unwritten:
             await self._write_batch()
-        if self._unwritten < self._batch_size or len(self._owed) >= _OWED_LIMIT:
+        is_over = self._unwritten < self._batch_size
+        if is_over or self._is_worth_settling:
             await self._settle()
+        self._catching_up = self._catching_up and not is_over
+        if self._catching_up:
+            await self._rest(self._clock.monotonic() - began)
+
+    @property
+    def _is_worth_settling(self) -> bool:
+        records = self._owed.records
+        return records >= _OWED_LIMIT or records >= max(_WORTH_SETTLING, _OWED_A_JOB * len(self._owed))
+
+    @property
+    def _biggest(self) -> int:
+        return CATCH_UP_BATCH if self._catching_up else BIGGEST_BATCH
+
+    async def _rest(self, took_seconds: float) -> None:
+        """The longer a batch has taken, the more others need the time; who is in a hurry does not rest."""
+        until = self._clock.monotonic() + min(_LONGEST_REST_SECONDS, took_seconds * _REST)
+        while not self._hurrying and (left := until - self._clock.monotonic()) > 0:
+            self._spool.changed.clear()
+            await self._sleep(left)
 
     async def _write_batch(self) -> None:
-        size = self._batch_size if self._unwritten <= self._batch_size else max(self._batch_size, BIGGEST_BATCH)
+        size = self._batch_size if self._unwritten <= self._batch_size else max(self._batch_size, self._biggest)
         batch = await self._spool.read(size, after=self._written)
         up_to = batch[-1][0] if batch else self._spool.last  # none that is there now can be read; others may come
         records = [record for _, record in batch]
@@ -177,12 +212,14 @@ class Delivery:
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
         self._written = up_to
-        self._owed += [replace(record, output="") for record in stored]
         self._on_delivered([record.run_id for record in records])
+        for start in range(0, len(stored), _RECORDS_AT_ONCE):
+            self._owed.add(stored[start : start + _RECORDS_AT_ONCE])
+            await asyncio.sleep(0)
 
     async def _settle(self) -> None:
         """What was written is over and done with: also the last results know of it, and the spool lets go of it."""
-        await self._runlog.advance_last(self._owed)
+        await self._runlog.put_last(self._owed)
         self._owed.clear()
         self._delivered += max(0, self._written - self._spool.cursor)
         await self._spool.acknowledge(self._written)
@@ -214,6 +251,7 @@ class Delivery:
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
+        self._catching_up = True
         self._last_error = str(error)
         if self._away_since_ms is None:
             self._away_since_ms = self._clock.wall_ms()

@@ -40,6 +40,7 @@ from worker.members import Beats, Members
 from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.request_queue import RequestQueue
+from worker.retention import Retention
 from worker.runs import Run, RunTable
 from worker.scheduler import Scheduler
 from worker.sentinels import Sentinels
@@ -245,6 +246,10 @@ class Parts:
         )  # fmt: skip
         self.chains = Chains(client=client, keys=keys, catalog=self.catalog, queue=self.requests, clock=clock)
         forgetting = DedupeSweeping(client=client, keys=keys, clock=clock)
+        self._retention = Retention(
+            store=self._runlog, client=client, keys=keys, worker=worker, days=self._config.log_retention_days,
+            per_job=self._config.log_retention_per_job, is_clock_off=self._is_clock_off, clock=clock,
+        )  # fmt: skip
         duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, self.chains, sweeping, forgetting]
         self._clock_keeping = ClockKeeping(
             client=client, keys=keys, beats=lambda: self._beats.by_process,
@@ -261,7 +266,7 @@ class Parts:
         return self.clock_check.fault is not None
 
     async def _watch_beats(self) -> None:
-        """The beats of all processes, for as long as this worker is steward."""
+        """The beats of all processes, for as long as this worker is steward; and what the log store may forget."""
         self._beats.by_process.clear()
 
         def take(changes: Sequence[Change]) -> None:
@@ -269,4 +274,4 @@ class Parts:
             self._clock_keeping.on_changes(changes)
 
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
-        await until_first(mirror.run(), self._clock_keeping.listen())
+        await until_first(mirror.run(), self._clock_keeping.listen(), self._retention.run())

@@ -14,6 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, Protocol
 
 from common import failpoints
@@ -26,12 +27,14 @@ from worker.aftermath import Aftermath
 from worker.kills import Kills
 from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable
-from worker.steps import RETRY_S, Step, Steps
+from worker.steps import MAX_STEPS, RETRY_S, Step, Steps
 from worker.unlocking import Unlocking, is_own
 
 _log = logging.getLogger(__name__)
 
 BATCH_S: Final = 0.02
+_DELETED_AT_ONCE: Final = 2 * MAX_STEPS
+"""Run keys; then the locks that are to be freed meanwhile have their turn."""
 MAX_WAITING_KEYS: Final = 10_000
 """Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
 
@@ -280,9 +283,15 @@ class Settlement:
             await asyncio.sleep(BATCH_S)
             self._writing.clear()
             await self._unlocking.carry_out()
-            delete, self._to_delete = self._to_delete, {}
-            await self._steps.carry_out([self._deleting(run_id, what) for run_id, what in delete.items()])
+            await self._steps.carry_out(self._next_deletions())
             await self._look_again()
+
+    def _next_deletions(self) -> list[Step]:
+        """A few: locks are waited for, and deletions come by the thousand when the log store is back."""
+        next_ones = [(run_id, self._to_delete.pop(run_id)) for run_id in [*islice(self._to_delete, _DELETED_AT_ONCE)]]
+        if self._to_delete:
+            self._writing.set()
+        return [self._deleting(run_id, what) for run_id, what in next_ones]
 
     async def _try_again(self) -> None:
         while True:

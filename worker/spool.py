@@ -25,7 +25,7 @@ from typing import Self, TypeVar
 
 from common.errors import EtcronError
 from common.run import RunRecord
-from worker.spool_reading import read_page
+from worker.spool_reading import Mark, read_page
 from worker.spool_room import Room
 from worker.spool_segments import (
     Segment,
@@ -107,6 +107,7 @@ class Spool:
         self._committing: asyncio.Future[Sequence[Segment]] | None = None
         self._tail: deque[_Cached] = deque()
         self._tail_bytes = 0
+        self._mark: Mark | None = None
         self.changed = asyncio.Event()
         """Set when records have come to the disk; whoever waits for them clears it before looking."""
 
@@ -313,7 +314,9 @@ class Spool:
         while position < self.last:
             if self._tail and self._tail[0].position <= position + 1:
                 return self._read_tail(position, limit, max_bytes)
-            found, position = await self._in_thread(read_page, tuple(self._segments), position, limit, max_bytes)
+            found, position, self._mark = await self._in_thread(
+                read_page, tuple(self._segments), position, limit, max_bytes, self._mark
+            )
             if found:
                 return found
         return []

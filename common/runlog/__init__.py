@@ -15,9 +15,23 @@ that begins like a date for a date. MongoDB does not mind any of the ways around
 """
 
 from common.runlog.documents import Rejection
-from common.runlog.last import JobResults
+from common.runlog.last import Advance, JobResults
+from common.runlog.owed import OwedResults
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.results import WriteResult
+from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.store import RunLog
 
-__all__ = ["JobResults", "Rejection", "RunFilter", "RunLog", "RunPage", "WriteResult"]
+__all__ = [
+    "Advance",
+    "JobResults",
+    "KeptJob",
+    "OldRecord",
+    "OwedResults",
+    "Rejection",
+    "RetentionState",
+    "RunFilter",
+    "RunLog",
+    "RunPage",
+    "WriteResult",
+]

@@ -13,7 +13,7 @@ MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from pymongo import UpdateOne
@@ -102,6 +102,16 @@ def advances_of(records: Iterable[RunRecord]) -> list[Advance]:
     for record in records:
         by_job.setdefault(record.run_id.job_name, []).append(record)
     return [_advance_of(job, sorted(of_job, key=last_order)) for job, of_job in by_job.items()]
+
+
+def joined(one: Advance, other: Advance) -> Advance:
+    """What two batches say about the same job, in whatever order they came."""
+    newer = max(one, other, key=lambda advance: advance.order)
+    ran = max(one, other, key=lambda advance: advance.run_order)
+    return replace(
+        newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
+        entries=tuple(merge_entries(one.entries, other.entries)),
+    )  # fmt: skip
 
 
 def entry_of(record: RunRecord) -> str:

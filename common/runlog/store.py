@@ -5,6 +5,7 @@ Every call ends within its deadline, as UnavailableError where the store did not
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
@@ -28,9 +29,10 @@ from common.runlog.documents import (
     encode_late,
     tidy,
 )
-from common.runlog.last import JobResults, LastResults, advances_of, results_in
+from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
+from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.versions import Versions
 
 _PING_SECONDS = 1.0
@@ -39,7 +41,9 @@ _WRITE_SECONDS = 30.0
 _INDEX_SECONDS = 600.0
 """An index over a big log that the parent left takes its time; a short deadline would make the server undo it."""
 
-_JOBS_A_WRITE = 1000
+_JOBS_A_WRITE = 200
+_ENCODED_AT_ONCE = 50
+"""Then others have their turn: a worker's fires are due meanwhile."""
 
 _NEWEST_FIRST = [(PAGE_KEY, pymongo.DESCENDING)]
 _STARTED_LAST_FIRST = [("startTime", pymongo.DESCENDING), (PAGE_KEY, pymongo.DESCENDING)]
@@ -70,6 +74,7 @@ class RunLog:
         self._log: AsyncCollection[Document] = store.get_collection("log")
         self._jobs: AsyncCollection[Document] = store.get_collection("last")
         self._last = LastResults(self._jobs)
+        self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
         self._versions = Versions(store.get_collection("versions"))
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
@@ -111,7 +116,7 @@ class RunLog:
         part of the batch may have been stored; send it again. Keep a batch below some 16 MiB and 1,000 records.
         Without ``advance_last`` the caller owes `advance_last` before it forgets the records.
         """
-        encoded, rejected = _split(encode(record) for record in records)
+        encoded, rejected = await _encoded(records)
         if not encoded:
             return WriteResult(rejected=tuple(rejected))
         async with asking(self._client, deadline_seconds):
@@ -134,10 +139,14 @@ class RunLog:
 
         One write a job, and no read, where the records are newer than all those before.
         """
-        advances = advances_of(records)
-        for start in range(0, len(advances), _JOBS_A_WRITE):
+        await self.put_last(advances_of(records), deadline_seconds=deadline_seconds)
+
+    async def put_last(self, advances: Iterable[Advance], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """The same for whoever has joined what many records say: one advance a job."""
+        wanted = list(advances)
+        for start in range(0, len(wanted), _JOBS_A_WRITE):
             async with asking(self._client, deadline_seconds):
-                await self._last.advance(advances[start : start + _JOBS_A_WRITE])
+                await self._last.advance(wanted[start : start + _JOBS_A_WRITE])
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
         """The records of these runs that are there for good, without their output, by run id as a string."""
@@ -217,6 +226,45 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._versions.newest(job, before_ms=before_ms, limit=limit)
 
+    async def old_records(
+        self, before_ms: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OldRecord]:
+        """The oldest records that were planned before an instant, those behind the page key ``after``."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.older(before_ms, after, limit)
+
+    async def records_beyond(
+        self, job: str, keep: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[OldRecord]:
+        """The job's oldest records beyond its newest ``keep``, those behind the page key ``after``."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.beyond(job, keep, after, limit)
+
+    async def remove(self, run_ids: Sequence[str], *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """These records are gone; repeating it changes nothing. What jobs came to stays."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.remove(run_ids)
+
+    async def kept_jobs(self, *, after: str, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[KeptJob]:
+        """The jobs that the log store knows, behind that name, in order; also those that are deleted."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.jobs(after, limit)
+
+    async def forget_jobs(self, jobs: Iterable[KeptJob], *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """What these jobs came to is forgotten, unless another record has come since; repeating it changes nothing."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.forget(jobs)
+
+    async def put_retention(self, state: RetentionState | None, *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """Says what is kept, for people; None: all of it."""
+        async with asking(self._client, deadline_seconds):
+            await self._removal.put_state(state)
+
+    async def retention(self, *, deadline_seconds: float = _READ_SECONDS) -> RetentionState | None:
+        """What is kept, as the worker that sees to it has said last; None: all of it."""
+        async with asking(self._client, deadline_seconds):
+            return await self._removal.state()
+
     async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
         try:
             await self._log.insert_many([item.document for item in encoded], ordered=False)
@@ -256,6 +304,14 @@ class RunLog:
             documents += await cursor.to_list()
         documents.sort(key=lambda document: str(document[PAGE_KEY]), reverse=True)
         return documents[:count]
+
+
+async def _encoded(records: Sequence[RunRecord]) -> tuple[list[Encoded], list[Rejection]]:
+    results: list[Encoded | Rejection] = []
+    for start in range(0, len(records), _ENCODED_AT_ONCE):
+        results += map(encode, records[start : start + _ENCODED_AT_ONCE])
+        await asyncio.sleep(0)
+    return _split(results)
 
 
 def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[Rejection]]:

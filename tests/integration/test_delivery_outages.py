@@ -193,7 +193,7 @@ asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("method", ["write", "advance_last"])
+@pytest.mark.parametrize("method", ["write", "put_last"])
 async def test_a_worker_that_dies_between_write_and_acknowledgement_leaves_each_record_once(
     tmp_path: Path, server: LogStoreServer, runlog: RunLog, method: str
 ) -> None:

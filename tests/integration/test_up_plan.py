@@ -137,6 +137,11 @@ def test_files_that_name_different_stores_are_refused(data: DataDir, tmp_path: P
         _plan(data, manager_config=manager, worker_config=worker)
 
 
+def test_several_processes_of_a_worker_are_not_for_it(data: DataDir, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="processes: is for etcron worker alone; take it out, and give etcron up"):
+        _plan(data, worker_config=_file(tmp_path, "w.json", processes=2))
+
+
 def test_a_name_in_the_file_is_kept_for_one_worker(data: DataDir, tmp_path: Path) -> None:
     file = _file(tmp_path, "w.json", workerName="here")
 

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from common.clock import SystemClock
+from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
 from common.keys import RunId
 from common.run import RunRecord
-from common.runlog import Rejection, WriteResult
+from common.runlog import Advance, Rejection, WriteResult
+from common.runlog.documents import last_order
+from common.runlog.last import entry_of, joined
 from tests.support.background import running
 from tests.support.records import record
 from tests.support.waiting import wait_until
@@ -30,10 +32,12 @@ class ToldStore:
 
     def __init__(self) -> None:
         self.batches: list[list[RunRecord]] = []
-        self.last: list[RunRecord] = []
+        self.last: dict[str, Advance] = {}
+        """By job, all that was put."""
         self.open = asyncio.Event()
         self.open.set()
         self.asked = 0
+        self.puts = 0
         self.away = False
         self.last_away = False
         self.refuses_output: set[RunId] = set()
@@ -50,10 +54,11 @@ class ToldStore:
         self.batches.append([one for one in records if one not in bad])
         return WriteResult(rejected=tuple(Rejection(run_id=one.run_id, reason="told to") for one in bad))
 
-    async def advance_last(self, records: Iterable[RunRecord]) -> None:
+    async def put_last(self, advances: Iterable[Advance]) -> None:
         if self.last_away:
             raise UnavailableError("the log store is told to be away")
-        self.last += records
+        self.puts += 1
+        self.last.update({one.job: joined(one, self.last.get(one.job, one)) for one in advances})
 
     @property
     def stored(self) -> list[RunRecord]:
@@ -67,12 +72,12 @@ class ToldStore:
 class Rig:
     """A spool, a store that does as told, and the delivery between them."""
 
-    def __init__(self, directory: Path, store: ToldStore, *, commit_timeout_ms: int) -> None:
+    def __init__(self, directory: Path, store: ToldStore, *, commit_timeout_ms: int, clock: Clock) -> None:
         self.spool = Spool.open(directory)
         self.store = store
         self.delivered: list[RunId] = []
         self.delivery = Delivery(
-            self.spool, store, clock=SystemClock(), commit_timeout_ms=commit_timeout_ms,
+            self.spool, store, clock=clock, commit_timeout_ms=commit_timeout_ms,
             on_delivered=self.delivered.extend, jitter=lambda: 0.0,
         )  # fmt: skip
 
@@ -89,8 +94,10 @@ def store() -> ToldStore:
 
 
 @asynccontextmanager
-async def delivering(directory: Path, store: ToldStore, *, commit_timeout_ms: int = 20) -> AsyncIterator[Rig]:
-    rig = Rig(directory, store, commit_timeout_ms=commit_timeout_ms)
+async def delivering(
+    directory: Path, store: ToldStore, *, commit_timeout_ms: int = 20, clock: Clock | None = None
+) -> AsyncIterator[Rig]:
+    rig = Rig(directory, store, commit_timeout_ms=commit_timeout_ms, clock=clock or SystemClock())
     async with running(rig.delivery.run()):
         yield rig
     await rig.spool.close()
@@ -101,7 +108,7 @@ async def test_a_record_that_comes_alone_is_delivered_at_once(tmp_path: Path, st
         await rig.append(1)
         await rig.all_settled()
         assert rig.delivered == [record(1).run_id]
-        assert store.last == [record(1, output="")]
+        assert store.last["backup"].result["runId"] == str(record(1).run_id)
         assert rig.delivery.state.delivered == 1
 
 
@@ -131,7 +138,8 @@ async def test_in_a_burst_batches_grow_and_the_last_results_wait(tmp_path: Path,
         store.open.set()
         await rig.all_settled()
         assert store.sizes == [1, 500, 500, 200]
-        assert len(store.last) == 1201
+        assert (store.puts, store.last["backup"].oldest) == (2, last_order(record(0)))
+        assert store.last["backup"].result["runId"] == str(record(1200).run_id)
         assert rig.delivered == [record(number).run_id for number in range(1201)]
 
 
@@ -153,6 +161,33 @@ async def test_an_outage_is_waited_out_and_visible(
     assert actions == ["log_store_away", "log_store_back"]
 
 
+class ClockOfASlowStore(SystemClock):
+    """By this clock, each batch takes the log store a quarter of a minute."""
+
+    def __init__(self, store: ToldStore) -> None:
+        self._store = store
+
+    def monotonic(self) -> float:
+        return super().monotonic() + 15 * len(self._store.batches)
+
+
+async def test_what_an_outage_has_left_comes_in_small_batches_with_rests_between(
+    tmp_path: Path, store: ToldStore
+) -> None:
+    store.away = True
+    async with delivering(tmp_path, store, clock=ClockOfASlowStore(store)) as rig:
+        await rig.append(*range(450))
+        await wait_until(lambda: not rig.delivery.state.healthy, description="the outage is seen")
+        store.away = False
+        await wait_until(lambda: len(rig.delivered) == 200, description="the first batch is delivered")
+        assert rig.delivery.state.waiting == 450
+        assert await rig.delivery.flush(1.5), "who is in a hurry does not rest"
+        assert store.sizes == [200, 200, 50]
+        await rig.append(450)
+        await rig.all_settled()
+        assert store.sizes == [200, 200, 50, 1]
+
+
 async def test_the_spool_keeps_what_the_last_results_do_not_know_yet(tmp_path: Path, store: ToldStore) -> None:
     store.last_away = True
     async with delivering(tmp_path, store) as rig:
@@ -162,7 +197,7 @@ async def test_the_spool_keeps_what_the_last_results_do_not_know_yet(tmp_path: P
         assert rig.spool.pending == 1
         store.last_away = False
         await rig.all_settled()
-        assert store.last == [record(1, output="")]
+        assert store.last["backup"].result["runId"] == str(record(1).run_id)
         assert store.stored == [record(1)]
 
 
@@ -188,7 +223,7 @@ async def test_a_record_that_is_refused_in_every_form_is_set_aside_and_said(
         await rig.append(1, 2, 3)
         await rig.all_settled()
         assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
-        assert {one.run_id for one in store.last} == {record(1).run_id, record(3).run_id}
+        assert store.last["backup"].entries == (entry_of(record(1)), entry_of(record(3)))
         assert rig.delivery.state.set_aside == 1
     (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["record"]["_id"] == str(record(2).run_id)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import random
+
 from common.keys import RunId
 from common.run import RunRecord, Verdict
+from common.runlog import OwedResults
 from common.runlog.documents import last_document, last_order, page_key, plan_key
 from common.runlog.last import advances_of
 from tests.support.records import record
@@ -38,6 +41,22 @@ def test_of_each_job_the_newest_is_taken_wherever_it_stands() -> None:
     batch = [record(2), record(1), record(0, job="other"), record(3), record(1)]
     found = {one.job: one.result["runId"] for one in advances_of(batch)}
     assert found == {"backup": str(record(3).run_id), "other": str(record(0, job="other").run_id)}
+
+
+def test_what_is_owed_says_the_same_however_the_records_came() -> None:
+    skipped = [record(number, status=Verdict.SKIPPED) for number in range(40, 44)]
+    records = [*(record(number, job=job) for number in range(40) for job in ("backup", "other")), *skipped, attempt(2)]
+    whole = {one.job: one for one in advances_of(records)}
+    for shuffle in range(5):
+        mixed = random.Random(shuffle).sample(records, len(records))
+        owed = OwedResults()
+        for start in range(0, len(mixed), 7):
+            owed.add(mixed[start : start + 7])
+        owed.add(mixed[:3])
+        assert {one.job: one for one in owed} == whole
+        assert (len(owed), owed.records) == (2, len(records) + 3)
+        owed.clear()
+        assert (list(owed), owed.records) == ([], 0)
 
 
 def test_long_texts_are_cut_in_the_last_result() -> None:

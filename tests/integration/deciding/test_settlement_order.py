@@ -74,6 +74,31 @@ async def test_record_that_is_delivered_before_the_lock_is_free_keeps_its_key_un
         assert await shop.lock() is None
 
 
+async def test_lock_does_not_wait_for_all_the_keys_that_a_returned_log_store_lets_go(
+    etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.settlement, "_DELETED_AT_ONCE", 5)
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await started(shop)
+        delivered = [RunId.planned("other", NOON + number * SECOND) for number in range(100)]
+        for run_id in delivered:
+            shop.settlement.expect(run_id, await shop.client.put(shop.keys.run(run_id), b"ended"))
+
+        async def left() -> int:
+            return len(await shop.client.get_many([shop.keys.run(run_id) for run_id in delivered]))
+
+        async def some_are_gone() -> bool:
+            return await left() < 100
+
+        shop.settlement.delivered(delivered)
+        await wait_until(some_are_gone, description="the first keys are deleted")
+        shop.end(run)
+        await wait_until(lambda: shop.unlocked == ["job"], description="the lock is free")
+        assert await left() > 0
+        await shop.settled()
+        assert await left() == 0
+
+
 async def test_lock_that_is_somebody_elses_stays(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run, other = await started(shop), await started(shop, "other")

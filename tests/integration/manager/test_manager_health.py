@@ -10,6 +10,7 @@ import pytest
 from common.errors import EtcdAccessError, Problem
 from common.etcd import EtcdClient
 from common.member import Beat, Member
+from common.runlog import RetentionState
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
@@ -69,6 +70,14 @@ async def test_etcd_that_tells_our_user_no_status_is_well_with_a_note(
     (endpoint,) = answer["checks"]["etcd"]["endpoints"]
     assert endpoint["problem"] is None
     assert "permission denied" in endpoint["withheld"]
+
+
+async def test_what_the_log_store_keeps_is_said_as_the_steward_says_it(manager: Managed) -> None:
+    assert (await manager.get("/readyz", verbose=""))["checks"]["logStore"]["retention"] is None
+    await manager.runlog.put_retention(RetentionState(days=90, per_job=0, worker="w1", at_ms=1234, removed=5))
+    assert (await manager.get("/readyz", verbose=""))["checks"]["logStore"]["retention"] == {
+        "days": 90, "perJob": None, "by": "w1", "atMs": 1234, "removed": 5,
+    }  # fmt: skip
 
 
 async def test_worker_that_takes_no_fires_is_named_with_its_reason(manager: Managed) -> None:

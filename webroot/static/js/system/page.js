@@ -45,7 +45,7 @@ function show(system, aheadMs, seen) {
   fill(byId("state"), badge(ready.status));
   fill(byId("checks"),
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
-    check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version })], ready.problems),
+    check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
     Object.entries(others).map(([name, value]) => check(name, value, [])),
     spool(seen, workers?.live !== null),
@@ -65,6 +65,11 @@ function show(system, aheadMs, seen) {
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
     { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
   ], system.configuration, "auto stack"));
+}
+
+/** @param {{days: number | null, perJob: number | null} | null | undefined} retention what the log store keeps; nothing: everything */
+function kept(retention) {
+  return [retention?.days && t("system.kept.days", { n: retention.days }), retention?.perJob && t("system.kept.perJob", { n: retention.perJob })];
 }
 
 /** @param {{live: number | null, refusing?: any[]}} workers live: null where nobody could be asked */

@@ -1,0 +1,140 @@
+"""``etcron worker``, with ``processes`` above 1: several full workers on one big machine, and who keeps them running.
+
+    dataDir/                 process 1: what was the only worker's goes on
+    dataDir/processes/2 ...  the others: each has a name, an instance, a spool and a guardian of its own
+    dataDir/processes/       held (flock) by the supervisor; N.json is what each process is given
+
+They share ``slots`` and ``spoolLimitBytes`` evenly, so that both keep meaning the machine. The supervisor starts one
+that has died again, with back-off; it passes on the wish to stop and to hurry, and ends when all have ended. If it is
+killed, the kernel kills them, and their guardians end what ran. etcd takes each for a worker like any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from cli.children import AFTER_GRACE_S, at_once, program, without_configuration
+from cli.data_dir import write_privately
+from cli.errors import CommandError, ExitStatus
+from cli.supervisor import Child, ChildSpec
+from common.config import WorkerConfig, file_object
+from common.errors import ConfigError, Problem
+from common.lifecycle import Stop, run, run_loops
+from common.logs import configure_logging
+from common.member import is_worker_name
+from worker.identity import DirectoryTakenError, locked_directory
+from worker.spool import Spool, SpoolError
+
+_log = logging.getLogger(__name__)
+
+LABEL: Final = "process"
+"""Tells the workers of one machine apart: a broadcast job that asks for ``process=1`` runs once a machine."""
+_LEAST_SPOOL_BYTES: Final = 16 * 2**20
+
+
+def run_processes(config: WorkerConfig) -> int:
+    """Run the workers until told to stop; the exit status is as a worker's. ConfigError as `plan_workers`."""
+    workers = plan_workers(config)
+    configure_logging(config.log_level)
+    for note in config.notes:
+        _log.warning("%s", note, extra={"action": "config.note"})
+    home = config.data_dir / "processes"
+    try:
+        with locked_directory(home):
+            _say_what_is_left(home, len(workers))
+            return run(lambda stop: _keep(workers, home, stop), passed_on=(CommandError,))
+    except DirectoryTakenError as error:
+        raise CommandError(str(error), ExitStatus.CONFLICT) from error
+    except OSError as error:
+        raise CommandError(f"dataDir cannot be used: {error}; name another one", ExitStatus.CONFLICT) from error
+
+
+def plan_workers(config: WorkerConfig) -> list[WorkerConfig]:
+    """The configuration of each process, the first one's first. ConfigError where it cannot be shared out."""
+    count = config.processes
+    if problems := _problems(config):
+        raise ConfigError(problems)
+    slots, more = divmod(config.slots, count)
+    spool_bytes = max(_LEAST_SPOOL_BYTES, config.spool_limit_bytes // count)
+    return [
+        replace(
+            config, processes=1, worker_name=_name(config, number), data_dir=_directory(config, number),
+            slots=slots + (number <= more), spool_limit_bytes=spool_bytes,
+            labels={LABEL: str(number), **config.labels},
+        )
+        for number in range(1, count + 1)
+    ]  # fmt: skip
+
+
+def _problems(config: WorkerConfig) -> list[Problem]:
+    problems = []
+    if config.slots < config.processes:
+        message = f"{config.slots} cannot be shared by {config.processes} processes"
+        problems.append(Problem(field="slots", message=message, remedy="give at least as many slots as processes"))
+    longest = _name(config, config.processes)
+    if longest is not None and not is_worker_name(longest):
+        message = f"{longest!r}, as the last process would be called, is longer than 64 characters"
+        problems.append(Problem(field="workerName", message=message, remedy="give a shorter name, or none"))
+    return problems
+
+
+def _name(config: WorkerConfig, number: int) -> str | None:
+    """None: each makes its own once, and keeps it."""
+    if config.worker_name is None or number == 1:
+        return config.worker_name
+    return f"{config.worker_name}-{number}"
+
+
+def _directory(config: WorkerConfig, number: int) -> Path:
+    return config.data_dir if number == 1 else config.data_dir / "processes" / str(number)
+
+
+def _say_what_is_left(home: Path, count: int) -> None:
+    """Processes that there were, and are not any more, may have records that the log store never got."""
+    for directory in sorted(home.iterdir()):
+        if not directory.name.isdecimal() or int(directory.name) <= count or not (directory / "spool").is_dir():
+            continue
+        try:
+            waiting = Spool.open(directory / "spool").pending
+        except SpoolError as error:
+            _log.warning("%s", error, extra={"action": "processes.left"})
+            continue
+        if waiting:
+            extra = {"action": "processes.left", "records": waiting}
+            remedy = f"start once with processes {directory.name}"
+            _log.warning("%s holds %s records that were not delivered: %s", directory, waiting, remedy, extra=extra)
+
+
+async def _keep(workers: Sequence[WorkerConfig], home: Path, stop: Stop) -> None:
+    children = [Child(_spec(worker, number, home), _say) for number, worker in enumerate(workers, 1)]
+    extra = {"action": "processes.started", "processes": len(children)}
+    _log.info("%s workers on this machine", len(children), extra=extra)
+    try:
+        for child in children:
+            await child.start()
+        await run_loops(stop, {f"keep {child.spec.name}": child.keep_running for child in children})
+    finally:
+        await asyncio.gather(*(child.stop(stop.hurry) for child in children))
+
+
+def _spec(worker: WorkerConfig, number: int, home: Path) -> ChildSpec:
+    config = home / f"{number}.json"
+    write_privately(config, file_object(worker))
+    return ChildSpec(
+        name=f"worker process {number}",
+        command=program("worker", config),
+        environ=without_configuration(),
+        log=None,
+        is_ready=at_once,
+        hopeless=int(ExitStatus.USAGE),
+        stop_within_s=worker.shutdown_grace_s + AFTER_GRACE_S,
+    )
+
+
+def _say(line: str) -> None:
+    _log.warning("%s", line, extra={"action": "processes.child"})

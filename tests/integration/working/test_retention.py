@@ -1,0 +1,172 @@
+"""The steward sees to it that the log store forgets: what goes, what stays, and when nothing goes. Real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from common.errors import UnavailableError
+from common.run import RunRecord
+from common.runlog import RunFilter, RunLog
+from tests.support.background import running
+from tests.support.records import PLAN_0_MS, record
+from tests.support.waiting import wait_until
+from tests.support.working import SteppingClock, World
+from worker import retention
+from worker.retention import Retention
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+DAY_MS = 86_400_000
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(retention, "STEP", 3)
+    monkeypatch.setattr(retention, "REST", 0.0)
+    monkeypatch.setattr(retention, "_LEAST_REST_S", 0.0)
+    monkeypatch.setattr(retention, "PASS_EVERY_S", 0.02)
+    monkeypatch.setattr(retention, "_AWAY_S", 0.02)
+
+
+class Keeper:
+    """The steward's retention, and what there is to forget."""
+
+    def __init__(self, world: World, *, days: int = 0, per_job: int = 0, store: RunLog | None = None) -> None:
+        self.world = world
+        self.clock_is_off = False
+        self.clock = SteppingClock()
+        self.retention = Retention(
+            store=store or world.runlog, client=world.etcd, keys=world.keys, worker="w1", days=days, per_job=per_job,
+            is_clock_off=lambda: self.clock_is_off, clock=self.clock,
+        )  # fmt: skip
+
+    def aged(self, days: float, job: str = "job") -> RunRecord:
+        """A record planned so many days ago."""
+        return record(job=job, plan_ms=self.clock.wall_ms() - round(days * DAY_MS))
+
+    async def passed(self) -> int:
+        """Waits for the end of a pass that began after this call; how many records went."""
+        passes = {await self._at_ms()}
+
+        async def two_more() -> bool:
+            passes.add(await self._at_ms())
+            return len(passes) > 2
+
+        await wait_until(two_more, description="two passes have ended")
+        state = await self.world.runlog.retention()
+        assert state is not None
+        return state.removed
+
+    async def _at_ms(self) -> int:
+        state = await self.world.runlog.retention()
+        return 0 if state is None else state.at_ms
+
+
+async def ids(world: World) -> set[str]:
+    page = await world.runlog.runs(RunFilter(), limit=1000)
+    return {str(item["_id"]) for item in page.items}
+
+
+def ids_of(records: Iterable[RunRecord]) -> set[str]:
+    return {str(one.run_id) for one in records}
+
+
+async def test_records_go_by_age(world: World) -> None:
+    keeper = Keeper(world, days=30)
+    old, new = [keeper.aged(30 + number) for number in range(1, 9)], [keeper.aged(29.9), keeper.aged(0)]
+    await world.save()
+    await world.runlog.write([*old, *new])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == ids_of(new)
+
+
+async def test_records_go_by_number_of_each_job(world: World) -> None:
+    keeper = Keeper(world, per_job=4)
+    many, few = [keeper.aged(number) for number in range(12)], [keeper.aged(number, "few") for number in range(4)]
+    await world.save()
+    await world.save("few")
+    await world.runlog.write([*many, *few])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == ids_of([*many[:4], *few])
+
+
+async def test_record_that_a_run_still_waits_for_stays(world: World) -> None:
+    keeper = Keeper(world, days=1, per_job=1)
+    old = [keeper.aged(2 + number) for number in range(9)]
+    for number in (0, 7, 8):
+        await world.open_run(old[number].plan_ms)
+    await world.runlog.write(old)
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == ids_of([old[0], old[7], old[8]])
+
+
+async def test_results_of_a_deleted_job_go_once_they_are_as_old_as_records_get(world: World) -> None:
+    keeper = Keeper(world, days=30)
+    await world.save("there")
+    await world.runlog.write([keeper.aged(40, "there"), keeper.aged(40, "gone"), keeper.aged(20, "just gone")])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        left = await world.runlog.kept_jobs(after="", limit=10)
+        assert [job.name for job in left] == ["just gone", "there"]
+
+
+async def test_nothing_goes_by_a_clock_that_is_off(world: World) -> None:
+    keeper = Keeper(world, days=30)
+    keeper.clock_is_off = True
+    old = keeper.aged(31)
+    await world.runlog.write([old])
+    looks = 0
+
+    def is_off() -> bool:
+        nonlocal looks
+        looks += 1
+        return keeper.clock_is_off
+
+    keeper.retention._is_clock_off = is_off
+    async with running(keeper.retention.run()):
+        await wait_until(lambda: looks > 3, description="it has looked at its clock")
+        assert await ids(world) == ids_of([old])
+        keeper.clock_is_off = False
+        await keeper.passed()
+        assert await ids(world) == set()
+
+
+async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = Keeper(world, days=30)
+    await world.runlog.write([keeper.aged(31)])
+    refused = asyncio.Event()
+    find = world.runlog.old_records
+
+    async def away_once(*arguments: object, **options: object) -> object:
+        if not refused.is_set():
+            refused.set()
+            raise UnavailableError("told to be away")
+        return await find(*arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(world.runlog, "old_records", away_once)
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+    assert refused.is_set()
+    assert await ids(world) == set()
+
+
+async def test_everything_is_kept_unless_told_otherwise(world: World) -> None:
+    told = Keeper(world, days=30)
+    async with running(told.retention.run()):
+        await told.passed()
+    keeper = Keeper(world)
+    ancient = record(plan_ms=PLAN_0_MS - 10_000 * DAY_MS)
+    await world.runlog.write([ancient])
+
+    async def nothing_is_said() -> bool:
+        return await world.runlog.retention() is None
+
+    async with running(keeper.retention.run()):
+        await wait_until(nothing_is_said, description="it has said that all is kept")
+        assert await ids(world) == ids_of([ancient])

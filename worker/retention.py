@@ -1,0 +1,178 @@
+"""The log store forgets what is too old, or too much of one job: by the steward, in steps that nobody notices.
+
+    records before (now - days), oldest first  ->  each job in turn: its oldest beyond the limit  ->  rest  ->  again
+
+A step takes what one deletion of some hundred documents takes; after it, this rests for many times as long. It runs
+beside the steward's duties, not among them: a slow log store holds up no lost run. Two at once do no harm.
+
+A record whose run key is still in etcd stays (!): it is what settles that run. Without it the run of a worker that has
+died after the delivery would be lost, and run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient
+from common.keys import Keys, RunId
+from common.runlog import KeptJob, OldRecord, RetentionState
+
+_log = logging.getLogger(__name__)
+
+STEP: Final = 200
+"""Records, or jobs, in one step."""
+REST: Final = 20.0
+"""How many times as long as a step took, it rests after it."""
+_LEAST_REST_S: Final = 0.05
+_LONGEST_REST_S: Final = 30.0
+PASS_EVERY_S: Final = 600.0
+"""From the end of a pass to the beginning of the next."""
+_AWAY_S: Final = 30.0
+_DAY_MS: Final = 86_400_000
+_LEFT_ALONE_MS: Final = 30 * _DAY_MS
+"""How long the results of a deleted job stay where records go at no age."""
+
+
+class Forgetful(Protocol):
+    """What retention asks of the log store: see `common.runlog.RunLog`."""
+
+    async def old_records(self, before_ms: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
+
+    async def records_beyond(self, job: str, keep: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
+
+    async def remove(self, run_ids: Sequence[str]) -> None: ...
+
+    async def kept_jobs(self, *, after: str, limit: int) -> list[KeptJob]: ...
+
+    async def forget_jobs(self, jobs: Iterable[KeptJob]) -> None: ...
+
+    async def put_retention(self, state: RetentionState | None) -> None: ...
+
+
+class Retention:
+    """Passes through the log store for as long as this worker is steward."""
+
+    def __init__(
+        self,
+        *,
+        store: Forgetful,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        days: int,
+        per_job: int,
+        is_clock_off: Callable[[], bool],
+        clock: Clock,
+    ) -> None:
+        """``days``, ``per_job``: 0 for no limit. ``is_clock_off``: by a wrong clock nothing is too old."""
+        self._store = store
+        self._client = client
+        self._keys = keys
+        self._worker = worker
+        self._days = days
+        self._per_job = per_job
+        self._is_clock_off = is_clock_off
+        self._clock = clock
+        self._removed = 0
+
+    async def run(self) -> None:
+        """Pass after pass, until cancelled; waits while the log store, or etcd, is away."""
+        said = False
+        while True:
+            try:
+                await self._pass()
+            except (EtcdError, UnavailableError) as error:
+                level, said = (logging.DEBUG if said else logging.WARNING), True
+                _log.log(level, "retention is postponed: %s", error, extra={"action": "retention.postponed"})
+                await asyncio.sleep(_AWAY_S)
+            else:
+                said = False
+                await asyncio.sleep(PASS_EVERY_S)
+
+    async def _pass(self) -> None:
+        if not self._days and not self._per_job:
+            await self._store.put_retention(None)
+            return
+        if self._is_clock_off():
+            return
+        self._removed = 0
+        if self._days:
+            await self._forget_old()
+        await self._look_at_jobs()
+        if self._removed:
+            extra = {"action": "retention.removed", "records": self._removed}
+            _log.info("%s records were removed from the log store", self._removed, extra=extra)
+        await self._store.put_retention(
+            RetentionState(
+                days=self._days, per_job=self._per_job, worker=self._worker, at_ms=self._clock.wall_ms(),
+                removed=self._removed,
+            )
+        )  # fmt: skip
+
+    async def _forget_old(self) -> None:
+        before_ms = self._clock.wall_ms() - self._days * _DAY_MS
+        await self._remove(lambda after: self._store.old_records(before_ms, after=after, limit=STEP))
+
+    async def _look_at_jobs(self) -> None:
+        after = ""
+        while True:
+            began = self._clock.monotonic()
+            page = await self._store.kept_jobs(after=after, limit=STEP)
+            if not page:
+                return
+            await self._forget_deleted(page)
+            await self._rest(began)
+            for job in page if self._per_job else ():
+                await self._trim(job.name)
+            after = page[-1].name
+
+    async def _trim(self, job: str) -> None:
+        keep = self._per_job
+        await self._remove(lambda after: self._store.records_beyond(job, keep, after=after, limit=STEP))
+
+    async def _remove(self, find: Callable[[str], Awaitable[list[OldRecord]]]) -> None:
+        """What is found, step by step, but for the records that some run still waits for."""
+        after, more = "", True
+        while more and not self._is_clock_off():
+            began = self._clock.monotonic()
+            found = await find(after)
+            if found:
+                over = await self._over([one.run_id for one in found])
+                await self._store.remove(over)
+                self._removed += len(over)
+                after = found[-1].page_key
+            more = len(found) == STEP
+            await self._rest(began, least_s=_LEAST_REST_S if found else 0)
+
+    async def _over(self, run_ids: Sequence[str]) -> list[str]:
+        """Those of the runs that have no run key any more."""
+        keys = {run_id: key for run_id in run_ids if (key := self._key_of(run_id)) is not None}
+        still_open = await self._client.get_many(list(keys.values()), keys_only=True)
+        return [run_id for run_id in run_ids if keys.get(run_id) not in still_open]
+
+    def _key_of(self, run_id: str) -> str | None:
+        """None: not one of ours, so that there is no run key."""
+        try:
+            return self._keys.run(RunId.parse(run_id))
+        except ValueError:
+            return None
+
+    async def _forget_deleted(self, page: Sequence[KeptJob]) -> None:
+        """What a job came to goes when the job is gone, and its newest record as old as records get."""
+        if self._is_clock_off():
+            return
+        before_ms = self._clock.wall_ms() - (self._days * _DAY_MS or _LEFT_ALONE_MS)
+        old = {self._keys.job(job.name): job for job in page if job.newest_ms < before_ms}
+        there = await self._client.get_many(list(old), keys_only=True) if old else {}
+        gone = [job for key, job in old.items() if key not in there]
+        if gone:
+            await self._store.forget_jobs(gone)
+
+    async def _rest(self, began: float, *, least_s: float = _LEAST_REST_S) -> None:
+        took_s = self._clock.monotonic() - began
+        await asyncio.sleep(min(_LONGEST_REST_S, max(least_s, REST * took_s)))
