@@ -1,7 +1,8 @@
 """Reading marks: what others should have decided, and have not, becomes this worker's to decide where it is its turn.
 
 A hedge looks at single fires of which this worker is the second in rank. A look afresh is at all jobs, or at some:
-ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge.
+ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge. Only
+their marks are read: together the workers read each mark twice, however many workers there are.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from worker.members import Members
 from worker.runs import RunTable
 
 _MANY = 500
-"""From so many jobs on, marks are read by pages instead of one by one."""
+"""From so many jobs on, marks are read by pages instead of one by one, where they are a good part of all."""
+_A_GOOD_PART = 8
+"""A page holds 1,000 marks and a batched read 128: below an eighth of all, one by one is fewer requests."""
 _YIELD_EVERY = 200
 
 
@@ -72,14 +75,36 @@ class Looking:
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
-        looked_at = [agendum for agendum in agenda if not agendum.gone]
-        marks = await self._read_marks([agendum.job.sequence for agendum in looked_at])
+        looked_at, of = await self._concerning(agenda, now_ms)
+        marks = await self._read_marks([agendum.job.sequence for agendum in looked_at], of=of)
         for index, agendum in enumerate(looked_at, 1):
             if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
                 with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
                     self._look_at(agendum, mark_ms, now_ms, blind=blind)
+
+    async def _concerning(self, agenda: Iterable[Agendum], now_ms: int) -> tuple[list[Agendum], int]:
+        """Those whose marks may give this worker something to decide; and how many there are in all."""
+        concerning, index = [], 0
+        for index, agendum in enumerate(agenda, 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            if agendum.gone:
+                continue
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                if self._may_decide(agendum, now_ms):
+                    concerning.append(agendum)
+        return concerning, index
+
+    def _may_decide(self, agendum: Agendum, now_ms: int) -> bool:
+        """Whether it has something to decide already, or is one of the first two in rank for the newest due fire."""
+        if agendum.wants or agendum.busy or agendum.queued or agendum.parked:
+            return True
+        newest = agendum.job.fires.newest_due_ms(now_ms)
+        if newest is None or newest <= agendum.job.anchor_ms:
+            return False
+        return self._members.rank(self._worker, agendum.job, str(newest)) in (0, 1)
 
     def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
         job = agendum.job
@@ -106,9 +131,10 @@ class Looking:
             case _:
                 pass
 
-    async def _read_marks(self, names: Sequence[str]) -> dict[str, int]:
+    async def _read_marks(self, names: Sequence[str], *, of: int = 0) -> dict[str, int]:
+        """The marks of these, of so many that there are."""
         kvs: Iterable[KeyValue]
-        if len(names) < _MANY:
+        if len(names) < max(_MANY, of // _A_GOOD_PART):
             kvs = (await self._client.get_many([self._keys.mark(name) for name in names])).values()
         else:
             kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]
