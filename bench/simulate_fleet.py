@@ -145,7 +145,7 @@ class _Fleet:
         while self._coming:
             self._now_ms, _, act = heapq.heappop(self._coming)
             act()
-        firsts = Counter(self._order(job, plan_ms)[0] for job, plan_ms in self._fires)
+        firsts = Counter(self._firsts(job, plan_ms)[0] for job, plan_ms in self._fires)
         return Outcome(
             counts=self._etcd.counts - before, tries=self._tries,
             undecided=sum(self._is_undecided(job, plan_ms) for job, plan_ms in self._fires),
@@ -157,8 +157,8 @@ class _Fleet:
 
     # Ranks
 
-    def _order(self, job: CatalogJob, plan_ms: int) -> tuple[str, ...]:
-        return self._placement.order(bucket_of(job.name, str(plan_ms)))
+    def _firsts(self, job: CatalogJob, plan_ms: int) -> tuple[str, ...]:
+        return self._placement.firsts(bucket_of(job.name, str(plan_ms)))
 
     def _plan(
         self, *, rank: int, after_ms: int, tell: Callable[[SimulatedWorker, Sequence[tuple[CatalogJob, int]]], None]
@@ -166,9 +166,9 @@ class _Fleet:
         """What comes up for one worker at the same moment comes up together."""
         told: dict[tuple[int, str], list[tuple[CatalogJob, int]]] = defaultdict(list)
         for job, plan_ms in self._fires:
-            order = self._order(job, plan_ms)
-            if rank < len(order):
-                told[job.dispatch_ms(plan_ms) + after_ms, order[rank]].append((job, plan_ms))
+            firsts = self._firsts(job, plan_ms)
+            if rank < len(firsts):
+                told[job.dispatch_ms(plan_ms) + after_ms, firsts[rank]].append((job, plan_ms))
         for (at_ms, name), fires in told.items():
             self._at(at_ms, lambda name=name, fires=fires: tell(self._workers[name], fires))  # type: ignore[misc]
 
@@ -181,8 +181,10 @@ class _Fleet:
         marks = self._etcd.get_many([_KEYS.mark(job.name) for job, _ in jobs])
         for job, plan_ms in jobs:
             mark_ms = read_mark(marks.get(_KEYS.mark(job.name)))
-            order = self._order(job, plan_ms)
-            if mark_ms == _SAVED_MS and any(self._workers[name].free_slots for name in order[2:]):
+            if mark_ms != _SAVED_MS:
+                continue
+            order = self._placement.order(bucket_of(job.name, str(plan_ms)))
+            if any(self._workers[name].free_slots for name in order[2:]):
                 self._offer(job, plan_ms, order)
 
     def _offer(self, job: CatalogJob, plan_ms: int, order: Sequence[str]) -> None:
