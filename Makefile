@@ -13,7 +13,7 @@ SHARE ?= 1
 
 .DEFAULT_GOAL := help
 .PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 chromium faketime
-.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs assets try-assets
+.PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate assets try-assets
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,9 @@ bench: venv-test ## run the benchmarks; results go to bench/results/ (ROUNDS=3; 
 
 bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs: bench-%: venv-test
 	$(VENV)/python -m bench $* --rounds $(ROUNDS) --share $(SHARE)
+
+bench-simulate: venv-test ## count, without timing anything, what fires cost in fleets of up to 1,000 workers
+	$(VENV)/python -m bench simulate --share $(SHARE)
 
 assets: $(ASSETS) ## build the console's browser assets (webroot/static/vendor) with npm
 

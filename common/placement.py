@@ -2,7 +2,8 @@
 
 A fire falls into one of 8,192 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
 For each bucket the members are ranked by rendezvous hashing weighted by their slots: a member that comes or goes moves
-only its own share. Pure: standard library and its neighbours.
+only its own share, and so of what was ranked before only that has to be ranked again. Pure: standard library and its
+neighbours.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from heapq import nsmallest
+from typing import Final, TypeAlias
 
 from common.job import JobSpec
 
@@ -42,15 +44,26 @@ def bucket_of(job: str, fire: str) -> int:
     return int.from_bytes(blake2b(f"{job}@{fire}".encode(), digest_size=2).digest()) % BUCKETS
 
 
+LATER: Final = 2
+"""The rank of all but the first two, where nothing depends on which of them it is."""
+
+_Scored: TypeAlias = tuple[float, str]
+
+
 class Placement:
     """The order of the candidates for each bucket, remembered; a new membership is a new object."""
 
-    __slots__ = ("_orders", "candidates", "names")
+    __slots__ = ("_came", "_firsts", "_gone", "_old", "_old_candidates", "_orders", "candidates", "names")
 
-    def __init__(self, candidates: Iterable[Candidate] = ()) -> None:
+    def __init__(self, candidates: Iterable[Candidate] = (), *, former: Placement | None = None) -> None:
+        """``former``: of the membership before, most of whose firsts are still right."""
         self.candidates = tuple(sorted(candidates))
         self.names = frozenset(candidate.name for candidate in self.candidates)
         self._orders: dict[int, tuple[str, ...]] = {}
+        self._firsts: dict[int, tuple[_Scored, ...]] = {}
+        self._old, self._old_candidates = ({}, ()) if former is None else former._most_firsts()
+        self._came = tuple(set(self.candidates).difference(self._old_candidates))
+        self._gone = frozenset(one.name for one in set(self._old_candidates).difference(self.candidates))
 
     def order(self, bucket: int) -> tuple[str, ...]:
         """The names of all candidates, rank 0 first."""
@@ -62,10 +75,37 @@ class Placement:
             order = self._orders[bucket] = tuple(one.name for one in ranked)
         return order
 
+    def firsts(self, bucket: int) -> tuple[str, ...]:
+        """The names of ranks 0 and 1, as far as there are so many: all that most fires need to know."""
+        if len(self.candidates) < 2:
+            return tuple(self.names)
+        firsts = self._firsts.get(bucket)
+        if firsts is None:
+            firsts = self._firsts[bucket] = self._moved(bucket) or self._ranked(bucket)
+        return tuple(name for _, name in firsts)
+
     def rank(self, worker: str, job: str, fire: str) -> int | None:
-        """The place of ``worker`` among those who may try this fire; None where it is not among them."""
-        order = self.order(bucket_of(job, fire))
-        return order.index(worker) if worker in order else None
+        """0 or 1, or `LATER` for any other place of ``worker`` among those who may try this fire; None: it is none."""
+        firsts = self.firsts(bucket_of(job, fire))
+        if worker in firsts:
+            return firsts.index(worker)
+        return LATER if worker in self.names else None
+
+    def _ranked(self, bucket: int) -> tuple[_Scored, ...]:
+        return tuple(nsmallest(2, ((_score(one, bucket), one.name) for one in self.candidates)))
+
+    def _moved(self, bucket: int) -> tuple[_Scored, ...] | None:
+        """What those that came make of the former firsts; None where these are not known, or one of them is gone."""
+        old = self._old.get(bucket)
+        if old is None or any(name in self._gone for _, name in old):
+            return None
+        return tuple(nsmallest(2, (*old, *((_score(one, bucket), one.name) for one in self._came))))
+
+    def _most_firsts(self) -> tuple[dict[int, tuple[_Scored, ...]], tuple[Candidate, ...]]:
+        """The firsts that are known of most buckets, and of which candidates: its own, or those before it."""
+        if len(self._firsts) >= len(self._old):
+            return self._firsts, self.candidates
+        return self._old, self._old_candidates
 
 
 def _score(candidate: Candidate, bucket: int) -> float:

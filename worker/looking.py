@@ -1,13 +1,14 @@
 """Reading marks: what others should have decided, and have not, becomes this worker's to decide where it is its turn.
 
 A hedge looks at single fires of which this worker is the second in rank. A look afresh is at all jobs, or at some:
-ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge.
+ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge. Only
+their marks are read: together the workers read each mark twice, however many workers there are.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from common.etcd import EtcdClient, KeyValue
 from common.keys import Keys
@@ -19,7 +20,9 @@ from worker.members import Members
 from worker.runs import RunTable
 
 _MANY = 500
-"""From so many jobs on, marks are read by pages instead of one by one."""
+"""From so many jobs on, marks are read by pages instead of one by one, where they are a good part of all."""
+_A_GOOD_PART = 8
+"""A page holds 1,000 marks and a batched read 128: below an eighth of all, one by one is fewer requests."""
 _YIELD_EVERY = 200
 
 
@@ -36,7 +39,9 @@ class Looking:
         table: RunTable,
         agenda: Agenda,
         timings: Timings,
+        jobs: Callable[[], int],
     ) -> None:
+        """``jobs``: how many there are in all."""
         self._client = client
         self._keys = keys
         self._worker = worker
@@ -44,6 +49,7 @@ class Looking:
         self._table = table
         self._agenda = agenda
         self._timings = timings
+        self._jobs = jobs
         self._aside = Aside("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
@@ -72,16 +78,38 @@ class Looking:
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
-        looked_at = [agendum for agendum in agenda if not agendum.gone]
-        marks = await self._read_marks([agendum.job.sequence for agendum in looked_at])
-        for index, agendum in enumerate(looked_at, 1):
+        looked_at = await self._concerning(agenda, now_ms)
+        marks = await self._read_marks([agendum.job.sequence for agendum, _ in looked_at])
+        for index, (agendum, newest) in enumerate(looked_at, 1):
             if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
                 with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
-                    self._look_at(agendum, mark_ms, now_ms, blind=blind)
+                    self._look_at(agendum, newest, mark_ms, now_ms, blind=blind)
 
-    def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
+    async def _concerning(self, agenda: Iterable[Agendum], now_ms: int) -> list[tuple[Agendum, int | None]]:
+        """Those whose marks may give this worker something to decide, with their newest due fires."""
+        concerning: list[tuple[Agendum, int | None]] = []
+        for index, agendum in enumerate(agenda, 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            if agendum.gone:
+                continue
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                newest = agendum.job.fires.newest_due_ms(now_ms)
+                if self._may_decide(agendum, newest):
+                    concerning.append((agendum, newest))
+        return concerning
+
+    def _may_decide(self, agendum: Agendum, newest: int | None) -> bool:
+        """Whether it has something to decide already, or is one of the first two in rank for the newest due fire."""
+        if agendum.wants or agendum.busy or agendum.queued or agendum.parked:
+            return True
+        if newest is None or newest <= agendum.job.anchor_ms:
+            return False
+        return self._members.rank(self._worker, agendum.job, str(newest)) in (0, 1)
+
+    def _look_at(self, agendum: Agendum, newest: int | None, mark_ms: int, now_ms: int, *, blind: bool) -> None:
         job = agendum.job
         if agendum.busy:
             agendum.look_again = True
@@ -91,7 +119,6 @@ class Looking:
             agendum.fresh_ms = agendum.until_ms if agendum.wants else None
         elif (agendum.queued or agendum.parked) and agendum.base_ms >= base_ms:
             return  # it waits for a slot, or for a lock, here: it keeps its grace
-        newest = job.fires.newest_due_ms(now_ms)
         if newest is None or newest <= base_ms:
             agendum.base_ms = max(agendum.base_ms, base_ms)
             agendum.tidy()
@@ -108,7 +135,7 @@ class Looking:
 
     async def _read_marks(self, names: Sequence[str]) -> dict[str, int]:
         kvs: Iterable[KeyValue]
-        if len(names) < _MANY:
+        if len(names) < max(_MANY, self._jobs() // _A_GOOD_PART):
             kvs = (await self._client.get_many([self._keys.mark(name) for name in names])).values()
         else:
             kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]

@@ -33,6 +33,8 @@ class Members:
         """The keys that hang on another lease than their name tells, or name none: they count for nothing."""
         self.placement = Placement()
         self._selected: dict[_Selector, Placement] = {}
+        self._formers: dict[_Selector, Placement] = {}
+        """Those of the membership before."""
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; tells the listener when who may be ranked has changed."""
@@ -45,10 +47,11 @@ class Members:
         oldest_first = sorted(self.by_key.values(), key=lambda one: (one.since_ms, one.session))
         self._accepting = {member.worker: member for member in oldest_first if member.accepts}
         labels = {member.worker: dict(member.labels) for member in self._accepting.values()}
-        placement = Placement(Candidate(member.worker, member.slots) for member in self._accepting.values())
+        candidates = (Candidate(member.worker, member.slots) for member in self._accepting.values())
+        placement = Placement(candidates, former=self.placement)
         if placement.candidates != self.placement.candidates or labels != self._labels:
             self.placement, self._labels = placement, labels
-            self._selected.clear()
+            self._formers, self._selected = self._selected, {}
             self._on_changed()
 
     def placement_of(self, spec: JobSpec) -> Placement:
@@ -59,7 +62,8 @@ class Members:
         placement = self._selected.get(selector)
         if placement is None:
             fitting = (one for one in self._accepting.values() if is_eligible(spec, one.labels, one.slots))
-            placement = self._shared(Placement(Candidate(one.worker, one.slots) for one in fitting))
+            candidates = (Candidate(one.worker, one.slots) for one in fitting)
+            placement = self._shared(Placement(candidates, former=self._formers.get(selector)))
             self._selected[selector] = placement
         return placement
 
@@ -69,7 +73,7 @@ class Members:
         return next((one for one in there if one.candidates == new.candidates), new)
 
     def rank(self, worker: str, job: CatalogJob, fire: str) -> int | None:
-        """The worker's place among those who may try this fire of the job; None where it is not among them."""
+        """0 or 1, or `LATER`, where the worker may try this fire of the job; None where it may not."""
         if job.of_worker is not None:
             return 0 if worker in self.eligible(job) and worker == job.of_worker else None
         return self.placement_of(job.spec).rank(worker, job.name, fire)

@@ -82,7 +82,14 @@ class Scheduler:
             client=client, claims=claims, doubts=doubts, refusals=refusals, listener=self._answers, clock=clock
         )
         self._looking = Looking(
-            client=client, keys=keys, worker=worker, members=members, table=table, agenda=self._agenda, timings=timings
+            client=client,
+            keys=keys,
+            worker=worker,
+            members=members,
+            table=table,
+            agenda=self._agenda,
+            timings=timings,
+            jobs=lambda: len(self._agenda_of),
         )
         self._lock_waits = LockWaits(
             client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock

@@ -213,6 +213,9 @@ class Ranked(Placement):
     def order(self, bucket: int) -> tuple[str, ...]:
         return self._fixed
 
+    def firsts(self, bucket: int) -> tuple[str, ...]:
+        return self._fixed[:2]
+
 
 @asynccontextmanager
 async def planning(

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import common.placement as placement_module
 from common.job_reader import parse_job
-from common.placement import BUCKETS, Candidate, Placement, bucket_of, is_eligible
+from common.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible
 
 NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
 FIRE_0_MS = 1_790_000_000_000
@@ -36,6 +37,50 @@ def test_worker_that_comes_moves_only_its_own_share(names: list[str], newcomer: 
     before, after = Placement(equal(*names)), Placement(equal(*names, newcomer))
     for bucket in range(0, BUCKETS, 7):
         assert [name for name in after.order(bucket) if name != newcomer] == list(before.order(bucket))
+
+
+@settings(max_examples=30)
+@given(memberships=st.lists(st.dictionaries(st.text("abcdef", min_size=1, max_size=2), st.integers(1, 64), max_size=8)))
+def test_the_firsts_are_those_of_the_order_whatever_memberships_there_were_before(
+    memberships: list[dict[str, int]],
+) -> None:
+    placement = Placement()
+    for number, slots in enumerate(memberships):
+        placement = Placement((Candidate(name, slot) for name, slot in slots.items()), former=placement)
+        # Of some memberships many buckets are looked at, of others few or none.
+        for bucket in range(0, BUCKETS, (331, 1997, BUCKETS)[number % 3]):
+            assert placement.firsts(bucket) == placement.order(bucket)[:2]
+
+
+def test_rank_tells_the_first_two_from_all_others() -> None:
+    placement = Placement(equal("w1", "w2", "w3", "w4"))
+    order = placement.order(bucket_of("job", "1"))
+    assert [placement.rank(name, "job", "1") for name in order] == [0, 1, LATER, LATER]
+
+
+def test_worker_that_comes_or_goes_has_only_its_own_buckets_ranked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"worker-{number}" for number in range(50)]
+    before = Placement(equal(*names))
+    for bucket in range(1000):
+        before.firsts(bucket)
+    scored: list[str] = []
+    score = placement_module._score
+
+    def score_and_tell(one: Candidate, bucket: int) -> float:
+        scored.append(one.name)
+        return score(one, bucket)
+
+    monkeypatch.setattr(placement_module, "_score", score_and_tell)
+    one_more = Placement(equal(*names, "newcomer"), former=before)
+    for bucket in range(1000):
+        one_more.firsts(bucket)
+    assert scored == ["newcomer"] * 1000
+    scored.clear()
+    one_less = Placement(equal(*names[1:]), former=before)
+    touched = sum(names[0] in before.firsts(bucket) for bucket in range(1000))
+    for bucket in range(1000):
+        one_less.firsts(bucket)
+    assert len(scored) == touched * 49 < 1000 * 49 / 10
 
 
 @given(names=NAMES, slots=st.lists(st.integers(1, 64), min_size=8, max_size=8))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, KeyValue
+from common.placement import Candidate, Placement
 from common.planner import Decision
 from common.run import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
@@ -14,6 +16,7 @@ from tests.support.waiting import wait_until
 from worker.proposals import Answer, Proposal, Result
 
 MINUTELY = "0 * * * * * *"
+PLAN = str(NOON + MINUTE)
 
 
 async def test_rank_1_takes_over_after_the_hedge_and_nobody_else(client: EtcdClient, prefix: str) -> None:
@@ -60,6 +63,49 @@ async def test_new_membership_makes_a_due_fire_this_workers_at_once(client: Etcd
         world.rank("w1")
         world.planners[0].scheduler.look_afresh("the membership changed")
         await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_a_look_afresh_reads_only_the_marks_of_which_this_worker_is_first_or_second(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        names = [f"job-{number}" for number in range(20)]
+        for name in names:
+            await world.save(name, cronExpr=MINUTELY)
+        world.planners[0].members.placement = Placement(Candidate(f"w{number}", 8) for number in range(1, 7))
+        await world.settled()
+        read = client.get_many
+        asked: list[str] = []
+
+        async def read_and_tell(keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
+            asked.extend(keys)
+            return await read(keys, keys_only)
+
+        monkeypatch.setattr(client, "get_many", read_and_tell)
+        world.planners[0].scheduler.accepting = False  # else it would claim its own in time
+        world.at(NOON + MINUTE + 10)
+        await world.settled()
+        world.planners[0].begin()
+        own = [name for name in names if world.planners[0].members.order(world.jobs[name], PLAN)[:2].count("w1")]
+        assert 0 < len(own) < len(names)
+        await wait_until(lambda: bool(asked), description="it looks at marks")
+        await world.settled()
+        assert sorted(asked) == sorted(world.keys.mark(name) for name in own)
+        firsts = [name for name in own if world.planners[0].members.order(world.jobs[name], PLAN)[0] == "w1"]
+        await wait_until(lambda: len(world.planners[0].wins) == len(firsts), description="it decides its own")
+
+
+@pytest.mark.parametrize(("jobs", "pages"), [(1_000, True), (100_000, False)])
+async def test_many_marks_are_read_by_pages_where_they_are_a_good_part_of_all(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch, jobs: int, pages: bool
+) -> None:
+    async with planning(client, prefix) as world:
+        for name in ("first", "last"):
+            await world.set_mark(NOON, name)
+        looking = world.planners[0].scheduler._looking
+        monkeypatch.setattr(looking, "_jobs", lambda: jobs)
+        read = await looking._read_marks(["first", *(f"job-{number}" for number in range(600))])
+        assert read == ({"first": NOON, "last": NOON} if pages else {"first": NOON})
 
 
 async def test_new_membership_while_a_decision_is_on_its_way_is_not_forgotten(client: EtcdClient, prefix: str) -> None:
