@@ -25,7 +25,7 @@ from tests.chaos.history import (
     Stored,
     read_history,
 )
-from tests.chaos.rules import attempts, evidence_clocks, leftovers
+from tests.chaos.rules import attempts, catching_up, evidence_clocks, leftovers
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -241,6 +241,53 @@ def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: in
     """The first run of the queue lives until 11 s, with a grace of 5 s."""
     kill = Fault(what=leftovers.KILLED, target="w1", from_ms=T0_MS + killed_ms, until_ms=T0_MS + killed_ms)
     assert (not list(leftovers.check(View.of([*good_history(), kill])))) is accepted
+
+
+_STORE_AWAY = fault("SIGSTOP for 1 s", "log store", 20_900, 21_500)
+_CUT_OFF = fault("etcd: reset for 60 s", "w1", 20_600, 80_000)
+
+
+@pytest.mark.parametrize(
+    ("faults", "accepted"),
+    [
+        pytest.param([_CUT_OFF, _STORE_AWAY], True, id="cut off from etcd, and the log store away"),
+        pytest.param([_CUT_OFF, fault("log store: swallow for 5 s", "w2", 20_900, 21_500)], True, id="for the steward"),
+        pytest.param([_CUT_OFF], False, id="the log store could be asked"),
+        pytest.param([_STORE_AWAY], False, id="its worker could free the lock"),
+        pytest.param([fault("etcd: reset for 60 s", "w2", 20_600, 80_000), _STORE_AWAY], False, id="another worker"),
+        pytest.param([fault("etcd: reset for 60 s", "w1", 20_800, 80_000), _STORE_AWAY], False, id="cut off later"),
+        pytest.param(
+            [_CUT_OFF, fault("SIGSTOP for 1 s", "log store", 30_900, 31_500)], False, id="the log store away later"
+        ),
+    ],
+)
+def test_a_success_that_nobody_could_know_of_may_be_run_again(faults: list[Event], accepted: bool) -> None:
+    """The run that its job wants repeated where it is lost has ended at 20,700 ms, and is claimed again at 21,000."""
+    succeeds = both(
+        marked(LOST, Mark.LAST, mark=Mark.END, exit_code=0),
+        record(LOST, status="success", exitCode=0, startTime=T0_MS + 20_003, endTime=T0_MS + 20_703, reason=None),
+        record(run_id("long", 20, 2), trigger="rerun", claimTime=T0_MS + 21_000),
+    )
+    found = violations(View.of(succeeds([*good_history(), *faults])))
+    assert {one.promise for one in found} == (set() if accepted else {"retry"})
+
+
+@pytest.mark.parametrize(
+    ("freeze", "accepted"),
+    [
+        pytest.param(fault("SIGSTOP for 5 s at before_spawn:stop:1", "w1", 18_003, 23_000), True, id="before its exec"),
+        pytest.param(fault("SIGSTOP for 5 s at after_claim:stop:1", "w1", 18_003, 23_000), False, id="after its claim"),
+        pytest.param(fault("SIGSTOP for 5 s", "w1", 18_003, 23_000), False, id="just so"),
+        pytest.param(fault("SIGSTOP for 5 s at before_spawn:stop:1", "w2", 18_003, 23_000), False, id="another worker"),
+        pytest.param(fault("SIGSTOP for 1 s at before_spawn:stop:1", "w1", 18_003, 19_000), False, id="long before"),
+    ],
+)
+def test_a_start_may_be_too_late_where_its_worker_was_frozen_behind_its_last_look(
+    freeze: Fault, accepted: bool
+) -> None:
+    late = both(moved(LAST, Mark.START, 5000), moved(LAST, Mark.END, 5000))
+    view = View.of(late([*good_history(), freeze]))
+    assert (not list(catching_up.check(view))) is accepted
 
 
 @pytest.mark.parametrize(("edited_ms", "accepted"), [(10_050, True), (15_050, True), (15_150, False), (9970, False)])
