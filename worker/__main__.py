@@ -72,10 +72,10 @@ async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
         open_etcd(config, timeout_s=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
         open_runlog(config) as runlog,
     ):
-        await check_access(client, config.key_prefix)
         agent = Agent(config, identity, spool, client, runlog, clock)
         async with agent.parts.guardian:
-            await agent.prepare()
+            await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
+            await check_access(client, config.key_prefix)
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
             _log.info("worker %s started", identity.worker, extra=extra)
             await run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))

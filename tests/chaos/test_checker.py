@@ -25,7 +25,7 @@ from tests.chaos.history import (
     Stored,
     read_history,
 )
-from tests.chaos.rules import attempts, evidence_clocks, leftovers
+from tests.chaos.rules import attempts, catching_up, evidence_clocks, leftovers
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -182,7 +182,7 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "a command outlived the next start of its worker": (
         "guardian", both(
             and_also(fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)),
-            moved(run_id("queued", 0), Mark.END, 12_000),
+            moved(run_id("queued", 0), Mark.END, 18_000),
         ),
     ),
     "what was left in the process group outlived the run": ("G3", moved(TICK, Mark.BACKGROUND, 200)),
@@ -243,6 +243,53 @@ def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: in
     assert (not list(leftovers.check(View.of([*good_history(), kill])))) is accepted
 
 
+_STORE_AWAY = fault("SIGSTOP for 1 s", "log store", 20_900, 21_500)
+_CUT_OFF = fault("etcd: reset for 60 s", "w1", 20_600, 80_000)
+
+
+@pytest.mark.parametrize(
+    ("faults", "accepted"),
+    [
+        pytest.param([_CUT_OFF, _STORE_AWAY], True, id="cut off from etcd, and the log store away"),
+        pytest.param([_CUT_OFF, fault("log store: swallow for 5 s", "w2", 20_900, 21_500)], True, id="for the steward"),
+        pytest.param([_CUT_OFF], False, id="the log store could be asked"),
+        pytest.param([_STORE_AWAY], False, id="its worker could free the lock"),
+        pytest.param([fault("etcd: reset for 60 s", "w2", 20_600, 80_000), _STORE_AWAY], False, id="another worker"),
+        pytest.param([fault("etcd: reset for 60 s", "w1", 20_800, 80_000), _STORE_AWAY], False, id="cut off later"),
+        pytest.param(
+            [_CUT_OFF, fault("SIGSTOP for 1 s", "log store", 30_900, 31_500)], False, id="the log store away later"
+        ),
+    ],
+)
+def test_a_success_that_nobody_could_know_of_may_be_run_again(faults: list[Event], accepted: bool) -> None:
+    """The run that its job wants repeated where it is lost has ended at 20,700 ms, and is claimed again at 21,000."""
+    succeeds = both(
+        marked(LOST, Mark.LAST, mark=Mark.END, exit_code=0),
+        record(LOST, status="success", exitCode=0, startTime=T0_MS + 20_003, endTime=T0_MS + 20_703, reason=None),
+        record(run_id("long", 20, 2), trigger="rerun", claimTime=T0_MS + 21_000),
+    )
+    found = violations(View.of(succeeds([*good_history(), *faults])))
+    assert {one.promise for one in found} == (set() if accepted else {"retry"})
+
+
+@pytest.mark.parametrize(
+    ("freeze", "accepted"),
+    [
+        pytest.param(fault("SIGSTOP for 5 s at before_spawn:stop:1", "w1", 18_003, 23_000), True, id="before its exec"),
+        pytest.param(fault("SIGSTOP for 5 s at after_claim:stop:1", "w1", 18_003, 23_000), False, id="after its claim"),
+        pytest.param(fault("SIGSTOP for 5 s", "w1", 18_003, 23_000), False, id="just so"),
+        pytest.param(fault("SIGSTOP for 5 s at before_spawn:stop:1", "w2", 18_003, 23_000), False, id="another worker"),
+        pytest.param(fault("SIGSTOP for 1 s at before_spawn:stop:1", "w1", 18_003, 19_000), False, id="long before"),
+    ],
+)
+def test_a_start_may_be_too_late_where_its_worker_was_frozen_behind_its_last_look(
+    freeze: Fault, accepted: bool
+) -> None:
+    late = both(moved(LAST, Mark.START, 5000), moved(LAST, Mark.END, 5000))
+    view = View.of(late([*good_history(), freeze]))
+    assert (not list(catching_up.check(view))) is accepted
+
+
 @pytest.mark.parametrize(("edited_ms", "accepted"), [(10_050, True), (15_050, True), (15_150, False), (9970, False)])
 @pytest.mark.parametrize("by_ms", [-30_000, 0])
 def test_an_edit_near_a_failed_run_excuses_its_retry_whatever_its_workers_clock_said(
@@ -257,34 +304,36 @@ def test_an_edit_near_a_failed_run_excuses_its_retry_whatever_its_workers_clock_
 
 
 _KILLED_WITH_GUARDIAN = fault(leftovers.KILLED_WITH_GUARDIAN, "w1", 2000, 3000)
+_IN_TIME = 3000 + leftovers.STARTS_WITHIN_MS
+"""Until then the next start has to come so far."""
+_GRACE = 5000
 
 
 @pytest.mark.parametrize(
-    ("faults", "lives_until_ms", "accepted"),
+    ("next_fault", "of", "from_ms", "until_ms", "accepted_until_ms"),
     [
-        pytest.param([], 20_000, True, id="once, and the next start ends it"),
-        pytest.param([], 20_001, False, id="once, and it outlives the next start"),
-        pytest.param([fault(leftovers.KILLED, "w1", 15_000, 15_500)], 32_500, True, id="again while that starts"),
-        pytest.param([fault(leftovers.KILLED, "w1", 15_000, 15_500)], 32_501, False, id="it outlives that start too"),
-        pytest.param([fault(leftovers.KILLED, "w1", 15_001, 15_500)], 21_100, False, id="again, but too late"),
-        pytest.param([fault(leftovers.KILLED, "w2", 15_000, 15_500)], 20_001, False, id="then another worker"),
-        pytest.param([fault("SIGSTOP for 3 s", "w1", 14_000, 17_000)], 34_000, True, id="frozen while that starts"),
-        pytest.param([fault("SIGSTOP for 3 s", "w1", 14_000, 17_000)], 34_001, False, id="it outlives the thaw"),
-        pytest.param([fault("SIGSTOP for 3 s", "w1", 15_001, 17_000)], 20_001, False, id="frozen after that"),
-        pytest.param(
-            [fault("no more descriptors than 20 for 5 s", "w1", 14_000, 19_000)], 36_000, True, id="no descriptors"
-        ),
-        pytest.param([fault("disk full for 5 s", "w1", 14_000, 19_000)], 20_001, False, id="a full disk is no reason"),
-        pytest.param([fault("SIGTERM", "w1", 15_000, 15_500)], 20_001, False, id="then it is stopped in order"),
+        ("drained", "w1", 0, 0, _IN_TIME),
+        (leftovers.KILLED, "w1", _IN_TIME, _IN_TIME + 500, _IN_TIME + 500 + leftovers.STARTS_WITHIN_MS),
+        (f"{leftovers.KILLED} at after_claim:kill:1", "w1", 9000, 9500, 9500 + leftovers.STARTS_WITHIN_MS),
+        (leftovers.KILLED, "w1", _IN_TIME + 1, _IN_TIME + 500, _IN_TIME),
+        (leftovers.KILLED, "w2", 9000, 9500, _IN_TIME),
+        ("SIGTERM", "w1", 9000, 9500, _IN_TIME),
+        ("SIGSTOP for 3 s", "w1", 9000, 12_000, 12_000 + leftovers.STARTS_WITHIN_MS),
+        ("SIGSTOP for 3 s", "w1", _IN_TIME + 1, _IN_TIME + 3000, _IN_TIME),
+        ("no more descriptors than 20 for 5 s", "w1", 9000, 14_000, 14_000 + leftovers.STARTS_WITHIN_MS),
+        ("no more processes than 1 for 5 s", "w1", 9000, 14_000, 14_000 + leftovers.STARTS_WITHIN_MS),
+        ("disk full for 5 s", "w1", 9000, 14_000, _IN_TIME),
     ],
 )
+@pytest.mark.parametrize("beyond_ms", [0, 1])
 def test_a_command_of_a_worker_killed_with_its_guardian_ends_with_the_next_start_that_can_go_on(
-    faults: list[Event], lives_until_ms: int, accepted: bool
+    next_fault: str, of: str, from_ms: int, until_ms: int, accepted_until_ms: int, beyond_ms: int
 ) -> None:
     """The first run of the queue starts at 5 ms and lives until 11 s, with a grace of 5 s."""
-    lives_on = moved(run_id("queued", 0), Mark.END, lives_until_ms - 11_000)
-    view = View.of(lives_on([*good_history(), _KILLED_WITH_GUARDIAN, *faults]))
-    assert (not list(leftovers.check(view))) is accepted
+    lives_on = moved(run_id("queued", 0), Mark.END, accepted_until_ms + _GRACE + beyond_ms - 11_000)
+    faults = [_KILLED_WITH_GUARDIAN, fault(next_fault, of, from_ms, until_ms)]
+    found = list(leftovers.check(View.of(lives_on([*good_history(), *faults]))))
+    assert (not found) is (beyond_ms == 0)
 
 
 @pytest.mark.parametrize("name", CORRUPTIONS)

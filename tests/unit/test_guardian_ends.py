@@ -11,6 +11,7 @@ import pytest
 
 from worker.guardian.ends import GIVE_UP_AFTER_KILL_S, Ends
 from worker.guardian.leader import Leader
+from worker.marked import Leftover
 
 INSTANCE = f"ends-{os.getpid()}"
 RUN = "frozen@1#1"
@@ -41,4 +42,40 @@ def test_what_a_worker_starts_long_after_the_deadline_is_killed_and_not_given_up
     ends.look(late)
     ends.look(late)
     assert not ends.busy
+    leader.close()
+
+
+def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_read(
+    command: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a busy machine that takes a second and more."""
+    ends, leader = Ends(INSTANCE), Leader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
+    assert leader is not None
+    ends.begin(RUN, leader, kill_at=100.0, term=False)
+    lived_at_look = list[bool]()
+
+    def looked(*_: object, **__: object) -> list[Leftover]:
+        lived_at_look.append(leader.is_living())
+        return []
+
+    monkeypatch.setattr("worker.guardian.ends.find_leftovers", looked)
+    ends.look(99.9)
+    ends.look(100.0)
+    command.wait(timeout=10)
+    assert lived_at_look[0]
+    assert [record.__dict__["action"] for record in caplog.records] == ["guardian.kill"]
+    leader.close()
+
+
+def test_a_group_that_has_ended_in_its_grace_is_not_said_to_be_killed(
+    command: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
+    ends, leader = Ends(INSTANCE), Leader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
+    assert leader is not None
+    ends.begin(RUN, leader, kill_at=100.0)
+    command.wait(timeout=10)
+    ends.look(100.0)
+    ends.look(100.0)
+    assert not ends.busy
+    assert caplog.records == []
     leader.close()

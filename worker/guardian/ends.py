@@ -101,12 +101,17 @@ class Ends:
         self._ends.pop(run, None)
 
     def look(self, now: float) -> None:
-        """One look at all of them, and signals to what lives; blocks for some milliseconds."""
+        """One look at all of them, and signals to what lives; blocks for some milliseconds, on a busy machine longer.
+
+        So the groups whose grace is over are killed before it, and what has left them after it.
+        """
         open_ends = {run: end for run, end in self._ends.items() if not end.clear}
+        for end in open_ends.values():
+            _kill_group(end, now)
         try:
             self._look(open_ends, now)
         except OSError as error:
-            self._look_in_vain(open_ends.values(), now, error)
+            self._look_in_vain(error)
         else:
             self._is_blind = False
 
@@ -123,14 +128,11 @@ class Ends:
         for run, end in open_ends.items():
             self._judge(end, living[run], now)
 
-    def _look_in_vain(self, open_ends: Iterable[End], now: float, error: OSError) -> None:
-        """What is known of them without a look is ended; whether that was all, a later look will show."""
+    def _look_in_vain(self, error: OSError) -> None:
+        """What is known of them without a look has been ended; whether that was all, a later look will show."""
         if not self._is_blind:
             self._is_blind = True
             _log.error("cannot look for what runs have left: %s", error, extra={"action": "guardian.blind"})
-        for end in open_ends:
-            if end.leader is not None and now >= end.kill_at:
-                end.leader.send(signal.SIGKILL)
 
     def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
         if not living:
@@ -143,8 +145,7 @@ class Ends:
             return
         if end.killing_since is None:
             end.killing_since = now
-            extra = {"action": "guardian.kill", "run": end.run, "pids": _some_pids(living)}
-            _log.warning("%s is killed by the guardian", end.run, extra=extra)
+            _note_kill(end, _some_pids(living))
         if end.leader is not None:
             end.leader.send(signal.SIGKILL)  # also those that came since the look
         for leftover in living:
@@ -153,6 +154,21 @@ class Ends:
             end.given_up = True
             extra = {"action": "guardian.gave_up", "run": end.run, "pids": _some_pids(living)}
             _log.error("%s: processes cannot be ended: %s", end.run, extra["pids"], extra=extra)
+
+
+def _kill_group(end: End, now: float) -> None:
+    """The group of the run's first process, where its grace is over."""
+    if end.leader is None or now < end.kill_at:
+        return
+    if end.killing_since is None and end.leader.is_living():
+        end.killing_since = now
+        _note_kill(end, [end.leader.pid])
+    end.leader.send(signal.SIGKILL)
+
+
+def _note_kill(end: End, pids: Sequence[int]) -> None:
+    extra = {"action": "guardian.kill", "run": end.run, "pids": pids}
+    _log.warning("%s is killed by the guardian", end.run, extra=extra)
 
 
 def _term(end: End, living: Iterable[Leftover]) -> None:

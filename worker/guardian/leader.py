@@ -56,6 +56,14 @@ class Leader:
             self._given_away = True  # for good: what that one leaves behind is not the run's either
         return not self._given_away
 
+    def is_living(self) -> bool:
+        """Whether its own process has not exited; False also where that cannot be seen, for want of descriptors."""
+        try:
+            process = read_process(self.pid)
+        except OSError:
+            return False
+        return process is not None and process.started == self._started and not process.dead
+
     def send(self, number: signal.Signals) -> None:
         """Signal the whole group."""
         if self._group.is_exact or self.is_known():

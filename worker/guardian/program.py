@@ -208,7 +208,8 @@ class Guardian:
             if now >= began + _EXEC_WITHIN_S:
                 self._ends.nothing_more_comes()
             self._ends.look(now)
-            time.sleep(min(delay, self._ends.next_kill_at(now) - now))
+            # A look takes its time on a busy machine: what fell due meanwhile is not to wait any longer.
+            time.sleep(max(0.0, min(delay, self._ends.next_kill_at(now) - self._clock.boottime())))
             delay = min(delay * 2, _LOOK_AT_ENDS_S[1])
 
 

@@ -9,6 +9,8 @@ from typing import Any
 from tests.chaos.view import Id, Record, Run, View, Violation
 
 _EDIT_NEARBY_MS = 5000
+_GIVEN_UP_BEFORE_MS = 20_000
+"""So long may pass between a verdict and the claim of the rerun: the session of another worker, a busy one."""
 _LONGEST_DELAY_S = 3600
 _ROUNDING_MS = 2
 
@@ -19,10 +21,33 @@ def check(view: View) -> Iterator[Violation]:
         following = view.runs.get(Id(run.id.sequence, run.id.fire, run.id.attempt + 1))
         spec = view.spec_of(run.id.job)
         if following is not None and following.record is not None:
-            yield from _followed(run, record, following, spec.get("onWorkerLost", "record"))
+            if not _was_given_up_unasked(view, run, following, spec):
+                yield from _followed(run, record, following, spec.get("onWorkerLost", "record"))
             yield from _too_soon(run, record, following, spec.get("retry") or {})
         elif _is_owed_another(record, spec) and not _is_edited_nearby(view, run, record):
             yield Violation("retry", str(run.id), f"{record['status']}, and attempt {run.id.attempt + 1} has no record")
+
+
+def _was_given_up_unasked(view: View, run: Run, following: Run, spec: dict[str, Any]) -> bool:
+    """Whether the run was run again after its end because nobody could know of that: its worker could not tell etcd, so
+    the lock was held on, and the log store, which has the record, could not be asked when the run was given up.
+    """
+    record = following.record or {}
+    is_rerun = spec.get("onWorkerLost") == "rerun" and record.get("trigger") == "rerun"
+    if not is_rerun or not run.ends or not following.starts:
+        return False
+    ended_ms, given_up_ms = run.ends[0].wall_ms, record["claimTime"]
+    faults = view.faults_between(ended_ms, given_up_ms)
+    worker = run.ends[0].worker
+    was_cut_off = any(
+        one.target == worker and one.what.startswith("etcd: ") and one.from_ms <= ended_ms for one in faults
+    )
+    may_be_asked_until_ms = given_up_ms - _GIVEN_UP_BEFORE_MS
+    was_away = any(
+        (one.target == "log store" or one.what.startswith("log store: ")) and one.until_ms >= may_be_asked_until_ms
+        for one in faults
+    )
+    return was_cut_off and was_away
 
 
 def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterator[Violation]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from tests.chaos.view import View, Violation
+from tests.chaos.view import Run, View, Violation
 
 _STARTS_WITHIN_MS = 3000
 """A claim counts for 2 s, and a command's first line takes its time on a busy machine."""
+_LAST_PLACE = "before_spawn"
+"""The failpoint behind the last look at the time. At any other a worker looks again after it was frozen."""
 _DEFAULTS = {"policy": "latest", "graceSeconds": 60, "windowSeconds": 3600}
 
 
@@ -19,8 +21,23 @@ def check(view: View) -> Iterator[Violation]:
         if run.id.plan_ms is None or run.id.attempt > 1 or not run.starts or "after" in spec:
             continue
         late_ms = run.starts[0].wall_ms - run.id.plan_ms
-        if late_ms > latest_ms(spec) + _STARTS_WITHIN_MS:
+        if late_ms > latest_ms(spec) + _STARTS_WITHIN_MS and not _was_frozen(
+            view, run, run.id.plan_ms + latest_ms(spec)
+        ):
             yield Violation("G6", str(run.id), f"started {late_ms} ms late; {latest_ms(spec)} are allowed")
+
+
+def _was_frozen(view: View, run: Run, until_ms: int) -> bool:
+    """Whether its worker was stopped between its last look at the time and the exec, and it was in time before."""
+    start = run.starts[0]
+    return any(
+        fault.target == start.worker
+        and fault.what.startswith("SIGSTOP")
+        and f" at {_LAST_PLACE}:stop" in fault.what
+        and fault.from_ms <= until_ms + _STARTS_WITHIN_MS
+        and fault.from_ms <= start.wall_ms <= fault.until_ms + _STARTS_WITHIN_MS
+        for fault in view.faults
+    )
 
 
 def latest_ms(spec: dict[str, Any]) -> int:

@@ -11,8 +11,11 @@ KILLED, FROZEN = "SIGKILL", "SIGSTOP"
 KILLED_WITH_GUARDIAN = "SIGKILL with its guardian"
 """What the harness calls these faults; the first also with `` at <failpoint>`` or ``: why`` behind it."""
 _NOTICED_WITHIN_MS = 1000
-_STARTS_WITHIN_MS = 12_000
-"""A worker on a busy machine: until it has found and told what its forerunner left."""
+STARTS_WITHIN_MS = 20_000
+"""A worker on a busy machine, until it has found and told what its forerunner left: seen were 13 s and more, on two
+cores with forty processes that wanted them. As long as a run of this harness is out of touch before it counts as lost:
+what lives on beyond that would show as an overlap, too.
+"""
 
 
 def check(view: View) -> Iterator[Violation]:
@@ -51,9 +54,9 @@ def _owed(run: Run, faults: Iterable[Fault]) -> list[tuple[Fault, int]]:
             continue
         is_starting = bool(owed) and owed[-1][0].what == KILLED_WITH_GUARDIAN and fault.from_ms <= owed[-1][1]
         if is_starting:
-            owed[-1] = owed[-1][0], max(owed[-1][1], fault.until_ms + _STARTS_WITHIN_MS)
+            owed[-1] = owed[-1][0], max(owed[-1][1], fault.until_ms + STARTS_WITHIN_MS)
         elif fault.what == KILLED_WITH_GUARDIAN:
-            owed.append((fault, fault.until_ms + _STARTS_WITHIN_MS))
+            owed.append((fault, fault.until_ms + STARTS_WITHIN_MS))
         elif _is_kill(fault):
             owed.append((fault, fault.from_ms + _NOTICED_WITHIN_MS))
     return owed
