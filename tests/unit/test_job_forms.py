@@ -13,6 +13,7 @@ from common.job import JobSpec
 from common.job_forms import LONGEST_CHECKED_BY_FORM, parse_known
 from common.job_reader import parse_job
 from common.saved_job import SavedJob
+from common.schedule import CronSchedule
 
 SAID: dict[str, Any] = {"cronExpr": "0 0 3 * * * *", "labels": {"team": "a"}, "retry": {"limit": 3}, "slots": 1}
 
@@ -91,3 +92,16 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         known(f"j{number}", timeoutSeconds=number)
     known("long", labels={"text": "x" * 2000})
     assert len(job_forms._known) <= 10
+
+
+def test_jobs_of_one_schedule_are_planned_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[int] = []
+
+    def counted(_: CronSchedule, ms: int) -> int:
+        searched.append(ms)
+        return ms + 60_000
+
+    monkeypatch.setattr(CronSchedule, "search_next_ms", counted)
+    jobs = [known(f"j{number}", cronExpr="13 * * * * * 2197") for number in range(1000)]
+    assert {job.schedule.next_after_ms(1_000_000 + index) for index, job in enumerate(jobs)} == {1_060_000}
+    assert searched == [1_000_000]
