@@ -9,17 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
 from common.keys import Keys
 from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
 from worker.aside import Aside
 from worker.claims import read_mark
+from worker.mark_reading import read_marks
 from worker.members import Members
 from worker.runs import RunTable
 
-_MANY = 500
-"""From so many jobs on, marks are read by pages instead of one by one."""
+_AT_ONCE = 1000
+"""So many jobs are read, then looked at; then the next ones."""
 _YIELD_EVERY = 200
 
 
@@ -72,14 +73,16 @@ class Looking:
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
-        looked_at = [agendum for agendum in agenda if not agendum.gone]
-        marks = await self._read_marks([agendum.job.sequence for agendum in looked_at])
-        for index, agendum in enumerate(looked_at, 1):
-            if index % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
-                with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
-                    self._look_at(agendum, mark_ms, now_ms, blind=blind)
+        left = [agendum for agendum in agenda if not agendum.gone]
+        for start in range(0, len(left), _AT_ONCE):
+            some = left[start : start + _AT_ONCE]
+            marks = await self._read_marks([agendum.job.sequence for agendum in some])
+            for index, agendum in enumerate(some, 1):
+                if index % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
+                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
+                        self._look_at(agendum, mark_ms, now_ms, blind=blind)
 
     def _look_at(self, agendum: Agendum, mark_ms: int, now_ms: int, *, blind: bool) -> None:
         job = agendum.job
@@ -107,10 +110,5 @@ class Looking:
                 pass
 
     async def _read_marks(self, names: Sequence[str]) -> dict[str, int]:
-        kvs: Iterable[KeyValue]
-        if len(names) < _MANY:
-            kvs = (await self._client.get_many([self._keys.mark(name) for name in names])).values()
-        else:
-            kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]
-        marks = {self._keys.job_of(kv.key): read_mark(kv) for kv in kvs}
-        return {name: mark_ms for name, mark_ms in marks.items() if mark_ms is not None}
+        marks = await read_marks(self._client, self._keys, names)
+        return {name: mark_ms for name, kv in marks.items() if (mark_ms := read_mark(kv)) is not None}
