@@ -1,6 +1,6 @@
 """What a process has read at its start is left alone by the garbage collector.
 
-100,000 jobs are a million objects. Python's collector looks at all of them in one go, a third of a second in which
+100,000 jobs are a million objects. Python's collector looks at all of them in one go, a fifth of a second in which
 nothing else happens, whenever a quarter as many new ones have come. They hold no cycles, and go by their reference
 counts when a job is edited; so there is nothing to find there.
 """
