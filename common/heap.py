@@ -10,13 +10,23 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+from typing import Final
 
+_RARELY: Final = 10
 _log = logging.getLogger(__name__)
 
 
 async def leave_alone_what_is_read(has_read: asyncio.Event) -> None:
-    """A loop: whatever lives once ``has_read`` is set is not looked at again. One whole collection comes before it."""
-    await has_read.wait()
+    """A loop: whatever lives once ``has_read`` is set is not looked at again. One whole collection comes before it.
+
+    Until then whole collections are rarer: nearly all that is made then stays.
+    """
+    usual = gc.get_threshold()
+    gc.set_threshold(*usual[:2], _RARELY * usual[2])
+    try:
+        await has_read.wait()
+    finally:
+        gc.set_threshold(*usual)
     gc.collect()
     gc.freeze()
     extra = {"action": "heap.frozen", "objects": gc.get_freeze_count()}

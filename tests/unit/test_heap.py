@@ -21,9 +21,11 @@ def as_it_was() -> Iterator[None]:
 
 async def test_what_is_read_is_left_alone_once_it_is_read() -> None:
     has_read = asyncio.Event()
-    frozen_before = gc.get_freeze_count()
+    frozen_before, usual = gc.get_freeze_count(), gc.get_threshold()
     async with running(leave_alone_what_is_read(has_read)):
         await asyncio.sleep(0)
         assert gc.get_freeze_count() == frozen_before
+        assert gc.get_threshold()[2] > usual[2]
         has_read.set()
         await wait_until(lambda: gc.get_freeze_count() > frozen_before + 1000, description="it is left alone")
+    assert gc.get_threshold() == usual
