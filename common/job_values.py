@@ -28,6 +28,11 @@ MAX_SECONDS: Final = 366 * 86_400
 _NAME = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 
 
+def is_job_name(name: str) -> bool:
+    """Whether a job may be called so."""
+    return len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name) is not None and name not in {".", ".."}
+
+
 @dataclass(frozen=True, slots=True)
 class JobName:
     """The name of a job."""
@@ -40,7 +45,7 @@ class JobName:
         name = text(value, remedy)
         if len(name) > MAX_NAME_LENGTH:
             raise FieldError(f"is {len(name)} characters long", remedy)
-        if not _NAME.fullmatch(name) or name in {".", ".."}:
+        if not is_job_name(name):
             raise FieldError(f"{shown(name)} has characters that a name cannot have", remedy)
         return name
 

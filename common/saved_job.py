@@ -11,7 +11,9 @@ from typing import Self
 
 from common.errors import InvalidInputError, Problem
 from common.job import JobSpec
-from common.job_reader import check_name, load_object, parse_job
+from common.job_forms import parse_known
+from common.job_reader import load_object
+from common.job_values import is_job_name
 from common.keys import MAX_MARK_MS
 
 
@@ -63,7 +65,7 @@ class SavedJob:
         if problems:
             raise InvalidInputError(problems)
         assert isinstance(anchor_ms, int)
-        spec = parse_job(document)
+        spec = parse_known(document, name=name, size=len(value))
         return cls(
             spec=spec, anchor_ms=anchor_ms,
             saved_ms=saved_ms if isinstance(saved_ms, int) else 0,
@@ -74,12 +76,10 @@ class SavedJob:
 
 def _refuse_odd(name: str) -> None:
     """What lies under a name that no job can have is none, whatever it says: saving it as it is called cannot help."""
-    try:
-        check_name(name)
-    except InvalidInputError:
+    if not is_job_name(name):
         message = f"{name[:60]!a}, the key's, is none that a job can have"
         remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
-        raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)]) from None
+        raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)])
 
 
 def _take_pause(document: dict[str, object]) -> Pause | None:

@@ -124,6 +124,10 @@ class CronSchedule(Schedule):
     """The job's name where the expression has an ``H``, else empty."""
     _cron: Cron = field(compare=False, repr=False)
     _zone: Zone = field(compare=False, repr=False)
+    # What was found last, and from which instant on (or back) it holds. Jobs of one schedule are looked at together,
+    # about one moment: so they are answered by one search. Each is replaced whole, and so never seen half written.
+    _last_next: tuple[int, int | None] | None = field(default=None, compare=False, repr=False)
+    _last_previous: tuple[int, int | None] | None = field(default=None, compare=False, repr=False)
 
     @property
     def both_days_restricted(self) -> bool:
@@ -136,11 +140,29 @@ class CronSchedule(Schedule):
         return self._cron.is_fixed_time
 
     def next_after_ms(self, ms: int) -> int | None:
+        known = self._last_next
+        if known is not None and known[0] <= ms and (known[1] is None or ms < known[1]):
+            return known[1]
+        at_ms = self.search_next_ms(ms)
+        object.__setattr__(self, "_last_next", (ms, at_ms))
+        return at_ms
+
+    def last_before_ms(self, ms: int) -> int | None:
+        known = self._last_previous
+        if known is not None and ms <= known[0] and (known[1] is None or known[1] < ms):
+            return known[1]
+        at_ms = self.search_last_ms(ms)
+        object.__setattr__(self, "_last_previous", (ms, at_ms))
+        return at_ms
+
+    def search_next_ms(self, ms: int) -> int | None:
+        """As `next_after_ms`, found anew."""
         after = min(max(ms // 1000, _EARLIEST), _LATEST)
         at = self._next_fixed(after) if self._cron.is_fixed_time else self._next_real(after)
         return None if at is None else at * 1000
 
-    def last_before_ms(self, ms: int) -> int | None:
+    def search_last_ms(self, ms: int) -> int | None:
+        """As `last_before_ms`, found anew."""
         before = min(max(-(-ms // 1000), _EARLIEST), _LATEST)
         at = self._last_fixed(before) if self._cron.is_fixed_time else self._last_real(before)
         return None if at is None else at * 1000

@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from aiohttp import web
 
@@ -15,10 +16,12 @@ from common import failpoints
 from common.config import ManagerConfig
 from common.config_flags import add_config_arguments, explain, manager_config_from
 from common.errors import ConfigError, InvalidInputError, Problem
+from common.heap import leave_alone_what_is_read
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from manager.app import create_app, loops_of
 from manager.https import Certificate, certificate_of
+from manager.parts import PARTS
 
 _log = logging.getLogger("manager")
 
@@ -78,6 +81,7 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
         certificate = certificate_of(config)
         await _listen(runner, config, certificate)
         loops = {**loops_of(app), **({"certificate": certificate.run} if certificate else {})}
+        loops["heap"] = partial(leave_alone_what_is_read, app[PARTS].watching.jobs_read)
         await run_loops(stop, loops, shut_down=lambda: _stop_listening(runner))
     finally:
         # The last answers, then the connections to the servers.

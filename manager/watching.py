@@ -64,6 +64,11 @@ class Watching:
                 tasks.create_task(mirror.run(), name=f"mirror {mirror.prefix}")
             tasks.create_task(self._read_sentinels(), name="sentinels")
 
+    @property
+    def jobs_read(self) -> asyncio.Event:
+        """Set once the catalog has been read."""
+        return self._jobs.synced
+
     async def ready(self) -> None:
         """Jobs and runs have been read once. UnavailableError where that does not come about within two seconds."""
         if self._jobs.synced.is_set() and self._runs.synced.is_set():

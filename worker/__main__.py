@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 
 from common import failpoints
 from common.clock import SystemClock
@@ -16,6 +17,7 @@ from common.config_flags import add_config_arguments, explain, worker_config_fro
 from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
+from common.heap import leave_alone_what_is_read
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from worker.agent import Agent
@@ -78,7 +80,8 @@ async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
             await check_access(client, config.key_prefix)
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
             _log.info("worker %s started", identity.worker, extra=extra)
-            await run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
+            heap = partial(leave_alone_what_is_read, agent.parts.jobs_read)
+            await run_loops(stop, {"heap": heap, **agent.loops()}, shut_down=lambda: agent.shut_down(stop))
         _log.info("worker %s stopped", identity.worker, extra={"action": "worker.stopped"})
 
 

@@ -9,6 +9,7 @@ not wait for it.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterable
 from typing import Final
@@ -27,6 +28,7 @@ from worker.steward import Term
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0
+_YIELD_EVERY: Final = 500
 
 
 class Chains:
@@ -62,20 +64,24 @@ class Chains:
             self._chained.pop(name, None)
 
     async def perform(self, term: Term) -> None:
-        suspects = [name for name in self._chained if not self._goes_on(name)]
+        suspects, now_ms = [], self._clock.wall_ms()
+        for index, name in enumerate(tuple(self._chained), 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            if not self._goes_on(name, now_ms):
+                suspects.append(name)
         if not suspects:
             return
         held = await self._client.get_many([self._keys.lock(name) for name in suspects], keys_only=True)
         for name in suspects:
             job = self._catalog.jobs.get(name)
-            if job is None or self._keys.lock(name) in held:
+            if job is None or name not in self._chained or self._keys.lock(name) in held:
                 continue
             with self._aside.apart(name, job.revision):
                 await self._mend(term, job)
 
-    def _goes_on(self, name: str) -> bool:
+    def _goes_on(self, name: str, now_ms: int) -> bool:
         """Whether a request that is there continues the chain: a link, an attempt, or any that ends before long."""
-        now_ms = self._clock.wall_ms()
         return any(one.origin is not Origin.RUN_NOW or one.not_before_ms <= now_ms for one in self._requests(name))
 
     def _requests(self, name: str) -> Iterable[Request]:

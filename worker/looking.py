@@ -8,21 +8,20 @@ their marks are read: together the workers read each mark twice, however many wo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
 from common.keys import Keys
 from common.timings import Timings
 from worker.agenda import Agenda, Agendum, Cue
 from worker.aside import Aside
 from worker.claims import read_mark
+from worker.mark_reading import read_marks
 from worker.members import Members
 from worker.runs import RunTable
 
-_MANY = 500
-"""From so many jobs on, marks are read by pages instead of one by one, where they are a good part of all."""
-_A_GOOD_PART = 8
-"""A page holds 1,000 marks and a batched read 128: below an eighth of all, one by one is fewer requests."""
+_AT_ONCE = 1000
+"""So many jobs are read, then looked at; then the next ones."""
 _YIELD_EVERY = 200
 
 
@@ -39,9 +38,7 @@ class Looking:
         table: RunTable,
         agenda: Agenda,
         timings: Timings,
-        jobs: Callable[[], int],
     ) -> None:
-        """``jobs``: how many there are in all."""
         self._client = client
         self._keys = keys
         self._worker = worker
@@ -49,7 +46,6 @@ class Looking:
         self._table = table
         self._agenda = agenda
         self._timings = timings
-        self._jobs = jobs
         self._aside = Aside("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
@@ -78,14 +74,16 @@ class Looking:
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
-        looked_at = await self._concerning(agenda, now_ms)
-        marks = await self._read_marks([agendum.job.sequence for agendum, _ in looked_at])
-        for index, (agendum, newest) in enumerate(looked_at, 1):
-            if index % _YIELD_EVERY == 0:
-                await asyncio.sleep(0)
-            if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
-                with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
-                    self._look_at(agendum, newest, mark_ms, now_ms, blind=blind)
+        left = [agendum for agendum in agenda if not agendum.gone]
+        for start in range(0, len(left), _AT_ONCE):
+            looked_at = await self._concerning(left[start : start + _AT_ONCE], now_ms)
+            marks = await self._read_marks([agendum.job.sequence for agendum, _ in looked_at])
+            for index, (agendum, newest) in enumerate(looked_at, 1):
+                if index % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
+                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
+                        self._look_at(agendum, newest, mark_ms, now_ms, blind=blind)
 
     async def _concerning(self, agenda: Iterable[Agendum], now_ms: int) -> list[tuple[Agendum, int | None]]:
         """Those whose marks may give this worker something to decide, with their newest due fires."""
@@ -134,10 +132,5 @@ class Looking:
                 pass
 
     async def _read_marks(self, names: Sequence[str]) -> dict[str, int]:
-        kvs: Iterable[KeyValue]
-        if len(names) < max(_MANY, self._jobs() // _A_GOOD_PART):
-            kvs = (await self._client.get_many([self._keys.mark(name) for name in names])).values()
-        else:
-            kvs = [kv async for page in self._client.read_prefix(self._keys.marks) for kv in page.kvs]
-        marks = {self._keys.job_of(kv.key): read_mark(kv) for kv in kvs}
-        return {name: mark_ms for name, mark_ms in marks.items() if mark_ms is not None}
+        marks = await read_marks(self._client, self._keys, names)
+        return {name: mark_ms for name, kv in marks.items() if (mark_ms := read_mark(kv)) is not None}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Protocol
 
@@ -137,6 +138,11 @@ class Parts:
             "clock": self.clock_watch.run,
             "clock check": self.clock_check.run,
         }
+
+    @property
+    def jobs_read(self) -> asyncio.Event:
+        """Set once the catalog has been read."""
+        return self.mirrors[Watched.JOBS].synced
 
     def _know(self, spool: Spool) -> None:
         """What it knows: jobs, kills, workers; and where its records are."""

@@ -41,6 +41,7 @@ _log = logging.getLogger(__name__)
 _BACKOFF_S = 0.25
 _LONG_LATE_MS = 2000
 _WAITER = "fires"
+_PLANS_IN_A_TURN = 500
 _TURN_S = 0.02
 """For so long decisions are made in one turn; then others have theirs."""
 
@@ -89,13 +90,15 @@ class Scheduler:
             table=table,
             agenda=self._agenda,
             timings=timings,
-            jobs=lambda: len(self._agenda_of),
         )
         self._lock_waits = LockWaits(
             client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
         )
         self._aside = Aside("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
+        self._to_plan: dict[str, Agendum] = {}
+        """Those without a place among the cues, for the clock has jumped."""
+        self._plan_from_ms = 0
         self._wants_look: str | None = None
         self._wants_blind_look = False
         self._blind = True
@@ -131,12 +134,7 @@ class Scheduler:
     def clock_jumped(self) -> None:
         """The wall clock is not what the cues were planned by: plan all of them again, and look afresh."""
         self._agenda.forget_cues()
-        now_ms = self._clock.wall_ms()
-        for agendum in self._agenda_of.values():
-            agendum.parked = False
-            with self._aside.apart(agendum.job.name, agendum.job.revision):
-                self._agenda.enqueue(agendum)
-                self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(now_ms)))
+        self._to_plan, self._plan_from_ms = dict(self._agenda_of), self._clock.wall_ms()
         self.look_afresh("the clock jumped", blind=True)
 
     def wake(self) -> None:
@@ -189,6 +187,7 @@ class Scheduler:
         if self.session is not self._looked_under:
             self._looked_under = self.session
             self.look_afresh(self._wants_look or "decides again", blind=True)
+        self._plan_some()
         self._start_look(now_ms)
         self._collect(now_ms)
         if not self._blind:
@@ -211,6 +210,20 @@ class Scheduler:
         came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
         self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else came_up_ms)
         return agendum
+
+    def _plan_some(self) -> None:
+        """Of the jobs that are to be planned anew, as many as take a moment; others have their turn before the rest."""
+        for _ in range(min(len(self._to_plan), _PLANS_IN_A_TURN)):
+            _, agendum = self._to_plan.popitem()
+            if agendum.gone:
+                continue  # it is planned already
+            agendum.parked = False
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                self._agenda.enqueue(agendum)
+                # By the time of the jump: what has come up since comes up at once.
+                self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(self._plan_from_ms)))
+        if self._to_plan:
+            self._alarm.ring()
 
     def _collect(self, now_ms: int) -> None:
         hedged: list[tuple[Agendum, int]] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from common.clock import Clock
@@ -20,6 +20,7 @@ from common.timings import Timings
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.claims import read_mark
+from worker.mark_reading import read_marks
 from worker.members import Beats, Members
 from worker.settlement import Settlement
 from worker.steward import Term
@@ -30,6 +31,8 @@ _log = logging.getLogger(__name__)
 _LOOK_AGAIN_MS: Final = 5000
 _AT_ONCE: Final = 2000
 """Jobs looked at in one turn."""
+FIRST_LOOKS: Final = 5000
+"""And of those that it has not looked at since it began: 100,000 in 20 s."""
 _STEPS: Final = 20
 """Decisions for one job in one turn."""
 _YIELD_EVERY: Final = 50
@@ -71,6 +74,8 @@ class StuckFires:
         )
         self._aside = Aside("stuck fire")
         self._checks: list[tuple[int, str, int]] = []
+        self._unseen: dict[str, None] = {}
+        """Jobs that it has not looked at since it began, and that have not changed since."""
         self._undecided: set[str] = set()
         self._far_ahead: dict[str, int] = {}
         self._leading = False
@@ -78,20 +83,20 @@ class StuckFires:
     def begin(self) -> None:
         """Every job is looked at once, then each when it has had a fire."""
         self._leading = True
-        now_ms = self._clock.wall_ms()
-        jobs = self._catalog.jobs.items()  # of a broadcast job each worker decides its own fires, and nobody else
-        self._checks = [(now_ms, name, job.revision) for name, job in jobs if not job.spec.broadcast]
-        heapq.heapify(self._checks)
+        self._checks = []
+        self._unseen = dict.fromkeys(self._catalog.jobs)
 
     def end(self) -> None:
         self._leading = False
         self._checks.clear()
+        self._unseen.clear()
         self._undecided.clear()
         self._far_ahead.clear()
 
     def job_changed(self, name: str) -> None:
         """The catalog has another revision of the job."""
         job = self._catalog.jobs.get(name)
+        self._unseen.pop(name, None)
         if not self._leading or job is None or job.spec.broadcast:
             return
         heapq.heappush(self._checks, (self._clock.wall_ms() + _LOOK_AGAIN_MS, name, job.revision))
@@ -106,23 +111,21 @@ class StuckFires:
 
     async def perform(self, term: Term) -> None:
         now_ms = self._clock.wall_ms()
-        jobs = self._due(now_ms)
-        looked_at = 0
+        left = {job.name: job for job in self._due(now_ms)}
         try:
-            stuck = await self._with_something_undecided(jobs, now_ms)
+            stuck = await self._with_something_undecided(left, now_ms)
             locks = await self._locks(stuck)
-            for looked_at, job in enumerate(jobs):
-                if looked_at % _YIELD_EVERY == _YIELD_EVERY - 1:
+            for index, (name, mark) in enumerate(stuck.items(), 1):
+                if index % _YIELD_EVERY == 0:
                     await asyncio.sleep(0)
-                if job.name in stuck:
-                    with self._aside.apart(job.name, job.revision):
-                        mark, lock = stuck[job.name], locks.get(self._keys.lock(job.sequence))
-                        await self._look_at(term, job, mark, lock, now_ms)
+                job = left[name]
+                with self._aside.apart(job.name, job.revision):
+                    await self._look_at(term, job, mark, locks.get(self._keys.lock(job.sequence)), now_ms)
                 with self._aside.apart(job.name, job.revision):
                     self._check_next(job, now_ms)
-            looked_at = len(jobs)
+                del left[name]
         finally:
-            for job in jobs[looked_at:]:  # etcd has gone away: they must not be forgotten
+            for job in left.values():  # etcd has gone away: they must not be forgotten
                 heapq.heappush(self._checks, (now_ms, job.name, job.revision))
 
     def _due(self, now_ms: int) -> list[CatalogJob]:
@@ -131,6 +134,10 @@ class StuckFires:
             _, name, revision = heapq.heappop(self._checks)
             job = self._catalog.jobs.get(name)
             if job is not None and job.revision == revision:
+                jobs.append(job)
+        for _ in range(min(len(self._unseen), FIRST_LOOKS)):
+            job = self._catalog.jobs.get(self._unseen.popitem()[0])
+            if job is not None and not job.spec.broadcast:  # of a broadcast job each worker decides its own fires
                 jobs.append(job)
         return jobs
 
@@ -152,26 +159,35 @@ class StuckFires:
         is_close = following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS
         return again_ms if is_close else at_ms
 
-    async def _with_something_undecided(self, jobs: Sequence[CatalogJob], now_ms: int) -> dict[str, KeyValue | None]:
-        """The jobs whose mark is behind a fire of 5 s ago, or no mark for them, with their marks."""
-        marks = await self._client.get_many([self._keys.mark(job.sequence) for job in jobs]) if jobs else {}
+    async def _with_something_undecided(self, left: dict[str, CatalogJob], now_ms: int) -> dict[str, KeyValue | None]:
+        """The jobs whose mark is behind a fire of 5 s ago, or no mark for them, with their marks.
+
+        The others are taken out of ``left``, and looked at again when they have had a fire.
+        """
+        jobs = tuple(left.values())
+        marks = await read_marks(self._client, self._keys, [job.sequence for job in jobs]) if jobs else {}
         found: dict[str, KeyValue | None] = {}
-        for index, job in enumerate(jobs):
-            if index % _YIELD_EVERY == _YIELD_EVERY - 1:
+        for index, job in enumerate(jobs, 1):
+            if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             self._undecided.discard(job.name)
             with self._aside.apart(job.name, job.revision):
-                mark = marks.get(self._keys.mark(job.sequence))
+                mark = marks.get(job.sequence)
                 mark_ms = read_mark(mark)
                 if mark_ms is None or mark_ms < job.anchor_ms or self._is_behind(job, mark_ms, now_ms):
                     found[job.name] = mark
-                else:
-                    self._say_far_ahead(job, mark_ms, now_ms)
+                    continue
+                self._say_far_ahead(job, mark_ms, now_ms)
+                self._check_next(job, now_ms)
+            del left[job.name]
         return found
 
     def _is_behind(self, job: CatalogJob, mark_ms: int, now_ms: int) -> bool:
-        due_ms = job.fires.newest_due_ms(now_ms - OFFER_AFTER_MS)
-        return job.spec.enabled and due_ms is not None and due_ms > max(mark_ms, job.anchor_ms)
+        """Whether the first fire that the mark leaves undecided, and so the earliest to be due, was due 5 s ago."""
+        if not job.spec.enabled:
+            return False
+        next_ms = job.schedule.next_after_ms(max(mark_ms, job.anchor_ms))
+        return next_ms is not None and job.dispatch_ms(next_ms) <= now_ms - OFFER_AFTER_MS
 
     def _say_far_ahead(self, job: CatalogJob, mark_ms: int, now_ms: int) -> None:
         if mark_ms <= now_ms + _FAR_AHEAD_MS or self._far_ahead.get(job.name) == mark_ms:

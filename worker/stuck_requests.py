@@ -47,6 +47,8 @@ LOOK_AT_ALL_S: Final = 5.0
 """Each `after` job has a request that waits for its time: at those the steward looks less often."""
 _RENEWED_IN_ONE_TURN: Final = 200
 _YIELD_EVERY: Final = 50
+_PASSED_BY: Final = 500
+"""So many jobs are passed by, or looked at, before others have their turn."""
 _COMMAND_SHOWN: Final = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""
 
@@ -109,7 +111,9 @@ class StuckRequests:
         looked_at = 0
         looks_at_all = self._looks_at_all()
         marks = await self._marks()
-        for requests in list(self._queue.by_job.values()):
+        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
             if not looks_at_all and not any(one.not_before_ms <= now_ms for one in requests.values()):
                 continue
             in_order = sorted(requests.values(), key=order_of)
@@ -140,8 +144,11 @@ class StuckRequests:
 
     async def _marks(self) -> Mapping[str, KeyValue]:
         """The marks of the jobs that have a retry waiting which a newer fire may overtake."""
-        waiting = (one for requests in self._queue.by_job.values() for one in requests.values())
-        wanted = {self._keys.mark(one.run_id.job) for one in waiting if one.mark_ms is not None}
+        wanted: set[str] = set()
+        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
+            wanted.update(self._keys.mark(one.run_id.job) for one in requests.values() if one.mark_ms is not None)
         return await self._client.get_many(list(wanted)) if wanted else {}
 
     async def _end_if_hopeless(self, term: Term, request: Request, marks: Mapping[str, KeyValue], now_ms: int) -> bool:

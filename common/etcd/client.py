@@ -146,6 +146,13 @@ class EtcdClient:
             start = kvs[-1].key + b"\0"
             limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
 
+    async def get_between(self, first: str, last: str, *, limit: int) -> tuple[tuple[KeyValue, ...], bool]:
+        """The first `limit` keys from `first` to `last`, both included, in order; and whether there are more."""
+        end = to_bytes(last) + b"\0"
+        request = _rpc.messages.RangeRequest(key=to_bytes(first), range_end=end, limit=limit)
+        response = await self._calls.read("range", request, what=f"read {first} to {last}")
+        return tuple(map(key_value, response.kvs)), bool(response.more)
+
     async def count(self, prefix: str) -> int:
         """How many keys start with the prefix."""
         stem = to_bytes(prefix)

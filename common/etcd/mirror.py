@@ -12,9 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from common.cancellation import until_first
 from common.clock import Clock
@@ -26,8 +26,12 @@ from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
 
 _log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 5.0
+AT_ONCE = 50
+"""Changes told without a pause (more where one transaction made more): a few milliseconds of a consumer that parses."""
 _DELETE = 1
 """etcd's number for a deletion event."""
 
@@ -63,6 +67,7 @@ class Mirror:
     """Keeps its owner in step with a prefix; knows of each key only the revision that it has told.
 
     `on_changes` is called in the event loop with a list of changes, each key at most once in it; it must not block.
+    Of very many changes it is given some at a time; what one transaction has written comes together.
     Where it raises, each change of that list is given to it again alone, and `on_error` is called (and a line logged)
     for those that raise again: so one bad key harms nobody else. It must therefore bear to be told a change twice.
     """
@@ -165,17 +170,17 @@ class Mirror:
             async for page in self._client.read_prefix(self.prefix, page=self._page):
                 revision = page.revision
                 self.last_alive = self._clock.monotonic()
-                changes = []
-                for kv in page.kvs:
-                    old_mod = self._told.pop(kv.key, None)
-                    found[kv.key] = kv.mod_revision
-                    if old_mod != kv.mod_revision:
-                        self.misses += kv.mod_revision <= told_up_to
-                        changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
-                self._tell(changes)
-                await asyncio.sleep(0)  # other work of this process between two pages
-            gone, self._told = self._told, {}
-            self._tell([Change(key=key, old_mod=old_mod, new=None) for key, old_mod in gone.items()])
+                for few in _parts(page.kvs):
+                    changes = []
+                    for kv in few:
+                        old_mod = self._told.pop(kv.key, None)
+                        found[kv.key] = kv.mod_revision
+                        if old_mod != kv.mod_revision:
+                            self.misses += kv.mod_revision <= told_up_to
+                            changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
+                    await self._tell(changes)
+            for few_keys in _parts(tuple(self._told)):
+                await self._tell([Change(key=key, old_mod=self._told.pop(key), new=None) for key in few_keys])
         finally:
             self._told.update(found)
         self._reached(revision)
@@ -215,7 +220,8 @@ class Mirror:
             # A revision's events may be spread over fragments: nothing is told before the last one.
             fragments.extend(response.events)
             if fragments and not response.fragment:
-                self._take(fragments)
+                for events in whole_revisions(fragments):
+                    await self._take(events)
                 fragments = []
 
     async def _look_after(self, stream: Stream) -> None:
@@ -234,7 +240,7 @@ class Mirror:
             # The answer proves life only: its revision may be ahead of events that are still to come.
             await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
 
-    def _take(self, events: list[Any]) -> None:
+    async def _take(self, events: Sequence[Any]) -> None:
         """Tells the events of one or more whole revisions, the last one for each key."""
         last_of = {event.kv.key: event for event in events}
         changes = []
@@ -247,7 +253,7 @@ class Mirror:
             elif event.kv.mod_revision > (old_mod or 0):
                 self._told[key] = event.kv.mod_revision
                 changes.append(Change(key=key, old_mod=old_mod, new=key_value(event.kv)))
-        self._tell(changes)
+        await self._tell(changes)
         # Events come in the order of their revisions, so everything up to the last one has been told.
         newest = events[-1].kv.mod_revision
         self.newest_mod_revision = max(self.newest_mod_revision, newest)
@@ -255,7 +261,8 @@ class Mirror:
 
     # Telling
 
-    def _tell(self, changes: list[Change]) -> None:
+    async def _tell(self, changes: list[Change]) -> None:
+        """Tells them, then gives way: however much has changed, what is due in this process is not kept waiting."""
         if not changes:
             return
         for change in changes:
@@ -266,6 +273,7 @@ class Mirror:
         except Exception:  # whatever it was, it shows again below, for its own key
             for change in changes:
                 self._tell_alone(change)
+        await asyncio.sleep(0)
 
     def _tell_alone(self, change: Change) -> None:
         try:
@@ -285,6 +293,20 @@ class Mirror:
         if self._expected is None:
             return False
         return self._clock.monotonic() - self._expected[1] >= self._timings.grace_s
+
+
+def _parts(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (items[start : start + AT_ONCE] for start in range(0, len(items), AT_ONCE))
+
+
+def whole_revisions(events: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """The events in parts of at least 50, but the last; what one transaction has written stays together."""
+    start = 0
+    for index in range(1, len(events)):
+        if index - start >= AT_ONCE and events[index].kv.mod_revision != events[index - 1].kv.mod_revision:
+            yield events[start:index]
+            start = index
+    yield events[start:]
 
 
 async def _write_within(seconds: float, stream: Stream, request: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, DeletePrefix, EtcdClient, Mirror, MirrorTimings, Operation, Put
+from common.etcd.mirror import AT_ONCE
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy
@@ -253,3 +254,55 @@ async def test_a_change_that_is_not_taken_harms_no_other(client: EtcdClient, pre
         await client.put(prefix + "later", b"")
         await wait_until(lambda: prefix + "later" in copy.values, description="it goes on")
     assert failed == [(prefix + "bad", f"cannot read {prefix}bad")]
+
+
+async def test_many_changes_are_told_some_at_a_time_and_others_have_their_turn_in_between(
+    client: EtcdClient, prefix: str
+) -> None:
+    """At most what one transaction may write more than `AT_ONCE`; a transaction is told whole."""
+    lists: list[list[Change]] = []
+    turns = 0
+
+    async def other_work() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0)
+            turns += 1
+
+    async def fill() -> None:
+        for start in range(0, 3000, 100):
+            await client.txn([], [Put(f"{prefix}{number:04}", b"") for number in range(start, start + 100)])
+
+    await fill()
+    mirror = Mirror(client, prefix, lists.append, clock=SystemClock(), timings=PATIENT)
+    async with running(mirror.run()):
+        await synced(mirror)
+        assert sum(map(len, lists)) == 3000
+        assert max(map(len, lists)) <= AT_ONCE
+        lists.clear()
+        async with running(other_work()):
+            await fill()
+            await wait_until(lambda: sum(map(len, lists)) == 3000, description="everything has arrived")
+        assert turns >= len(lists) >= 30
+        assert all(len(one) == 100 for one in lists), "a transaction is told whole, and not with many others"
+
+
+async def test_what_was_not_told_before_an_interruption_is_told_after_it(client: EtcdClient, prefix: str) -> None:
+    """Cancelled in the middle of a page, it has not taken the rest of the page for told."""
+    await client.txn([], [Put(f"{prefix}{number:03}", b"") for number in range(120)])
+    copy = Copy()
+    reading: asyncio.Task[None] | None = None
+
+    def take(changes: list[Change]) -> None:
+        copy.take(changes)
+        if reading is not None:
+            reading.cancel()
+
+    mirror = Mirror(client, prefix, take, clock=SystemClock(), timings=PATIENT)
+    reading = asyncio.create_task(mirror.run())
+    await asyncio.gather(reading, return_exceptions=True)
+    assert len(copy.values) == AT_ONCE
+    reading = None
+    async with running(mirror.run()):
+        await synced(mirror)
+        assert len(copy.changes) == len(copy.values) == 120

@@ -411,3 +411,18 @@ def test_any_text_in_a_field_parses_or_blames_that_field(at: int, item: str) -> 
     names = ("second", "minute", "hour", "day-of-month", "month", "day-of-week", "year")
     error = fault(" ".join(texts))
     assert error is None or error.field in (names[at], "expression", "day-of-month")
+
+
+@BOUNDED
+@given(times=TIMES, place=PLACES, offs_ms=st.lists(st.integers(-100_000_000, 100_000_000), min_size=2, max_size=12))
+def test_what_was_found_last_is_what_would_be_found_anew(
+    times: str, place: tuple[str, str], offs_ms: list[int]
+) -> None:
+    zone, around = place
+    schedule = parsed(f"{times} * * * *", zone)
+    around_ms = round(datetime.fromisoformat(around).timestamp() * 1000)
+    asked = [around_ms + off_ms for off_ms in offs_ms]
+    # Also on the fires themselves, where one answer ends and the next begins.
+    for ms in [*asked, *(at + off for ms in asked if (at := schedule.search_next_ms(ms)) for off in (-1, 0, 1))]:
+        assert schedule.next_after_ms(ms) == schedule.search_next_ms(ms)
+        assert schedule.last_before_ms(ms) == schedule.search_last_ms(ms)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -248,6 +250,27 @@ async def test_clock_that_jumped_while_a_fire_waits_for_a_lock_lets_it_go_on(cli
         await world.unlock()
         world.clock.set_wall(NOON + MINUTE + 50)
         world.planners[0].scheduler.clock_jumped()
+        await world.mark_comes_to(NOON + MINUTE)
+
+
+async def test_clock_that_jumped_has_many_jobs_planned_anew_some_at_a_time(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix) as world:
+        revision = await world.save("yearly", cronExpr="0 0 0 1 1 * *")
+        yearly = await client.get(world.keys.job("yearly"))
+        assert yearly is not None
+        await world.save(cronExpr=MINUTELY)
+        for number in range(1200):
+            world.tell_copy(yearly, f"copy-{number}", revision + 1)
+        await world.settled()
+        scheduler = world.planners[0].scheduler
+        world.clock.set_wall(NOON + 30 * SECOND)
+        scheduler.clock_jumped()
+        left = [len(scheduler._to_plan)]
+        while scheduler._to_plan:
+            await asyncio.sleep(0)
+            left.append(len(scheduler._to_plan))
+        assert max(before - after for before, after in pairwise(left)) == 500
+        world.at(NOON + MINUTE)
         await world.mark_comes_to(NOON + MINUTE)
 
 

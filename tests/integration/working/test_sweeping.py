@@ -223,7 +223,11 @@ async def test_a_watch_that_died_silently_is_found_by_the_sentinel(office: Offic
     mirror = office.mirrors[Watched.JOBS]
     await wait_until(lambda: "job" in office.catalog.jobs, description="the job is seen")
     take = mirror._take
-    mirror._take = lambda events: None  # type: ignore[method-assign]
+
+    async def lose(events: object) -> None:
+        pass
+
+    mirror._take = lose  # type: ignore[method-assign]
     await world.save("missed")
     await sentinels.look()
     await wait_until(lambda: "missed" in office.catalog.jobs, description="it is found")

@@ -1,0 +1,31 @@
+"""The garbage collector leaves alone what was read at the start, and nothing before that."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from common.heap import leave_alone_what_is_read
+from tests.support.background import running
+from tests.support.waiting import wait_until
+
+
+@pytest.fixture(autouse=True)
+def as_it_was() -> Iterator[None]:
+    yield
+    gc.unfreeze()
+
+
+async def test_what_is_read_is_left_alone_once_it_is_read() -> None:
+    has_read = asyncio.Event()
+    frozen_before, usual = gc.get_freeze_count(), gc.get_threshold()
+    async with running(leave_alone_what_is_read(has_read)):
+        await asyncio.sleep(0)
+        assert gc.get_freeze_count() == frozen_before
+        assert gc.get_threshold()[2] > usual[2]
+        has_read.set()
+        await wait_until(lambda: gc.get_freeze_count() > frozen_before + 1000, description="it is left alone")
+    assert gc.get_threshold() == usual

@@ -1,0 +1,40 @@
+"""Reading the marks of many jobs: a run of neighbours by one request for a thousand, others by their names.
+
+A catalog that is looked at as a whole comes in the order of its names, or nearly so: its marks are read as a range,
+which costs etcd and this process far less than asking for each key. Where the range holds mostly marks that nobody
+wants, the rest is asked for by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from common.etcd import EtcdClient, KeyValue
+from common.keys import Keys
+
+_PAGE: Final = 1000
+_FEW: Final = 128
+"""So many keys go into one request by name."""
+_WORTH: Final = 0.25
+"""Below this share of wanted keys, names are cheaper than ranges."""
+
+
+async def read_marks(client: EtcdClient, keys: Keys, sequences: Collection[str]) -> dict[str, KeyValue]:
+    """The marks of these sequences that exist, by sequence; EtcdError, UnavailableError.
+
+    Each as it was at some moment since the call: they need not be of one revision.
+    """
+    key_of = {keys.mark(sequence): sequence for sequence in sequences}
+    left, found = sorted(key_of), dict[str, KeyValue]()
+    while len(left) > _FEW:
+        kvs, more = await client.get_between(left[0], left[-1], limit=_PAGE)
+        wanted = {key_of[kv.key]: kv for kv in kvs if kv.key in key_of}
+        found.update(wanted)
+        if not more:
+            return found
+        left = [key for key in left if key > kvs[-1].key]
+        if len(wanted) < _WORTH * len(kvs):
+            break
+    by_name = await client.get_many(left) if left else {}
+    return found | {key_of[key]: kv for key, kv in by_name.items()}
