@@ -97,19 +97,6 @@ async def test_a_look_afresh_reads_only_the_marks_of_which_this_worker_is_first_
         await wait_until(lambda: len(world.planners[0].wins) == len(firsts), description="it decides its own")
 
 
-@pytest.mark.parametrize(("jobs", "pages"), [(1_000, True), (100_000, False)])
-async def test_many_marks_are_read_by_pages_where_they_are_a_good_part_of_all(
-    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch, jobs: int, pages: bool
-) -> None:
-    async with planning(client, prefix) as world:
-        for name in ("first", "last"):
-            await world.set_mark(NOON, name)
-        looking = world.planners[0].scheduler._looking
-        monkeypatch.setattr(looking, "_jobs", lambda: jobs)
-        read = await looking._read_marks(["first", *(f"job-{number}" for number in range(600))])
-        assert read == ({"first": NOON, "last": NOON} if pages else {"first": NOON})
-
-
 async def test_new_membership_while_a_decision_is_on_its_way_is_not_forgotten(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix) as world:
         await world.save(cronExpr=MINUTELY, overlap="allow")
