@@ -46,6 +46,7 @@ async def test_run_keys_that_wait_are_bounded_and_every_record_comes_in_the_end(
     place: Place, world: World, away: Proxy, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(settlement, "MAX_WAITING_KEYS", KEYS)
+    monkeypatch.setattr(settlement, "_WORTH_FORGETTING", 0)
     async with working(place, mongodb_uri=uri(away)) as worker:
         await worker.deciding()
         spool, now_ms = worker.agent._spool, SystemClock().wall_ms()
