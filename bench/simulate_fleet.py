@@ -138,8 +138,11 @@ class _Fleet:
         before = self._etcd.counts.copy()
         self._plan(rank=0, after_ms=-_TIMINGS.claim_lead_ms, tell=SimulatedWorker.come_up)
         self._plan(rank=1, after_ms=_TIMINGS.hedge_ms, tell=SimulatedWorker.hedge)
-        for second in range(self._scenario.seconds + 1):
-            self._at(MIDNIGHT_MS + second * 1000 + OFFER_AFTER_MS + 1000, lambda second=second: self._look(second))  # type: ignore[misc]
+        due: dict[int, list[tuple[CatalogJob, int]]] = defaultdict(list)
+        for job, plan_ms in self._fires:
+            due[-(-job.dispatch_ms(plan_ms) // 1000)].append((job, plan_ms))
+        for second, fires in due.items():
+            self._at(second * 1000 + OFFER_AFTER_MS, lambda fires=fires: self._look(fires))  # type: ignore[misc]
         for worker in self._workers.values():
             self._at(MIDNIGHT_MS + self._scenario.seconds * 1000 + _FULL_FOR_MS, worker.get_slots)
         while self._coming:
@@ -174,10 +177,8 @@ class _Fleet:
 
     # The steward
 
-    def _look(self, second: int) -> None:
+    def _look(self, jobs: Sequence[tuple[CatalogJob, int]]) -> None:
         """Once a second, the marks of the jobs that had a fire 5 s ago, in one batched read."""
-        lo_ms = MIDNIGHT_MS + (second - 1) * 1000
-        jobs = [(job, plan_ms) for job, plan_ms in self._fires if lo_ms < job.dispatch_ms(plan_ms) <= lo_ms + 1000]
         marks = self._etcd.get_many([_KEYS.mark(job.name) for job, _ in jobs])
         for job, plan_ms in jobs:
             mark_ms = read_mark(marks.get(_KEYS.mark(job.name)))

@@ -163,6 +163,7 @@ class SimulatedWorker:
         self._hedged.discard(job.name)
         if result.answer is not Answer.DONE:
             self._tries.lost += 1
+            self._wake()  # the slot that it would have taken is there for the next
             return
         self._tries.claimed += 1
         self._tries.hedged += by_hedge
@@ -173,8 +174,9 @@ class SimulatedWorker:
 
     def turn_at(self, job: CatalogJob, request: Request) -> None:
         """Its rank's time for the request has come: it claims it, or waits for a slot."""
-        if self.health is not Health.DEAD:
-            self._requests[request.key(self._keys)] = job, request
+        key = request.key(self._keys)
+        if self.health is not Health.DEAD and self._etcd.get(key) is not None:
+            self._requests[key] = job, request
             self._wake()
 
     def _claim_requests(self) -> None:
