@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 
 import hypothesis
@@ -9,6 +10,12 @@ import pytest
 
 hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests stay to the end: from now on no collection of garbage looks at them, which takes 0.1 s."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

@@ -14,15 +14,16 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, BrowserContext, async_playwright
+from playwright.async_api import Browser, async_playwright
 
-from tests.console.console import Console, new_context
+from tests.console.console import Console, Usual
 from tests.support.cluster import Cluster, running_cluster
 
 _VENDOR = Path(__file__).parents[2] / "webroot/static/vendor/manifest.json"
 _ARGUMENTS = [
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage",
+    "--process-per-site",
 ]  # fmt: skip
 
 
@@ -74,15 +75,13 @@ async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> As
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def usual(browser: Browser, cluster: Cluster) -> BrowserContext:
+async def usual(browser: Browser, cluster: Cluster) -> Usual:
     """The context of most pages."""
-    return await new_context(browser, f"http://127.0.0.1:{cluster.ports[0]}")
+    return await Usual.new(browser, f"http://127.0.0.1:{cluster.ports[0]}")
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def console(
-    browser: Browser, usual: BrowserContext, cluster: Cluster, screenshots: Path | None
-) -> AsyncIterator[Console]:
+async def console(browser: Browser, usual: Usual, cluster: Cluster, screenshots: Path | None) -> AsyncIterator[Console]:
     """What opens pages; nothing may be wrong on any of them."""
     base = f"http://127.0.0.1:{cluster.ports[0]}"
     console = Console(browser=browser, usual=usual, base=base, screenshots=screenshots)

@@ -32,6 +32,34 @@ new PerformanceObserver((list) => window.inputs.push(...list.getEntries().map((o
 expect.set_options(timeout=15_000)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usual:
+    """A context for most pages of all tests.
+
+    One page of it stays open, so that the process that shows it (`--process-per-site`) does: a process for each page
+    would start, and compile all scripts, for half of what the tests of the console cost.
+    """
+
+    context: BrowserContext
+    kept: Page
+
+    @classmethod
+    async def new(cls, browser: Browser, base: str) -> Usual:
+        """The page that stays runs no scripts, and asks for nothing more."""
+        context = await new_context(browser, base)
+        kept = await context.new_page()
+        await kept.goto("/livez")
+        return cls(context=context, kept=kept)
+
+    async def clear(self) -> None:
+        """Closes all other pages, and forgets what they have kept."""
+        for page in self.context.pages:
+            if page is not self.kept:
+                await page.close()
+        await self.kept.evaluate("localStorage.clear()")
+        await self.context.clear_cookies()
+
+
 @dataclass(kw_only=True)
 class Console:
     """Opens pages; gathers what was wrong on them."""
@@ -40,7 +68,7 @@ class Console:
     base: str
     screenshots: Path | None
     """Where they are kept; None: nobody wants to look."""
-    usual: BrowserContext
+    usual: Usual
     """One for all tests, so that its cache is warm; pages that need something special get a context of their own."""
     problems: list[str] = field(default_factory=list)
 
@@ -55,7 +83,7 @@ class Console:
         **options: Any,
     ) -> Page:
         """A page. `script` runs before the page's; `watched`: whether errors fail the test; `options`: of a context."""
-        context = await new_context(self.browser, self.base, **options) if options or script else self.usual
+        context = await new_context(self.browser, self.base, **options) if options or script else self.usual.context
         if script:
             await context.add_init_script(script)
         page = await context.new_page()
@@ -73,13 +101,9 @@ class Console:
 
     async def close(self) -> None:
         """Closes all pages, and forgets what they have kept."""
-        for page in self.usual.pages:
-            if page.url.startswith(self.base):
-                await page.evaluate("localStorage.clear()")
-            await page.close()
-        await self.usual.clear_cookies()
+        await self.usual.clear()
         for context in self.browser.contexts:
-            if context is not self.usual:
+            if context is not self.usual.context:
                 await context.close()
 
     async def shoot_all(self, page: Page, name: str, *, whole: bool = False) -> None:
