@@ -8,7 +8,7 @@ their marks are read: together the workers read each mark twice, however many wo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 
 from common.etcd import EtcdClient
 from common.keys import Keys
@@ -74,9 +74,7 @@ class Looking:
 
     async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
         """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
-        left = [agendum for agendum in agenda if not agendum.gone]
-        for start in range(0, len(left), _AT_ONCE):
-            looked_at = await self._concerning(left[start : start + _AT_ONCE], now_ms)
+        async for looked_at in self._concerning(list(agenda), now_ms):
             marks = await self._read_marks([agendum.job.sequence for agendum, _ in looked_at])
             for index, (agendum, newest) in enumerate(looked_at, 1):
                 if index % _YIELD_EVERY == 0:
@@ -85,8 +83,10 @@ class Looking:
                     with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
                         self._look_at(agendum, newest, mark_ms, now_ms, blind=blind)
 
-    async def _concerning(self, agenda: Iterable[Agendum], now_ms: int) -> list[tuple[Agendum, int | None]]:
-        """Those whose marks may give this worker something to decide, with their newest due fires."""
+    async def _concerning(
+        self, agenda: Iterable[Agendum], now_ms: int
+    ) -> AsyncIterator[list[tuple[Agendum, int | None]]]:
+        """Those whose marks may give this worker something to decide, with their newest due fires, some at a time."""
         concerning: list[tuple[Agendum, int | None]] = []
         for index, agendum in enumerate(agenda, 1):
             if index % _YIELD_EVERY == 0:
@@ -97,7 +97,11 @@ class Looking:
                 newest = agendum.job.fires.newest_due_ms(now_ms)
                 if self._may_decide(agendum, newest):
                     concerning.append((agendum, newest))
-        return concerning
+            if len(concerning) == _AT_ONCE:
+                yield concerning
+                concerning = []
+        if concerning:
+            yield concerning
 
     def _may_decide(self, agendum: Agendum, newest: int | None) -> bool:
         """Whether it has something to decide already, or is one of the first two in rank for the newest due fire."""
