@@ -19,6 +19,7 @@ from tests.support.log_store import LogStoreServer
 from tests.support.proxy import Mode, Proxy
 
 _SUPERVISED_EVERY_S = 0.2
+_SERVES_WITHIN_S = 45.0
 _RESTARTED_AFTER_S = 1.0
 
 __all__ = ["Fleet", "Member", "running_fleet"]
@@ -64,7 +65,19 @@ class Fleet:
                 proxy.set(Mode.PASS)
             member.send(signal.SIGCONT)
             member.revive()
-        await asyncio.gather(*(server.wait_ready(60) for server in self.etcd))
+        await asyncio.gather(*(self._serving(server) for server in self.etcd))
+
+    async def _serving(self, server: EtcdServer) -> None:
+        """A member of etcd 3.5.1 may hang for good (seen once, on a busy machine): it is started again, and noted."""
+        try:
+            await server.wait_ready(_SERVES_WITHIN_S)
+        except AssertionError:
+            began_ms = wall_ms()
+            await server.kill()
+            server.launch()
+            await server.wait_ready(_SERVES_WITHIN_S)
+            what = "a member of etcd hung, and was started again"
+            self.history.add(Fault(name=what, what=what, target="etcd", from_ms=began_ms, until_ms=wall_ms()))
 
     async def supervise(self) -> None:
         """Restart what ended by itself, as a service manager would, and note it."""
