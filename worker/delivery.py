@@ -6,8 +6,8 @@
 
 A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
 batch is full. What an outage has left is caught up with at a quarter of the speed that there is: the log store and this
-process have fires to see to. If we die anywhere in between, what the spool was not told of is written again; that
-changes nothing.
+process have fires to see to; and faster where so much comes meanwhile that it would never end. If we die anywhere in
+between, what the spool was not told of is written again; that changes nothing.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ _RECORDS_AT_ONCE = 100
 _REST = 3.0
 _LONGEST_REST_SECONDS = 2.0
 """After a batch of what an outage has left: three times as long as the batch took, at most so long."""
+_AHEAD = CATCH_UP_BATCH // 2
+"""Records that have to be fewer than at the last rest before there is another."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -98,6 +100,8 @@ class Delivery:
         """What those in between say."""
         self._catching_up = spool.pending > batch_size
         """Whether more than a batch has waited since an outage, of the log store or of this worker."""
+        self._waiting_at_rest: int | None = None
+        """How many records waited when it rested last; None: it has not rested since the outage."""
         self._not_before = clock.monotonic()
         """When less than a batch is written."""
         self._hurrying = False
@@ -182,8 +186,14 @@ class Delivery:
         if is_over or self._is_worth_settling:
             await self._settle()
         self._catching_up = self._catching_up and not is_over
-        if self._catching_up:
+        if self._catching_up and self._has_got_ahead:
+            self._waiting_at_rest = self._unwritten
             await self._rest(self._clock.monotonic() - began)
+
+    @property
+    def _has_got_ahead(self) -> bool:
+        """Whether less waits than at the last rest: else more comes in a rest than a batch takes away."""
+        return self._waiting_at_rest is None or self._unwritten <= self._waiting_at_rest - _AHEAD
 
     @property
     def _is_worth_settling(self) -> bool:
@@ -251,7 +261,7 @@ class Delivery:
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
-        self._catching_up = True
+        self._catching_up, self._waiting_at_rest = True, None
         self._last_error = str(error)
         if self._away_since_ms is None:
             self._away_since_ms = self._clock.wall_ms()

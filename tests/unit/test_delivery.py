@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -42,6 +42,8 @@ class ToldStore:
         self.last_away = False
         self.refuses_output: set[RunId] = set()
         self.refuses: set[RunId] = set()
+        self.meanwhile: Callable[[int], Awaitable[None]] | None = None
+        """What happens while the batch of this number (the first is 1) is written."""
 
     async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult:
         self.asked += 1
@@ -52,6 +54,8 @@ class ToldStore:
             one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
         ]
         self.batches.append([one for one in records if one not in bad])
+        if self.meanwhile is not None:
+            await self.meanwhile(len(self.batches))
         return WriteResult(rejected=tuple(Rejection(run_id=one.run_id, reason="told to") for one in bad))
 
     async def put_last(self, advances: Iterable[Advance]) -> None:
@@ -186,6 +190,28 @@ async def test_what_an_outage_has_left_comes_in_small_batches_with_rests_between
         await rig.append(450)
         await rig.all_settled()
         assert store.sizes == [200, 200, 50, 1]
+
+
+async def test_rests_wait_until_the_backlog_has_shrunk_where_records_keep_coming(
+    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More than a quarter of what the store takes keeps coming: with a rest after each batch it would never end."""
+    rests: list[int] = []
+
+    async def rest(delivery: Delivery, took_seconds: float) -> None:
+        rests.append(len(store.batches))
+
+    monkeypatch.setattr(Delivery, "_rest", rest)
+    store.away = True
+    async with delivering(tmp_path, store) as rig:
+        store.meanwhile = lambda batch: rig.append(*range(batch * 1000, batch * 1000 + 150))
+        await rig.append(*range(1000))
+        await wait_until(lambda: not rig.delivery.state.healthy, description="the outage is seen")
+        store.away = False
+        await wait_until(lambda: len(store.batches) >= 6, description="six batches are written")
+        store.meanwhile = None
+        await rig.all_settled()
+        assert rests[:3] == [1, 3, 5]
 
 
 async def test_the_spool_keeps_what_the_last_results_do_not_know_yet(tmp_path: Path, store: ToldStore) -> None:
