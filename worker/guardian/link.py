@@ -155,8 +155,8 @@ class GuardianLink:
     ) -> None:
         """It ends what is still open. One that takes longer than a second goes on without this process."""
         self._entered = False
+        self._say_what_was_put_off()  # while it guards: else it would look for what has ended, and end what that left
         self._ready.clear()
-        self._say_what_was_put_off()  # else it would look for what has ended
         child, self._child = self._child, None
         if child is not None:
             _wait_no_more(child)

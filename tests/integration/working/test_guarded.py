@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 from worker.guardian import child, link
 from worker.guardian.child import Child
-from worker.guardian.link import REASON
+from worker.guardian.link import REASON, GuardianLink
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -169,6 +170,27 @@ async def test_a_start_that_finds_the_guardian_gone_is_tried_again(place: Place,
         assert (await world.record(run_id))["status"] == "success"
         assert said == [run_id, run_id]
         assert guardian._open == {}
+
+
+async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
+    place: Place, world: World, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its end was to be told at the end of the loop's turn, and there is no such turn any more."""
+
+    async def nobody(_: str | None) -> None:
+        return
+
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await run_of(worker, world, "job")
+        guardian = GuardianLink(
+            directory=tmp_path, instance="another", table=worker.parts.table, margin_s=2, log_level="WARNING",
+            on_past=lambda *_: False, on_ready=lambda: None, tell=nobody, clock=SystemClock(),
+        )  # fmt: skip
+        async with guardian:
+            assert guardian.intent(run_id)
+            guardian.over(run_id)
+        assert "runs are ended" not in capfd.readouterr().err
 
 
 async def test_a_new_session_is_told_of(place: Place, world: World) -> None:
