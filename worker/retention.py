@@ -19,6 +19,7 @@ from typing import Final, Protocol
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
+from common.job_values import is_job_name
 from common.keys import Keys, RunId
 from common.runlog import KeptJob, OldRecord, RetentionState
 
@@ -81,7 +82,10 @@ class Retention:
         self._removed = 0
 
     async def run(self) -> None:
-        """Pass after pass, until cancelled; waits while the log store, or etcd, is away."""
+        """Pass after pass, until cancelled; waits while the log store, or etcd, is away.
+
+        What else it meets ends the pass, and not the term: one steward after the other would meet it, and stand down.
+        """
         said = False
         while True:
             try:
@@ -90,6 +94,9 @@ class Retention:
                 level, said = (logging.DEBUG if said else logging.WARNING), True
                 _log.log(level, "retention is postponed: %s", error, extra={"action": "retention.postponed"})
                 await asyncio.sleep(_AWAY_S)
+            except Exception:
+                _log.exception("retention has failed, and is tried again", extra={"action": "retention.failed"})
+                await asyncio.sleep(PASS_EVERY_S)
             else:
                 said = False
                 await asyncio.sleep(PASS_EVERY_S)
@@ -167,7 +174,7 @@ class Retention:
         if self._is_clock_off():
             return
         before_ms = self._clock.wall_ms() - (self._days * _DAY_MS or _LEFT_ALONE_MS)
-        old = {self._keys.job(job.name): job for job in page if job.newest_ms < before_ms}
+        old = {self._keys.job(job.name): job for job in page if job.newest_ms < before_ms and is_job_name(job.name)}
         there = await self._client.get_many(list(old), keys_only=True) if old else {}
         gone = [job for key, job in old.items() if key not in there]
         if gone:

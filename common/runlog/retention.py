@@ -95,7 +95,7 @@ class Removal:
     async def jobs(self, after: str, limit: int) -> list[KeptJob]:
         """The next jobs behind that name, in the order of their names."""
         cursor = self._last.find(
-            {"_id": {"$gt": last_id(after), "$lt": _BEHIND_ALL_JOBS}}, {"jobName": 1, ORDER: 1}, sort=[("_id", 1)],
+            {"_id": {"$gt": last_id(after), "$lt": _BEHIND_ALL_JOBS}}, {ORDER: 1}, sort=[("_id", 1)],
             limit=limit, batch_size=limit,
         )  # fmt: skip
         return [_kept(document) for document in await cursor.to_list()]
@@ -131,9 +131,11 @@ class Removal:
 
 
 def _kept(document: Mapping[str, Any]) -> KeptJob:
+    """By its ``_id`` alone, which is all that a document under such an ``_id`` is certain to have."""
     order = str(document.get(ORDER, ""))
     newest = order.partition("/")[0]
-    return KeptJob(name=str(document["jobName"]), newest_ms=int(newest) if newest.isdecimal() else 0, order=order)
+    name = str(document["_id"]).removeprefix(last_id(""))
+    return KeptJob(name=name, newest_ms=int(newest) if newest.isdecimal() else 0, order=order)
 
 
 def _state_of(document: Mapping[str, Any]) -> RetentionState:

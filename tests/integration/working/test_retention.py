@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -154,6 +155,40 @@ async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: p
         await keeper.passed()
     assert refused.is_set()
     assert await ids(world) == set()
+
+
+async def test_documents_that_are_none_of_ours_harm_nothing(world: World) -> None:
+    keeper = Keeper(world, days=30, per_job=5)
+    old = keeper.aged(31, "zoo")
+    await world.runlog.write([old])
+    odd: list[dict[str, Any]] = [{"_id": "job/odd"}, {"_id": "job/a/b", "jobName": ["a"]}]
+    odd.append({"_id": "job/" + "x" * 70_000, "order": 5})
+    await world.runlog._jobs.insert_many(odd)
+    await world.runlog._log.insert_one({"_id": "job/with/slashes", "pageKey": "0000000000000000/?", "jobName": 7})
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == set()
+
+
+async def test_a_fault_of_its_own_is_said_and_ends_no_term_of_office(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    keeper = Keeper(world, days=30)
+    old = keeper.aged(31)
+    await world.runlog.write([old])
+
+    async def fails(*_: object, **__: object) -> object:
+        failed.set()
+        raise KeyError("what nobody has foreseen")
+
+    failed = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(world.runlog, "kept_jobs", fails)
+        async with running(keeper.retention.run()):
+            await wait_until(failed.is_set, description="it has failed")
+            patched.undo()
+            await keeper.passed()
+    assert "retention.failed" in [entry.__dict__.get("action") for entry in caplog.records]
 
 
 async def test_everything_is_kept_unless_told_otherwise(world: World) -> None:
