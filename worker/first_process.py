@@ -55,7 +55,7 @@ def execute(program: Program) -> int:
             pid = _fork_exec(program, read_end, write_end)
         finally:
             os.close(write_end)
-        told = os.read(read_end, _MOST_TOLD)
+        told = b"".join(iter(lambda: os.read(read_end, _MOST_TOLD), b""))  # the child writes its fault in parts
     finally:
         os.close(read_end)
     if told:

@@ -67,6 +67,14 @@ def test_what_cannot_be_executed_is_told_with_the_directory_or_the_program(tmp_p
         run(tmp_path, "echo", "a\0b")
 
 
+def test_a_fault_is_read_whole_where_there_is_no_vfork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then parent and child run side by side, and the parent reads while the child writes what was wrong."""
+    monkeypatch.setattr(first_process, "_WITH_VFORK", False)
+    for _ in range(20):
+        with pytest.raises(FileNotFoundError):
+            run(tmp_path, "/no/such/program")
+
+
 def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:
     before, children = os.listdir("/proc/self/fd"), _children()
     with open(os.devnull, "rb+") as null, pytest.raises(FileNotFoundError) as missing:
