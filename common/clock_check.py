@@ -52,6 +52,9 @@ class Memory(Protocol):
     def remember(self, offset_ms: int, within_ms: int) -> None:
         """It has been found right, that far from the others'."""
 
+    def forget(self) -> None:
+        """It is taken for right where it is now, though nobody has compared it."""
+
 
 class ClockCheck:
     """One process's clock, judged."""
@@ -231,7 +234,9 @@ class ClockCheck:
         if self._clock.monotonic() - self._held_s < for_s:
             return
         if self._must_be_wrong:
-            self._expected = None  # it is taken for right from here on
+            self._expected = None  # it is taken for right from here on, also by those that start after us
+            if self._memory is not None:
+                self._memory.forget()
         self.fault, self.offset_ms, self._settled = None, None, True
 
     def _hold(self, clocks: Clocks) -> None:

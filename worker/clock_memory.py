@@ -57,6 +57,12 @@ class ClockMemory:
             with suppress(OSError):
                 beside.unlink()
 
+    def forget(self) -> None:
+        """It is taken for right though nobody has compared it; a file that cannot be removed stays."""
+        self._kept = None
+        with suppress(OSError):
+            self._path.unlink()
+
     def _difference_ms(self) -> float | None:
         for _ in range(_READINGS):
             before_s = self._clock.boottime()

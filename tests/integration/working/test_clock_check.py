@@ -183,6 +183,25 @@ async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_sta
     assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5)
 
 
+async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_start(
+    world: World, tmp_path: Path
+) -> None:
+    """A machine that was moved, say: its boot clock stood still. Each start would decide nothing for two minutes."""
+    clock = FakeClock()
+    ClockMemory(tmp_path, clock, boot_id="b").remember(0, 5)
+    clock.set_wall(clock.wall_ms() + 30_000)
+    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
+    for _ in range(11):
+        clock.advance(10_000)
+        await say_clocks(world.etcd, world.keys, count=2)
+        await own.check.look()
+    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b")).check.fault is not None
+    clock.advance(10_000)
+    await own.check.look()
+    assert own.check.fault is None
+    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b")).check.fault is None
+
+
 async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
     assert await own.told(30_000) is not None
     assert await own.for_seconds(300) is not None
