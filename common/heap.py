@@ -1,4 +1,4 @@
-"""What a process has read at its start is left alone by the garbage collector.
+"""The garbage collector looks rarely, and leaves alone what a process has read at its start.
 
 100,000 jobs are a million objects. Python's collector looks at all of them in one go, a fifth of a second in which
 nothing else happens, whenever a quarter as many new ones have come. They hold no cycles, and go by their reference
@@ -13,7 +13,15 @@ import logging
 from typing import Final
 
 _RARELY: Final = 10
+_COLLECTIONS: Final = (5_000, 20, 100)
+"""Objects that are new, and how often the young are looked through before the older, and those before all."""
 _log = logging.getLogger(__name__)
+
+
+def collect_rarely() -> None:
+    """For a worker, at its start: garbage in cycles is rare, and looking for it takes 0.1 s with 10,000 jobs."""
+    gc.freeze()  # what has been imported stays
+    gc.set_threshold(*_COLLECTIONS)
 
 
 async def leave_alone_what_is_read(has_read: asyncio.Event) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import logging
 import os
 import sys
@@ -17,7 +16,7 @@ from common.config_flags import add_config_arguments, explain, worker_config_fro
 from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
-from common.heap import leave_alone_what_is_read
+from common.heap import collect_rarely, leave_alone_what_is_read
 from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from worker.agent import Agent
@@ -28,8 +27,6 @@ _log = logging.getLogger(__name__)
 
 _TOLD = (ConflictError, SpoolError, InvalidInputError)
 """Errors that end the process with a message, and no traceback."""
-_COLLECTIONS = (5_000, 20, 100)
-"""Objects that are new, and how often the young are looked through before the older, and those before all."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.warning("this is one worker; `etcron worker` runs %s", config.processes, extra={"action": "config.note"})
     try:
         failpoints.arm(os.environ)
-        _collect_rarely()
+        collect_rarely()
         with locked_directory(config.data_dir):
             identity = load_identity(config.data_dir, name=config.worker_name)
             return run(lambda stop: _work(config, identity, stop), passed_on=_TOLD)
@@ -59,12 +56,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (ConflictError, SpoolError, OSError) as error:
         print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201
         return 4
-
-
-def _collect_rarely() -> None:
-    """Garbage in cycles is rare here, and to look for it among 10,000 jobs takes 0.1 s in which nothing starts."""
-    gc.freeze()  # what has been imported stays
-    gc.set_threshold(*_COLLECTIONS)
 
 
 async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.heap import leave_alone_what_is_read
+from common.heap import collect_rarely, leave_alone_what_is_read
 from tests.support.background import running
 from tests.support.waiting import wait_until
 
 
 @pytest.fixture(autouse=True)
 def as_it_was() -> Iterator[None]:
+    usual = gc.get_threshold()
     yield
+    gc.set_threshold(*usual)
     gc.unfreeze()
 
 
@@ -26,6 +28,16 @@ async def test_what_is_read_is_left_alone_once_it_is_read() -> None:
         await asyncio.sleep(0)
         assert gc.get_freeze_count() == frozen_before
         assert gc.get_threshold()[2] > usual[2]
+        read = [[number] for number in range(1000)]
         has_read.set()
-        await wait_until(lambda: gc.get_freeze_count() > frozen_before + 1000, description="it is left alone")
+        await wait_until(lambda: gc.get_freeze_count() >= frozen_before + len(read), description="it is left alone")
     assert gc.get_threshold() == usual
+
+
+async def test_what_a_worker_sets_holds_again_once_it_has_read() -> None:
+    collect_rarely()
+    usual, has_read = gc.get_threshold(), asyncio.Event()
+    has_read.set()
+    async with running(leave_alone_what_is_read(has_read)):
+        await wait_until(lambda: gc.get_threshold() == usual, description="it is as before")
+    assert usual[0] > 700
