@@ -2,8 +2,9 @@
 
     records before (now - days), oldest first  ->  each job in turn: its oldest beyond the limit  ->  rest  ->  again
 
-A step takes what one deletion of some hundred documents takes; after it, this rests for many times as long. It runs
-beside the steward's duties, not among them: a slow log store holds up no lost run. Two at once do no harm.
+A step takes what one deletion of some hundred documents takes; after it, this rests for many times as long; less long
+after a long pass, so that what goes keeps up with what comes. It runs beside the steward's duties, not among them: a
+slow log store holds up no lost run. Two at once do no harm.
 
 A record whose run key is still in etcd stays (!): it is what settles that run. Without it the run of a worker that has
 died after the delivery would be lost, and run again.
@@ -31,6 +32,8 @@ REST: Final = 20.0
 """How many times as long as a step took, it rests after it."""
 _LEAST_REST_S: Final = 0.05
 _LONGEST_REST_S: Final = 30.0
+_SHORTEST: Final = 1.0
+"""And that many times at least, however far it has fallen behind."""
 PASS_EVERY_S: Final = 600.0
 """From the end of a pass to the beginning of the next."""
 _AWAY_S: Final = 30.0
@@ -80,6 +83,8 @@ class Retention:
         self._is_clock_off = is_clock_off
         self._clock = clock
         self._removed = 0
+        self._rests = REST
+        """How many times as long as a step it rests in this pass."""
 
     async def run(self) -> None:
         """Pass after pass, until cancelled; waits while the log store, or etcd, is away.
@@ -88,6 +93,7 @@ class Retention:
         """
         said = False
         while True:
+            began = self._clock.monotonic()
             try:
                 await self._pass()
             except (EtcdError, UnavailableError) as error:
@@ -99,6 +105,7 @@ class Retention:
                 await asyncio.sleep(PASS_EVERY_S)
             else:
                 said = False
+                self._rests = rests_after(self._clock.monotonic() - began)
                 await asyncio.sleep(PASS_EVERY_S)
 
     async def _pass(self) -> None:
@@ -182,4 +189,12 @@ class Retention:
 
     async def _rest(self, began: float, *, least_s: float = _LEAST_REST_S) -> None:
         took_s = self._clock.monotonic() - began
-        await asyncio.sleep(min(_LONGEST_REST_S, max(least_s, REST * took_s)))
+        await asyncio.sleep(min(_LONGEST_REST_S, max(least_s, self._rests * took_s)))
+
+
+def rests_after(pass_s: float) -> float:
+    """How many times as long as a step to rest in the pass after one that took so many seconds.
+
+    What a pass has to remove has come since the one before began: with rests of one length, passes would grow for ever.
+    """
+    return min(REST, max(_SHORTEST, REST * PASS_EVERY_S / max(PASS_EVERY_S, pass_s)))

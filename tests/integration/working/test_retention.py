@@ -138,6 +138,19 @@ async def test_nothing_goes_by_a_clock_that_is_off(world: World) -> None:
         assert await ids(world) == set()
 
 
+async def test_after_a_long_pass_rests_are_shorter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has come meanwhile is to go in less time than that, however much it is: else the store grows for ever."""
+    monkeypatch.setattr(retention, "REST", 20.0)
+    monkeypatch.setattr(retention, "_LONGEST_REST_S", 0.0)
+    monkeypatch.setattr(retention, "PASS_EVERY_S", 600.0)
+    assert [retention.rests_after(pass_s) for pass_s in (1, 600, 2400, 86_400)] == [20.0, 20.0, 5.0, 1.0]
+    monkeypatch.setattr(retention, "PASS_EVERY_S", 0.0001)
+    keeper = Keeper(world, days=30)
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert keeper.retention._rests < 20.0
+
+
 async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = Keeper(world, days=30)
     await world.runlog.write([keeper.aged(31)])
