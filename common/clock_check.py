@@ -5,6 +5,7 @@
     jumped       --to where it must be wrong--> off, until a comparison made after the jump says otherwise
                  --nobody knows where to, others are compared--> off likewise, but for 30 s at most: its beats are too
                                                                 slow, or the steward's way is
+                 --in the first minute of a process that knows of no comparison--> off until there is one, 15 s at most
                  --back to where it is right, or nobody is compared--> trusted at once
     off          --not compared any more--> off as long as others are; then for 30 s, or 120 s where it must be wrong
 
@@ -88,6 +89,8 @@ class ClockCheck:
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
+        self._jump: str | None = None
+        """What is to be said of the last jump, while nothing else is known."""
         self._memory = memory
         self._expected = None if memory is None else memory.recall()
         """How far the clock must be off, and by how much that may be wrong, in ms: by the last comparison of it and
@@ -126,12 +129,12 @@ class ClockCheck:
         if self._expected is not None:
             self._expected = self._expected[0] + by_s * 1000, self._expected[1]
         # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
-        is_compared = self._clocks is not None and self._clocks.are_enough
-        self.fault = None
-        if self._must_be_wrong or (is_compared and not self._must_be_right):
-            direction = "ahead" if by_s > 0 else "back"
-            jump = length(abs(round(by_s * 1000)))
-            self.fault = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
+        is_new = self._clock.monotonic() - self._began_s < _NEW_S
+        may_be_compared = is_new if self._clocks is None else self._clocks.are_enough
+        direction, jump = "ahead" if by_s > 0 else "back", length(abs(round(by_s * 1000)))
+        self._jump = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
+        is_doubtful = self._must_be_wrong or (may_be_compared and not self._must_be_right)
+        self.fault = self._jump if is_doubtful else None
         self._wake.set()
 
     @property
@@ -202,7 +205,7 @@ class ClockCheck:
     def _judge(self) -> None:
         clocks = self.clocks
         if clocks is None or not clocks.are_enough:
-            self._bear(_WRONG_FOR_S if self.fault is not None and self._must_be_wrong else 0.0)
+            self._bear(self._bear_for_s(clocks))
             return
         own = clocks.measured.get(self._process)
         if own is None or own.clock != self._watch.name:
@@ -228,6 +231,14 @@ class ClockCheck:
 
     def _settle(self) -> None:
         self._settled, self._has_jumped, self._held_s = True, False, self._clock.monotonic()
+        self._jump = None
+
+    def _bear_for_s(self, clocks: Clocks | None) -> float:
+        if self.fault is None:
+            return 0.0
+        if self._must_be_wrong:
+            return _WRONG_FOR_S
+        return _FIRST_COMPARED_S if clocks is None and self._has_jumped else 0.0
 
     def _bear(self, for_s: float) -> None:
         """Nobody compares it: it is trusted, but not so soon (in seconds) where that is known to be wrong."""
@@ -237,7 +248,7 @@ class ClockCheck:
             self._expected = None  # it is taken for right from here on, also by those that start after us
             if self._memory is not None:
                 self._memory.forget()
-        self.fault, self.offset_ms, self._settled = None, None, True
+        self.fault, self.offset_ms, self._settled, self._jump = None, None, True, None
 
     def _hold(self, clocks: Clocks) -> None:
         """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""
@@ -245,7 +256,9 @@ class ClockCheck:
         if clocks.measured and (self._must_be_wrong or not self._has_jumped):
             self._held_s = now_s  # it is wrong, has not been set since, and others are compared
         elif now_s - self._held_s > (_WRONG_FOR_S if self._must_be_wrong else STALE_S):
-            self.fault = None
+            self.fault = self._jump = None
+        elif self.fault is None and not self._must_be_right:
+            self.fault = self._jump  # it jumped before it was known that others are compared
 
     async def _tell(self) -> None:
         if self.fault == self._told:

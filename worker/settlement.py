@@ -46,7 +46,8 @@ _WORTH_FORGETTING: Final = 256
 class RecordKeeper(Protocol):
     """Where records are safe once they are done. EtcronError: it is not safe there."""
 
-    def accept(self, record: RunRecord) -> asyncio.Future[int]: ...
+    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = ...) -> asyncio.Future[int]:
+        """``is_needed``: whether a later process may have to ask for it, though the log store has it."""
 
 
 class Settlement:
@@ -204,7 +205,10 @@ class Settlement:
     def _accept(self, run: Run | None, record: RunRecord) -> asyncio.Future[int]:
         if failpoints.armed and run is not None:
             failpoints.hit("before_record")
-        return self._spool.accept(record)
+        if run is None:
+            return self._spool.accept(record)
+        # Until etcd knows that it has ended: if we die first, and the log store is away then, it would be run again.
+        return self._spool.accept(record, lambda: not run.unlocked and self._table.get(run.run_id) is run)
 
     def _is_safe(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)

@@ -47,6 +47,7 @@ CACHE_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
 _TRIAL_BYTES = 1024 * 1024
 _ALL = 1 << 30
+_MANY_NEEDED = 1000
 _WORTH_REMOVING_BYTES = 256 * 1024
 """A segment of so much is removed once it is delivered, although there is room in it: a small disk gets it back."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -63,6 +64,7 @@ class _Waiting:
     frame: bytes
     record: RunRecord
     done: asyncio.Future[int]
+    is_needed: Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +110,11 @@ class Spool:
         self._tail: deque[_Cached] = deque()
         self._tail_bytes = 0
         self._mark: Mark | None = None
+        self._needed: deque[tuple[int, Callable[[], bool]]] = deque()
+        """By position: whether a later process may still have to ask for the record, delivered or not."""
+        self._many_needed = _MANY_NEEDED
+        self._on_disk = cursor
+        """The cursor that a later process will find."""
         self.changed = asyncio.Event()
         """Set when records have come to the disk; whoever waits for them clears it before looking."""
 
@@ -181,13 +188,16 @@ class Spool:
         """
         return await self.accept(record)
 
-    def accept(self, record: RunRecord) -> asyncio.Future[int]:
-        """The same, for who has many: done, with the position or the error, when ``append`` would return."""
+    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = lambda: False) -> asyncio.Future[int]:
+        """The same, for who has many: done, with the position or the error, when ``append`` would return.
+
+        ``is_needed``: whether a process that begins when this one has died has to find it, though it is delivered.
+        """
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(data, record, done))
+        self._waiting.append(_Waiting(data, record, done, is_needed))
         self._commit_what_waits()
         return done
 
@@ -211,12 +221,28 @@ class Spool:
             self._tail_bytes -= self._tail.popleft().size
         if self._is_spent():
             self._segments.append(new_segment(self._directory, self.last + 1))
-        # What a former process has left counts as delivered on the disk when its runs are settled, not before: one that
-        # ends between the two finds their verdicts here again, where the log store may not be there to be asked.
-        settled = self._former.start - 1 if self._former_is_kept else self._cursor
+        settled = self._settled()
         gone = [segment for segment in self._segments[:-1] if segment.last <= settled]
         self._segments = self._segments[len(gone) :]
         await self._in_thread(self._forget, settled, gone)
+        self._on_disk = settled
+
+    def _settled(self) -> int:
+        """Up to where the records count as delivered on the disk: what they say is known in etcd, too.
+
+        A process that ends between the two leaves the verdicts here to the next one, where the log store may not be
+        there to be asked: those of its own runs, and those of a former process that it has not settled yet.
+        """
+        self._drop_unneeded()
+        own = min(self._cursor, self._needed[0][0] - 1) if self._needed else self._cursor
+        return min(own, self._former.start - 1) if self._former_is_kept else own
+
+    def _drop_unneeded(self) -> None:
+        while self._needed and not self._needed[0][1]():
+            self._needed.popleft()
+        if len(self._needed) > self._many_needed:  # behind one that stays
+            self._needed = deque(one for one in self._needed if one[1]())
+            self._many_needed = max(_MANY_NEEDED, 2 * len(self._needed))
 
     async def find_former(self, wanted: Collection[str]) -> dict[str, Spooled]:
         """The newest records of these runs (by their ids) among those that a former process has left undelivered.
@@ -250,6 +276,9 @@ class Spool:
         """Waits for the appends under way; nothing is open then."""
         while self._committing is not None:
             await asyncio.wait([self._committing])
+        if self._settled() > self._on_disk:
+            with contextlib.suppress(SpoolError):  # they are delivered once more
+                await self.acknowledge(self._cursor)
         self._thread.shutdown()
 
     def _commit_what_waits(self) -> None:
@@ -294,7 +323,10 @@ class Spool:
         for position, waiting in enumerate(batch, first):
             self._tail.append(_Cached(position, waiting.record, len(waiting.frame)))
             self._tail_bytes += len(waiting.frame)
+            if waiting.is_needed():
+                self._needed.append((position, waiting.is_needed))
             _settle(waiting.done, position=position)
+        self._drop_unneeded()
         while self._tail_bytes > self._cache_bytes:
             self._tail_bytes -= self._tail.popleft().size
         self.changed.set()

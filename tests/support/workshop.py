@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -63,7 +63,7 @@ class FakeSpool:
         self.open = asyncio.Event()
         self.open.set()
 
-    def accept(self, record: RunRecord) -> asyncio.Future[int]:
+    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = lambda: False) -> asyncio.Future[int]:
         return asyncio.ensure_future(self._append(record))
 
     async def _append(self, record: RunRecord) -> int:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import shutil
 import threading
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -218,6 +220,38 @@ async def test_a_process_that_ends_before_it_has_settled_its_runs_leaves_their_r
     assert await fourth.find_former(wanted) == {}
     assert fourth.pending == 0
     await fourth.close()
+
+
+async def test_what_is_delivered_and_still_needed_is_found_by_the_next_process(tmp_path: Path) -> None:
+    """Etcd does not know yet that the run has ended: who begins next must not take it for lost."""
+    spool, needed = Spool.open(tmp_path), {1, 2, 4}
+    for number in (1, 2, 3, 4):
+        await spool.accept(record(number), partial(needed.__contains__, number))
+    needed.remove(1)
+    await spool.acknowledge(4)
+    assert spool.pending == 0
+    killed = tmp_path / "killed"
+    shutil.copytree(tmp_path, killed)
+    later = Spool.open(killed)
+    wanted = [str(record(number).run_id) for number in (1, 2, 3, 4)]
+    assert list(await later.find_former(wanted)) == wanted[1:]
+    await later.close()
+    needed.clear()
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert await again.find_former(wanted) == {}
+    await again.close()
+
+
+async def test_what_is_needed_behind_one_that_stays_is_not_remembered_for_ever(tmp_path: Path) -> None:
+    spool, needed = Spool.open(tmp_path), {0}
+    await spool.accept(record(0), lambda: True)
+    for number in range(1, 6):
+        needed.add(number)
+        await asyncio.gather(*(spool.accept(record(1), partial(needed.__contains__, number)) for _ in range(600)))
+        needed.remove(number)
+    assert len(spool._needed) <= 1601
+    await spool.close()
 
 
 async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 import signal
 from collections.abc import Collection
 from pathlib import Path
@@ -214,6 +215,24 @@ async def test_a_spool_that_cannot_be_read_for_want_of_a_descriptor_is_read_agai
         await worker.deciding()
     assert not short
     assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_the_spool_keeps_a_delivered_verdict_until_etcd_knows_of_it(place: Place, world: World) -> None:
+    """The worker may die before it can say so; and the log store be away when it begins again."""
+    async with Proxy(place.etcd) as proxy, working(place, etcd=proxy.endpoint) as worker:
+        await worker.deciding()
+        run_id = await started(worker, world, "until [ -e go ]; do sleep 0.02; done", workdir=str(place.directory))
+        proxy.set(Mode.SWALLOW)
+        (place.directory / "go").touch()
+        await world.record(run_id)
+        await wait_until(lambda: worker.agent._spool.pending == 0, description="it is delivered, and acknowledged")
+        killed = place.directory / "killed"
+        shutil.copytree(place.directory / "w1" / "spool", killed)
+        later = Spool.open(killed)
+        assert list(await later.find_former({str(run_id)})) == [str(run_id)]
+        await later.close()
+        proxy.set(Mode.PASS)
+        await wait_until(lambda: not_there(world, run_id), description="its key is deleted", timeout=30)
 
 
 async def not_there(world: World, run_id: RunId) -> bool:

@@ -202,6 +202,34 @@ async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_
     assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b")).check.fault is None
 
 
+async def test_jump_in_the_first_seconds_of_a_process_waits_for_a_comparison(own: Own, world: World) -> None:
+    """Where etcd was away, nobody knows yet whether others are compared."""
+    own.jump(-30_000)
+    await own.check.look()
+    assert own.check.fault is not None
+    assert await own.told(None) is not None
+    assert await own.told(-30_000) is not None
+
+
+async def test_jump_in_the_first_seconds_is_borne_for_15_s_where_nobody_compares(own: Own, world: World) -> None:
+    own.jump(-30_000)
+    own.clock.advance(14_000)
+    await own.check.look()
+    assert own.check.fault is not None
+    own.clock.advance(1_000)
+    await own.check.look()
+    assert own.check.fault is None
+
+
+async def test_jump_before_it_was_known_that_others_are_compared_counts(own: Own, world: World) -> None:
+    own.clock.advance(61_000)
+    own.jump(-30_000)
+    assert own.check.fault is None
+    assert await own.told(None) is not None
+    assert await own.for_seconds(30) is not None
+    assert await own.for_seconds(10) is None
+
+
 async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
     assert await own.told(30_000) is not None
     assert await own.for_seconds(300) is not None
