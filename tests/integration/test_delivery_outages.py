@@ -58,7 +58,12 @@ class Rig:
         self.spool = Spool.open(directory)
         self.told: list[RunId] = []
         self.delivery = Delivery(
-            self.spool, runlog, clock=SystemClock(), commit_timeout_ms=50, on_delivered=self.told.extend
+            self.spool,
+            runlog,
+            writer="instance",
+            clock=SystemClock(),
+            commit_timeout_ms=50,
+            on_delivered=self.told.extend,
         )
 
     async def append(self, records: Sequence[RunRecord]) -> None:
@@ -187,7 +192,7 @@ async def main():
     for number in range(150):
         await spool.append(record(number))
     async with Deadly(sys.argv[2]) as log:
-        await Delivery(spool, log, clock=SystemClock(), on_delivered=lambda runs: None).run()
+        await Delivery(spool, log, writer="instance", clock=SystemClock(), on_delivered=lambda runs: None).run()
 
 asyncio.run(main())
 """
