@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import operator
 import secrets
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ DAY_MS: Final = 86_400_000
 DURATION: Final = "durationMs"
 LONGEST: Final = "maxDurationMs"
 TIMED: Final = "timed"
+_MOST: Final = 1_000
+"""Records in a delta: of more the loop would be held for too long."""
 _LAST_DAY: Final = 2_932_896
 """The last one of the year 9999."""
 
@@ -78,6 +81,9 @@ class _Entry(NamedTuple):
     replaces_lost: bool
 
 
+_POSITION: Final = operator.itemgetter(0)
+
+
 class OwedCounts:
     """Of one writer; grows with the records, which it does not hold."""
 
@@ -110,21 +116,20 @@ class OwedCounts:
         ]  # fmt: skip
 
     def delta(self) -> Delta | None:
-        """All of it that is not counted; None where there is nothing left."""
-        counted = self.counted or 0
-        entries = [entry for entry in self._entries if entry.position > counted]
+        """The first of what is left; None where there is nothing."""
+        self._entries.sort(key=_POSITION)
+        entries = self._entries[:_MOST]
         if not entries:
             return None
         days: dict[int, dict[str, Counts]] = {}
         for entry in entries:
             _count(entry, days.setdefault(entry.day, {}).setdefault(entry.job, {}))
-        positions = [entry.position for entry in entries]
-        return Delta(column=self.column, first=min(positions), last=max(positions), days=days)
+        return Delta(column=self.column, first=entries[0].position, last=entries[-1].position, days=days)
 
-    def forget_counted(self) -> None:
-        """What is counted need not be kept."""
-        counted = self.counted or 0
-        self._entries = [entry for entry in self._entries if entry.position > counted]
+    def are_counted(self, up_to: int) -> None:
+        """Those up to that position need not be kept."""
+        self.counted = up_to
+        self._entries = [entry for entry in self._entries if entry.position > up_to]
 
 
 class LifeCounts:

@@ -5,7 +5,7 @@
          v
     day/2026-03-29/<bucket>    the counts of that day (UTC, of the plan time), of the jobs of one bucket of 256
     day/2026-03-29/all         of all jobs together
-    writer/w<writer>           up to which of a writer's records all is counted, when its newest delta is gone
+    writer/w<writer>           up to which of a writer's records all is folded
 
 A document of a day says which deltas it has; it is replaced where nobody has replaced it meanwhile. So a fold that
 dies, or runs twice at once, is done again without harm. Deltas are removed last. Reads and removal go by ``_id``.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
@@ -66,23 +66,24 @@ class Statistics:
         """All of it is there, once; the owner forgets it then. Of one writer one call at a time."""
         for _ in range(_ROUNDS):
             if owed.counted is None:
-                owed.counted = await self._counted(owed.column)
-            delta = owed.delta()
-            if delta is None:
-                break
-            owed.counted = None  # whoever is not answered has to look
-            if await self._insert(delta):
-                owed.counted = delta.last
-                break
-        else:
-            raise UnavailableError("the statistics are written by somebody with the same data directory")
-        owed.forget_counted()
+                owed.are_counted(await self._counted(owed.column))
+            while (delta := owed.delta()) is not None:
+                owed.counted = None  # whoever is not answered has to look
+                if not await self._insert(delta):
+                    break
+                owed.are_counted(delta.last)
+            else:
+                return
+        raise UnavailableError("the statistics are written by another with the same spool; they are tried again")
 
     async def fold(self, limit: int) -> int:
         """The oldest deltas, at most so many, are in the days' counts and gone; how many."""
         deltas = await self._span("new/", limit)
         parts: dict[str, _Part] = {}
+        counted = await self._writers({str(delta["column"]) for delta in deltas})
         for delta in deltas:
+            if _first(delta) <= counted.get(delta["column"], 0):
+                continue  # folded before; or it comes so late that its writer has long looked, and counted otherwise
             _take_apart(delta, parts)
             await asyncio.sleep(0)  # one may be of thousands of jobs
         ids = list(parts)
@@ -127,8 +128,14 @@ class Statistics:
         # The deltas first: one that is gone by then is in what is read second.
         span = {"$gt": f"new/{column}/", "$lt": f"new/{column}/{_AFTER_ALL}"}
         newest = await self._collection.find({"_id": span}, {"last": 1}, sort=[("_id", -1)], limit=1).to_list()
-        said = await self._collection.find_one({"_id": _writer(column)})
-        return max([int(one["last"]) for one in newest] + [int(said["counted"]) if said else 0])
+        said = await self._writers([column])
+        return max([int(one["last"]) for one in newest] + [said.get(column, 0)])
+
+    async def _writers(self, columns: Iterable[str]) -> dict[str, int]:
+        """Up to which of their records what these writers have counted is folded, of those that it is known of."""
+        wanted = {_writer(column): column for column in columns}
+        found = await by_ids(self._collection, list(wanted), projection={"counted": 1})
+        return {wanted[one["_id"]]: int(one["counted"]) for one in found}
 
     async def _add(self, parts: Sequence[_Part]) -> None:
         for _ in range(_ROUNDS):
@@ -202,6 +209,10 @@ def _id(day: int, job: str | None) -> str:
 
 def _writer(column: str) -> str:
     return f"writer/{column}"
+
+
+def _first(delta: Document) -> int:
+    return int(delta["_id"].rpartition("/")[2])
 
 
 def _text(day: int) -> str:

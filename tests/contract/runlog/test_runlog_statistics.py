@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import UnavailableError
 from common.run import RunRecord, Verdict
-from common.runlog import OwedCounts, RunLog, WriteResult
+from common.runlog import OwedCounts, RunLog, WriteResult, Written
 from common.runlog.counting import day_of
 from common.runlog.statistics import Statistics
 from tests.support.records import PLAN_0_MS, record
@@ -140,15 +140,25 @@ async def test_counts_whose_answer_was_lost_are_not_added_again(
 
 
 async def test_counts_that_arrive_long_after_their_sender_gave_up_add_nothing(runlog: RunLog) -> None:
-    writer = Writer(runlog, "a")
-    await writer.write([record(0)])
-    writer.owed.counted = 0
-    under_way = writer.owed.delta()
+    dying = Writer(runlog, "a")
+    await dying.write([record(0), record(1)])
+    under_way = dying.owed.delta()
     assert under_way is not None
-    await writer.deliver([record(1)], at=2)
-    assert await counted(runlog) == {"success": 2}
+    again = Writer(runlog, "a")
+    for number in range(3):
+        await again.deliver([record(number)], at=number + 1)
+        assert await counted(runlog) == {"success": number + 1}
     assert await runlog._statistics._insert(under_way)
-    assert await counted(runlog) == {"success": 2}
+    assert await counted(runlog) == {"success": 3}
+
+
+async def test_many_records_are_counted_in_parts(runlog: RunLog) -> None:
+    writer = Writer(runlog, "a")
+    source = writer.owed.source(range(1, 2502))
+    writer.owed.add(Written(position, record(position % 9), False) for position in reversed(source.positions))
+    await runlog.put_counts(writer.owed)
+    assert len(writer.owed) == 0
+    assert await counted(runlog) == {"success": 2501}
 
 
 async def test_two_that_fold_at_once_and_one_that_dies_before_the_end_do_no_harm(
