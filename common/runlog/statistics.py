@@ -81,15 +81,15 @@ class Statistics:
         deltas = await self._span("new/", limit)
         parts: dict[str, _Part] = {}
         counted = await self._writers({str(delta["column"]) for delta in deltas})
-        for delta in deltas:
-            if _first(delta) <= counted.get(delta["column"], 0):
-                continue  # folded before; or it comes so late that its writer has long looked, and counted otherwise
+        # Others are folded already; or come so late that their writer has looked meanwhile, and counted otherwise.
+        valid = [delta for delta in deltas if _first(delta) > counted.get(delta["column"], 0)]
+        for delta in valid:
             _take_apart(delta, parts)
             await asyncio.sleep(0)  # one may be of thousands of jobs
         ids = list(parts)
         for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
             await self._add([parts[one] for one in ids[start : start + _DOCUMENTS_AT_ONCE]])
-        newest = {str(delta["column"]): int(delta["last"]) for delta in deltas}
+        newest = {str(delta["column"]): int(delta["last"]) for delta in valid}
         if newest:
             said = [
                 UpdateOne({"_id": _writer(one)}, {"$max": {"counted": n}}, upsert=True) for one, n in newest.items()
@@ -128,8 +128,8 @@ class Statistics:
         # The deltas first: one that is gone by then is in what is read second.
         span = {"$gt": f"new/{column}/", "$lt": f"new/{column}/{_AFTER_ALL}"}
         newest = await self._collection.find({"_id": span}, {"last": 1}, sort=[("_id", -1)], limit=1).to_list()
-        said = await self._writers([column])
-        return max([int(one["last"]) for one in newest] + [said.get(column, 0)])
+        said = (await self._writers([column])).get(column, 0)
+        return int(newest[0]["last"]) if newest and _first(newest[0]) > said else said
 
     async def _writers(self, columns: Iterable[str]) -> dict[str, int]:
         """Up to which of their records what these writers have counted is folded, of those that it is known of."""

@@ -11,6 +11,7 @@ import pytest
 from common.errors import UnavailableError
 from common.run import RunRecord, Verdict
 from common.runlog import OwedCounts, RunLog, WriteResult, Written
+from common.runlog.client import bulk
 from common.runlog.counting import day_of
 from common.runlog.statistics import Statistics
 from tests.support.records import PLAN_0_MS, record
@@ -145,11 +146,13 @@ async def test_counts_that_arrive_long_after_their_sender_gave_up_add_nothing(ru
     under_way = dying.owed.delta()
     assert under_way is not None
     again = Writer(runlog, "a")
-    for number in range(3):
+    await again.deliver([record(0)])
+    assert await counted(runlog) == {"success": 1}
+    for number in (1, 2):
+        assert await runlog._statistics._insert(under_way)
+        assert await counted(runlog) == {"success": number}
         await again.deliver([record(number)], at=number + 1)
         assert await counted(runlog) == {"success": number + 1}
-    assert await runlog._statistics._insert(under_way)
-    assert await counted(runlog) == {"success": 3}
 
 
 async def test_many_records_are_counted_in_parts(runlog: RunLog) -> None:
@@ -161,26 +164,40 @@ async def test_many_records_are_counted_in_parts(runlog: RunLog) -> None:
     assert await counted(runlog) == {"success": 2501}
 
 
-async def test_two_that_fold_at_once_and_one_that_dies_before_the_end_do_no_harm(
+async def test_one_that_dies_in_the_middle_of_a_fold_and_others_at_once_do_no_harm(
     runlog: RunLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in "abc":
-        writer = Writer(runlog, name)
-        numbers = range(ord(name) * 100, ord(name) * 100 + 20)
-        await writer.deliver(
-            [record(number, plan_ms=PLAN_0_MS + number, job=f"job-{number % 5}") for number in numbers]
-        )
+    for writer in "abc":
+        numbers = range(ord(writer) * 100, ord(writer) * 100 + 20)
+        records = [record(plan_ms=PLAN_0_MS + number, job=f"job-{number % 5}") for number in numbers]
+        await Writer(runlog, writer).deliver(records)
 
     async def dies(*_: object) -> None:
         raise UnavailableError("told to be away")
 
-    with monkeypatch.context() as broken:
-        broken.setattr(Statistics, "_remove", dies)
-        with pytest.raises(UnavailableError):
-            await runlog.fold_statistics(limit=2)
+    for step in ("_remove", "_writers"):
+        with monkeypatch.context() as broken:
+            broken.setattr(Statistics, step, dies)
+            with pytest.raises(UnavailableError):
+                await runlog.fold_statistics(limit=2)
     await asyncio.gather(*(runlog.fold_statistics(limit=10) for _ in range(4)))
     assert await counted(runlog, None) == {"success": 60}
     assert await counted(runlog, "job-3") == {"success": 12}
+
+
+async def test_one_that_folds_by_what_it_has_read_before_another_undoes_nothing(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+
+    async def interrupted(*arguments: Any) -> Any:
+        monkeypatch.setattr("common.runlog.statistics.bulk", bulk)
+        await Writer(runlog, "b").deliver([record(1)])
+        await runlog.fold_statistics(limit=10)
+        return await bulk(*arguments)
+
+    await Writer(runlog, "a").deliver([record(0)])
+    monkeypatch.setattr("common.runlog.statistics.bulk", interrupted)
+    assert await counted(runlog) == {"success": 2}
 
 
 async def test_counts_of_old_days_go_and_others_stay(runlog: RunLog) -> None:
