@@ -24,6 +24,8 @@ LONGEST: Final = "maxDurationMs"
 TIMED: Final = "timed"
 _MOST: Final = 1_000
 """Records in a delta: of more the loop would be held for too long."""
+_MOST_IN_DOUBT: Final = 10_000
+"""The newest of them; whoever has failed with more has given up the others."""
 _LAST_DAY: Final = 2_932_896
 """The last one of the year 9999."""
 
@@ -138,13 +140,15 @@ class LifeCounts:
     def __init__(self) -> None:
         self.owed = OwedCounts(secrets.token_hex(8), counted=0)
         self._numbers = itertools.count(1)
-        self._in_doubt: set[str] = set()
-        """Stamps of records that may have been stored by a call that has failed, or goes on."""
+        self._in_doubt: dict[str, None] = {}
+        """Stamps of records that may have been stored by a call that has failed, or goes on; oldest first."""
 
     def begin(self, count: int) -> Source:
         """For a batch that is about to be sent."""
         source = self.owed.source([next(self._numbers) for _ in range(count)])
-        self._in_doubt.update(map(source.stamp, range(count)))
+        self._in_doubt.update(dict.fromkeys(map(source.stamp, range(count))))
+        for stamp in list(itertools.islice(self._in_doubt, max(0, len(self._in_doubt) - _MOST_IN_DOUBT))):
+            del self._in_doubt[stamp]
         return source
 
     def is_in_doubt(self, stamp: str) -> bool:
@@ -153,8 +157,8 @@ class LifeCounts:
 
     def end(self, source: Source, written: Sequence[tuple[str, Written]]) -> None:
         """What became of the batch is known: these are in the log, under these stamps."""
-        self._in_doubt.difference_update(map(source.stamp, range(len(source.positions))))
-        self._in_doubt.difference_update(stamp for stamp, _ in written)
+        for stamp in (*map(source.stamp, range(len(source.positions))), *(stamp for stamp, _ in written)):
+            self._in_doubt.pop(stamp, None)
         # Numbered anew, by when it became known: two calls at once end in any order, and counting only goes forward.
         self.owed.add(one._replace(position=next(self._numbers)) for _, one in written)
 

@@ -131,6 +131,7 @@ class RunLog:
         sent = source or self._life.begin(len(records))
         encoded, rejected = await _encoded(records, sent)
         if not encoded:
+            self._life.end(sent, [])
             return WriteResult(rejected=tuple(rejected))
         async with asking(self._client, deadline_seconds):
             faults = await self._insert(encoded)
