@@ -50,7 +50,8 @@ class StatisticsKeeping:
         while True:
             try:
                 await self._pass()
-            except UnavailableError as error:
+            except (UnavailableError, ValueError, TypeError, KeyError, AttributeError) as error:
+                # The log store is away; or holds something there that is none of ours, which must end no worker.
                 level, said = (logging.DEBUG if said else logging.WARNING), True
                 _log.log(level, "statistics are postponed: %s", error, extra={"action": "statistics.postponed"})
             else:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,6 +32,8 @@ from common.errors import UnavailableError
 from common.run import Verdict
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.counting import DURATION, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
+
+_log = logging.getLogger(__name__)
 
 _BUCKETS: Final = 256
 _ALL: Final = "all"
@@ -78,7 +81,7 @@ class Statistics:
 
     async def fold(self, limit: int) -> int:
         """The oldest deltas, at most so many, are in the days' counts and gone; how many."""
-        deltas = await self._span("new/", limit)
+        deltas = [delta for delta in await self._span("new/", limit) if _is_ours(delta)]
         parts: dict[str, _Part] = {}
         counted = await self._writers({str(delta["column"]) for delta in deltas})
         # Others are folded already; or come so late that their writer has looked meanwhile, and counted otherwise.
@@ -103,7 +106,7 @@ class Statistics:
         """Those of the days that have something, oldest first; ``job`` None: all jobs together."""
         wanted = {_id(day, job): day for day in days}
         found = await by_ids(self._collection, list(wanted), projection={"counts": 1})
-        by_day = {wanted[one["_id"]]: json.loads(one["counts"]).get(job or _ALL) for one in found}
+        by_day = {wanted[one["_id"]]: _table(one.get("counts")).get(job or _ALL) for one in found}
         return [_day_counts(day, counts) for day, counts in sorted(by_day.items()) if counts]
 
     async def forget(self, before: int, limit: int) -> int:
@@ -141,15 +144,15 @@ class Statistics:
         for _ in range(_ROUNDS):
             found = await by_ids(self._collection, [part.id for part in parts], projection=_WHOLE)
             there = {document["_id"]: document for document in found}
-            changed: list[tuple[_Part, Document]] = []
+            changed: list[tuple[_Part, ReplaceOne[Document]]] = []
             for part in parts:
-                if (document := part.added_to(there.get(part.id, {}))) is not None:
-                    changed.append((part, document))
+                if (replacement := part.added_to(there.get(part.id, {}))) is not None:
+                    changed.append((part, replacement))
                 await asyncio.sleep(0)
             if not changed:
                 return
             # Where another has replaced it meanwhile, none is found, and the one that is to be made is there.
-            _, faults = await bulk(self._collection, [_instead(document) for _, document in changed])
+            _, faults = await bulk(self._collection, [replacement for _, replacement in changed])
             if refused := list(faults.refused.values()):
                 raise UnavailableError(f"the log store does not take the counts of a day: {refused[0]}")
             parts = [changed[index][0] for index in faults.duplicates]
@@ -172,23 +175,27 @@ class _Part:
     deltas: list[tuple[str, int, Mapping[str, Counts]]] = field(default_factory=list)
     """Writer, up to which of its records, and the counts by job; of each writer in their order."""
 
-    def added_to(self, there: Mapping[str, Any]) -> Document | None:
-        """The document with all of it; None where it has that already."""
-        folded: dict[str, int] = json.loads(there.get("folded", "{}"))
-        counts: dict[str, Counts] = json.loads(there.get("counts", "{}"))
+    def added_to(self, there: Mapping[str, Any]) -> ReplaceOne[Document] | None:
+        """Puts the document with all of it in the place of what is there; None where that has it already."""
+        folded: dict[str, int] = _table(there.get("folded"))
+        counts: dict[str, Counts] = _table(there.get("counts"))
         news = [(column, last, by_job) for column, last, by_job in self.deltas if last > folded.get(column, 0)]
         for column, last, by_job in news:
             folded[column] = last
             for job, added in by_job.items():
                 add_counts(added, counts.setdefault(job, {}))
+        if not news:
+            return None
+        as_read = {"$eq": there["writes"]} if "writes" in there else {"$exists": False}
         writes = int(there.get("writes", 0)) + 1
-        return {"_id": self.id, "writes": writes, "folded": _json(folded), "counts": _json(counts)} if news else None
+        document = {"_id": self.id, "writes": writes, "folded": _json(folded), "counts": _json(counts)}
+        return ReplaceOne({"_id": self.id, "writes": as_read}, document, upsert=True)
 
 
 def _take_apart(delta: Document, parts: dict[str, _Part]) -> None:
     """A delta, by the documents that it goes into."""
     column, last = str(delta["column"]), int(delta["last"])
-    for day, jobs in json.loads(delta["counts"]).items():
+    for day, jobs in _table(delta["counts"]).items():
         whole: Counts = {}
         by_document: dict[str, dict[str, Counts]] = {_id(int(day), None): {_ALL: whole}}
         for job, counts in jobs.items():
@@ -198,10 +205,6 @@ def _take_apart(delta: Document, parts: dict[str, _Part]) -> None:
             parts.setdefault(one, _Part(id=one)).deltas.append((column, last, by_job))
 
 
-def _instead(document: Document) -> ReplaceOne[Document]:
-    return ReplaceOne({"_id": document["_id"], "writes": {"$eq": document["writes"] - 1}}, document, upsert=True)
-
-
 def _id(day: int, job: str | None) -> str:
     bucket = _ALL if job is None else f"{zlib.crc32(job.encode(errors='surrogatepass')) % _BUCKETS:03d}"
     return f"day/{_text(day)}/{bucket}"
@@ -209,6 +212,25 @@ def _id(day: int, job: str | None) -> str:
 
 def _writer(column: str) -> str:
     return f"writer/{column}"
+
+
+def _is_ours(delta: Document) -> bool:
+    """Others stay where they are, and are told of."""
+    is_ours = isinstance(delta.get("column"), str) and isinstance(delta.get("last"), int)
+    if not is_ours or not delta["_id"].rpartition("/")[2].isdecimal() or not _table(delta.get("counts")):
+        extra = {"action": "statistics.odd", "id": delta["_id"]}
+        _log.error("%s in the collection statistics is not one of ours; remove it", delta["_id"], extra=extra)
+        return False
+    return True
+
+
+def _table(text: object) -> dict[str, Any]:
+    """What the text says; nothing where it is not one of ours."""
+    try:
+        value = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {}
 
 
 def _first(delta: Document) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from common.errors import UnavailableError
 from common.run import RunRecord, Verdict
@@ -14,6 +15,7 @@ from common.runlog import OwedCounts, RunLog, WriteResult, Written
 from common.runlog.client import bulk
 from common.runlog.counting import day_of
 from common.runlog.statistics import Statistics
+from tests.support.log_store import LogStoreServer
 from tests.support.records import PLAN_0_MS, record
 
 DAY_MS = 86_400_000
@@ -217,3 +219,17 @@ async def test_records_that_go_leave_the_counts(runlog: RunLog) -> None:
     await runlog.write([record(0)])
     await runlog.remove([str(record(0).run_id)])
     assert await counted(runlog) == {"success": 1}
+
+
+async def test_what_somebody_else_has_put_there_holds_nothing_up(
+    runlog: RunLog, shared_store: LogStoreServer, database: str
+) -> None:
+    odd: list[dict[str, Any]] = [
+        {"_id": "new/w0/x"}, {"_id": "new/w0/0000000000000001", "column": "w0", "last": 1, "counts": "[]"},
+        {"_id": "day/2026-09-21/all", "counts": 7},
+    ]  # fmt: skip
+    async with AsyncMongoClient[dict[str, Any]](shared_store.uri) as client:
+        await client[database]["statistics"].insert_many(odd)
+    assert await runlog.statistics(None, [DAY]) == []
+    await runlog.write([record(0)])
+    assert await counted(runlog, None) == await counted(runlog) == {"success": 1}
