@@ -19,6 +19,7 @@ from cli.errors import CommandError, ExitStatus
 _GROUPS: Final = {
     "job": "cli.job_commands",
     "run": "cli.run_commands",
+    "stats": "cli.stats_command",
     "cron": "cli.cron_commands",
     "crontab": "cli.crontab.commands",
 }

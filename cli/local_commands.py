@@ -20,6 +20,7 @@ _ELSEWHERE: Final = (
     ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain"),
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),
+    ("stats", "how many runs of each verdict each day had, and how long they took (etcron stats --help)"),
     ("cron", "explain a cron expression, and list its fires; offline (etcron cron --help)"),
     ("crontab", "import a crontab (etcron crontab --help)"),
 )

@@ -5,7 +5,18 @@ from __future__ import annotations
 from aiohttp import web
 
 from common.errors import EtcdError, UnavailableError
-from manager import bulk_api, drains_api, events_api, jobs_api, openapi_api, run_now_api, runs_api, system, versions_api
+from manager import (
+    bulk_api,
+    drains_api,
+    events_api,
+    jobs_api,
+    openapi_api,
+    run_now_api,
+    runs_api,
+    statistics_api,
+    system,
+    versions_api,
+)
 from manager.advice import preview
 from manager.clock_views import clock_view
 from manager.inputs import read_members
@@ -21,7 +32,10 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
     app.router.add_get("/api/v1/workers", list_workers)
-    for calls in (bulk_api, jobs_api, runs_api, run_now_api, drains_api, versions_api, events_api, system, openapi_api):
+    for calls in (
+        bulk_api, jobs_api, runs_api, run_now_api, drains_api, versions_api, statistics_api, events_api, system,
+        openapi_api,
+    ):  # fmt: skip
         calls.add_routes(app)
 
 

@@ -10,7 +10,7 @@ from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, 
 from common.etcd import KeyValue
 from common.keys import RunId
 from common.run import RunEntry
-from common.runlog import JobResults, RunFilter, RunLog, RunPage
+from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
 from manager.pending import Pending
 from manager.views import open_run_view, run_view
 
@@ -56,6 +56,10 @@ class History:
     async def failing(self, limit: int) -> frozenset[str]:
         """The names of the jobs whose newest record is a failure."""
         return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def statistics(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
+        """What those of the days (since 1970-01-01) came to that have any record, oldest first; None: of all jobs."""
+        return await self._runlog.statistics(job, days, deadline_seconds=self._deadline_s)
 
     async def record(self, run: RunId) -> dict[str, Any] | None:
         """The run's document with its output; None where there is none (yet)."""

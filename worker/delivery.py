@@ -24,7 +24,7 @@ from common.clock import Clock
 from common.errors import UnavailableError
 from common.keys import RunId
 from common.run import RunRecord
-from common.runlog import Advance, OwedResults, Rejection, WriteResult
+from common.runlog import Advance, OwedCounts, OwedResults, Rejection, Source, WriteResult, Written
 from worker.rejected import REJECTED, set_aside
 from worker.spool import Spool, SpoolError
 
@@ -53,9 +53,13 @@ _LONGEST_PAUSE_SECONDS = 5.0
 class LogStore(Protocol):
     """What delivery asks of the log store: see `common.runlog.RunLog`."""
 
-    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult: ...
+    async def write(
+        self, records: Sequence[RunRecord], *, source: Source | None = None, advance_last: bool = True
+    ) -> WriteResult: ...
 
     async def put_last(self, advances: Iterable[Advance]) -> None: ...
+
+    async def put_counts(self, owed: OwedCounts) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,11 +86,12 @@ class Delivery:
     """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
 
     def __init__(
-        self, spool: Spool, runlog: LogStore, *,
+        self, spool: Spool, runlog: LogStore, *, writer: str,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
         on_delivered: Callable[[list[RunId]], None], jitter: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
-        """``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly."""
+        """``writer``: whose spool it is, of all that there are and ever were; with the position it names a record.
+        ``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly."""
         self._spool = spool
         self._runlog = runlog
         self._batch_size = batch_size
@@ -98,6 +103,8 @@ class Delivery:
         """Up to here all is in the log. The spool's cursor stays behind until the last results are there, too."""
         self._owed = OwedResults()
         """What those in between say."""
+        self._counts = OwedCounts(writer)
+        """And count, in the statistics."""
         self._catching_up = spool.pending > batch_size
         """Whether more than a batch has waited since an outage, of the log store or of this worker."""
         self._waiting_at_rest: int | None = None
@@ -216,39 +223,51 @@ class Delivery:
         batch = await self._spool.read(size, after=self._written)
         up_to = batch[-1][0] if batch else self._spool.last  # none that is there now can be read; others may come
         records = [record for _, record in batch]
-        stored = await self._write(records)
+        stored, written = await self._write(batch)
         if failpoints.armed:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
         self._written = up_to
+        self._counts.add(written)
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):
             self._owed.add(stored[start : start + _RECORDS_AT_ONCE])
             await asyncio.sleep(0)
 
     async def _settle(self) -> None:
-        """What was written is over and done with: also the last results know of it, and the spool lets go of it."""
+        """What was written is over and done with: last results and statistics know of it, the spool lets go of it."""
         await self._runlog.put_last(self._owed)
+        # If we die here, the spool still has these: they are found in the log as ours, and counted then.
+        await self._runlog.put_counts(self._counts)
         self._owed.clear()
         self._delivered += max(0, self._written - self._spool.cursor)
         await self._spool.acknowledge(self._written)
 
-    async def _write(self, records: Sequence[RunRecord]) -> list[RunRecord]:
-        """The records as they were stored. One that is not taken is stored without its output, or set aside."""
-        result = await self._runlog.write(records, advance_last=False)
+    async def _write(self, batch: Sequence[tuple[int, RunRecord]]) -> tuple[list[RunRecord], list[Written]]:
+        """The records as they were stored, and what is to be counted of them.
+
+        One that is not taken is stored without its output, or set aside.
+        """
+        records = [record for _, record in batch]
+        source = self._counts.source([position for position, _ in batch])
+        result = await self._runlog.write(records, source=source, advance_last=False)
+        written = list(result.written)
         refused = _with_reasons(records, result.rejected)
         if not refused:
-            return list(records)
+            return records, written
+        positions = {record.run_id: position for position, record in batch}
         shortened = [record.without_output(f"output not stored: {reason}") for record, reason in refused]
-        result = await self._runlog.write(shortened, advance_last=False)
+        source = self._counts.source([positions[record.run_id] for record in shortened])
+        result = await self._runlog.write(shortened, source=source, advance_last=False)
+        written += result.written
         hopeless = _with_reasons(shortened, result.rejected)
         if hopeless:
             await self._put_aside(hopeless)
         gone = {record.run_id for record, _ in refused}
         lost = {record.run_id for record, _ in hopeless}
         whole = [record for record in records if record.run_id not in gone]
-        return whole + [record for record in shortened if record.run_id not in lost]
+        return whole + [record for record in shortened if record.run_id not in lost], written
 
     async def _put_aside(self, refused: Sequence[tuple[RunRecord, str]]) -> None:
         await asyncio.to_thread(set_aside, self._spool.directory, refused)

@@ -48,7 +48,9 @@ from worker.sentinels import Sentinels
 from worker.settlement import Settlement
 from worker.slots import affordable_slots
 from worker.spool import Spool
+from worker.spool_name import name_of_spool
 from worker.spool_watch import SpoolWatch
+from worker.statistics import StatisticsKeeping
 from worker.steward import Duty, Steward
 from worker.stuck_fires import StuckFires
 from worker.stuck_requests import StuckRequests
@@ -153,7 +155,7 @@ class Parts:
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
         self.delivery = Delivery(
-            spool, self._runlog, batch_size=self._config.job_log_batch_size,
+            spool, self._runlog, writer=name_of_spool(spool.directory), batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
         )  # fmt: skip
 
@@ -256,6 +258,7 @@ class Parts:
             store=self._runlog, client=client, keys=keys, worker=worker, days=self._config.log_retention_days,
             per_job=self._config.log_retention_per_job, is_clock_off=self._is_clock_off, clock=clock,
         )  # fmt: skip
+        self._statistics = StatisticsKeeping(store=self._runlog, is_clock_off=self._is_clock_off, clock=clock)
         duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, self.chains, sweeping, forgetting]
         self._clock_keeping = ClockKeeping(
             client=client, keys=keys, beats=lambda: self._beats.by_process,
@@ -280,4 +283,4 @@ class Parts:
             self._clock_keeping.on_changes(changes)
 
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
-        await until_first(mirror.run(), self._clock_keeping.listen(), self._retention.run())
+        await until_first(mirror.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run())

@@ -1,7 +1,8 @@
 """The log store: every run's record exactly once, pages by index only, whatever MongoDB does meanwhile.
 
-MongoDB 6 to 8, or nx-27017 for trying etcron. Two collections: ``log``, the parent's ``cron.log``, with the run id as
-``_id``; and ``last``, what each job came to (see the module). Nothing outside this package knows pymongo.
+MongoDB 6 to 8, or nx-27017 for trying etcron. Three collections: ``log``, the parent's ``cron.log``, with the run id as
+``_id``; ``last``, what each job came to; ``statistics``, what each day came to (see the modules). Nothing outside this
+package knows pymongo.
 
 **Writing.** A batch is one unordered insert, majority and journaled, which stops at the ``_id`` of a record that is
 there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
@@ -14,24 +15,30 @@ it reads everything for ``$in`` on other fields; it cannot index ``_id`` togethe
 that begins like a date for a date. MongoDB does not mind any of the ways around that are taken here.
 """
 
+from common.runlog.counting import OwedCounts, Source, Written
 from common.runlog.documents import Rejection
 from common.runlog.last import Advance, JobResults
 from common.runlog.owed import OwedResults
 from common.runlog.pages import RunFilter, RunPage
 from common.runlog.results import WriteResult
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
+from common.runlog.statistics import DayCounts
 from common.runlog.store import RunLog
 
 __all__ = [
     "Advance",
+    "DayCounts",
     "JobResults",
     "KeptJob",
     "OldRecord",
+    "OwedCounts",
     "OwedResults",
     "Rejection",
     "RetentionState",
     "RunFilter",
     "RunLog",
     "RunPage",
+    "Source",
     "WriteResult",
+    "Written",
 ]

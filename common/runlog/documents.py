@@ -20,6 +20,8 @@ from common.run import RunRecord, Verdict
 
 PAGE_KEY = "pageKey"
 ORDER = "order"
+WRITTEN_BY = "writtenBy"
+"""Who wrote the record, and which of the writer's it is: see `common.runlog.counting`."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024 - 4096
 """MongoDB's limit of 16 MiB, less what a mark of being late may add."""
 
@@ -43,6 +45,7 @@ class Encoded:
 
     record: RunRecord
     document: RawBSONDocument
+    stamp: str = ""
 
 
 def plan_key(plan_ms: int) -> str:
@@ -55,25 +58,28 @@ def page_key(record: RunRecord) -> str:
     return f"{plan_key(record.plan_ms)}/{record.run_id}"
 
 
-def encode(record: RunRecord) -> Encoded | Rejection:
-    """The document as it goes over the wire, or why no MongoDB takes it (size, lone surrogates, NUL in a key)."""
+def encode(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
+    """The document as it goes over the wire, or why no MongoDB takes it (size, lone surrogates, NUL in a key).
+
+    ``stamp``: who writes it, as `Source.stamp` says.
+    """
     try:
-        document = bson.encode({**record.to_document(), PAGE_KEY: page_key(record)})
+        document = bson.encode({**record.to_document(), PAGE_KEY: page_key(record), WRITTEN_BY: stamp})
     except (BSONError, OverflowError, ValueError, TypeError, RecursionError) as error:
         return Rejection(run_id=record.run_id, reason=f"not encodable: {type(error).__name__}: {str(error)[:200]}")
     if len(document) > MAX_DOCUMENT_BYTES:
         return Rejection(run_id=record.run_id, reason=f"too large: {len(document)} of {MAX_DOCUMENT_BYTES} bytes")
-    return Encoded(record=record, document=RawBSONDocument(document))
+    return Encoded(record=record, document=RawBSONDocument(document), stamp=stamp)
 
 
-def encode_late(record: RunRecord) -> Encoded | Rejection:
+def encode_late(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
     """The same for a record that replaces its run's ``lost``: it says that it came late."""
-    return encode(replace(record, late=True))
+    return encode(replace(record, late=True), stamp)
 
 
 def tidy(document: Mapping[str, Any]) -> dict[str, Any]:
     """A document as it is shown: without our own fields, its id a string (the parent's own are ObjectIds)."""
-    shown = {name: value for name, value in document.items() if name not in (PAGE_KEY, ORDER)}
+    shown = {name: value for name, value in document.items() if name not in (PAGE_KEY, ORDER, WRITTEN_BY)}
     if "_id" in shown:
         shown["_id"] = str(shown["_id"])
     return shown

@@ -24,6 +24,7 @@ from manager.openapi.schemas import (
     record,
     ref,
 )
+from manager.statistics_api import DEFAULT_DAYS, MAX_DAYS
 
 _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"
@@ -186,6 +187,18 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
             given.CURSOR, given.LIMIT,
         ),
         answers={200: page(ref("Run"))},
+    ),
+    Operation(
+        method="get", path="/api/v1/statistics", tag="runs",
+        summary="How many runs of each verdict each day had, newest day first, and how long they took.",
+        parameters=(
+            given.query("days", "The last so many, today (UTC) included.", given.whole(1, MAX_DAYS, DEFAULT_DAYS)),
+            given.query("job", "Of this job; of all when left out.", given.text(300)),
+        ),
+        answers={200: record({
+            "job": maybe(TEXT), "from": TEXT, "to": TEXT, "items": array(ref("DayCounts")), "total": ref("Counts"),
+        })},
+        refuses=(404,),
     ),
     Operation(
         method="get", path=_RUN, tag="runs", summary="One run's whole life, from the moment it was accepted.",

@@ -52,6 +52,10 @@ _TIMES: Final = {
 REASON: Final[Schema] = {"type": "string", "maxLength": 500}
 REASON_BODY: Final = body({}, {"reason": maybe(REASON)})
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+_COUNTS: Final[dict[str, Schema]] = {
+    "runs": COUNT, **{str(one): COUNT for one in Verdict}, "timed": COUNT, "totalDurationMs": COUNT,
+    "averageDurationMs": maybe(COUNT), "maxDurationMs": maybe(COUNT),
+}  # fmt: skip
 
 COMPONENTS: Final[dict[str, Schema]] = {
     "Problem": {
@@ -61,6 +65,8 @@ COMPONENTS: Final[dict[str, Schema]] = {
         ),
         "description": "RFC 9457. `code` is stable; `errors` names each field that was wrong, and how to mend it.",
     },
+    "Counts": record(_COUNTS),
+    "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),
     "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
     "Job": job_schema(),
     "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),

@@ -15,7 +15,7 @@ from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
 from common.keys import RunId
 from common.run import RunRecord
-from common.runlog import Advance, Rejection, WriteResult
+from common.runlog import Advance, OwedCounts, Rejection, Source, WriteResult
 from common.runlog.documents import last_order
 from common.runlog.last import entry_of, joined
 from tests.support.background import running
@@ -45,7 +45,9 @@ class ToldStore:
         self.meanwhile: Callable[[int], Awaitable[None]] | None = None
         """What happens while the batch of this number (the first is 1) is written."""
 
-    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult:
+    async def write(
+        self, records: Sequence[RunRecord], *, source: Source | None = None, advance_last: bool = True
+    ) -> WriteResult:
         self.asked += 1
         await self.open.wait()
         if self.away:
@@ -64,6 +66,9 @@ class ToldStore:
         self.puts += 1
         self.last.update({one.job: joined(one, self.last.get(one.job, one)) for one in advances})
 
+    async def put_counts(self, owed: OwedCounts) -> None:
+        pass
+
     @property
     def stored(self) -> list[RunRecord]:
         return [one for batch in self.batches for one in batch]
@@ -81,7 +86,7 @@ class Rig:
         self.store = store
         self.delivered: list[RunId] = []
         self.delivery = Delivery(
-            self.spool, store, clock=clock, commit_timeout_ms=commit_timeout_ms,
+            self.spool, store, writer="instance", clock=clock, commit_timeout_ms=commit_timeout_ms,
             on_delivered=self.delivered.extend, jitter=lambda: 0.0,
         )  # fmt: skip
 

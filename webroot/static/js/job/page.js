@@ -15,6 +15,7 @@ import { $ } from "../vendor.js";
 import { showDefinition } from "./definition.js";
 import { Fires } from "./fires.js";
 import { attemptOf, showHead } from "./head.js";
+import { showStatisticsWhenOpened } from "./statistics.js";
 import { Versions } from "./versions.js";
 
 /** @typedef {{name: string, job: any, runs: RunList, fires: Fires, versions: Versions}} Shown */
@@ -37,6 +38,7 @@ export async function start(name) {
     }
     byId("facts").setAttribute("aria-busy", "false");
   });
+  showStatisticsWhenOpened(name);
   runs.onStep = () => void page.now();
   $("#actions").on("click", "[data-action]", async (event) => {
     const { action } = event.currentTarget.dataset;

@@ -1,0 +1,61 @@
+"""The steward's work on the statistics: all in steps, nothing by a clock that is off, and on after an outage."""
+
+from __future__ import annotations
+
+import pytest
+
+from common.errors import UnavailableError
+from tests.support.background import running
+from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
+from worker import statistics
+from worker.statistics import KEPT_DAYS, STEP, StatisticsKeeping
+
+DAY_MS = 86_400_000
+
+
+class Store:
+    """So much to fold and to forget."""
+
+    def __init__(self, *, to_fold: int = 0, to_forget: int = 0) -> None:
+        self.to_fold = to_fold
+        self.to_forget = to_forget
+        self.before: set[int] = set()
+        self.failures = 0
+        self.passes = 0
+
+    async def fold_statistics(self, *, limit: int) -> int:
+        if self.failures:
+            self.failures -= 1
+            raise UnavailableError("told to be away")
+        self.passes += self.to_fold == 0
+        done = min(limit, self.to_fold)
+        self.to_fold -= done
+        return done
+
+    async def forget_statistics(self, before_day: int, *, limit: int) -> int:
+        self.before.add(before_day)
+        done = min(limit, self.to_forget)
+        self.to_forget -= done
+        return done
+
+
+@pytest.fixture(autouse=True)
+def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics, "FOLD_EVERY_S", 0.001)
+
+
+async def test_all_is_folded_and_all_that_is_too_old_goes_after_an_outage() -> None:
+    store = Store(to_fold=2 * STEP + 1, to_forget=STEP)
+    store.failures = 2
+    clock = FakeClock()
+    async with running(StatisticsKeeping(store=store, is_clock_off=lambda: False, clock=clock).run()):
+        await wait_until(lambda: store.to_fold == store.to_forget == 0, description="all is done")
+    assert store.before == {clock.wall_ms() // DAY_MS - KEPT_DAYS}
+
+
+async def test_nothing_is_too_old_by_a_clock_that_is_off() -> None:
+    store = Store(to_fold=1, to_forget=1)
+    async with running(StatisticsKeeping(store=store, is_clock_off=lambda: True, clock=FakeClock()).run()):
+        await wait_until(lambda: store.passes > 2, description="it goes on")
+    assert (store.to_fold, store.to_forget) == (0, 1)

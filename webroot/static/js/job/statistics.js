@@ -1,0 +1,46 @@
+/** How the job's days went: runs by verdict, and how long they took; asked for whenever it is opened. */
+import { get } from "../api.js";
+import { byId, fill, h } from "../dom.js";
+import { duration } from "../durations.js";
+import { grid } from "../grid.js";
+import { note } from "../notices.js";
+import { number, t } from "../text.js";
+
+const DAYS = 30;
+
+/** @param {string} name */
+export function showStatisticsWhenOpened(name) {
+  const details = byId("statistics-of");
+  details.addEventListener("toggle", () => details.hasAttribute("open") && void load(name));
+}
+
+/** @param {string} name */
+async function load(name) {
+  const box = byId("statistics");
+  try {
+    const { items } = await get("/statistics", { query: { job: name, days: DAYS } });
+    const days = items.filter((/** @type {any} */ day) => day.runs + day.skipped + day.missed > 0);
+    fill(box, h("p", { class: "muted" }, t(days.length ? "statistics.about" : "statistics.none", { n: DAYS })), days.length > 0 && table(days));
+  } catch (error) {
+    note(box, error.message, error.status === 404 ? "info" : "bad");
+  }
+}
+
+/** @param {any[]} days */
+function table(days) {
+  const title = t("statistics.title");
+  const columns = [
+    { key: "day", draw: (/** @type {any} */ one) => one.day },
+    { key: "runs", draw: (/** @type {any} */ one) => number(one.runs), className: "num" },
+    { key: "success", draw: (/** @type {any} */ one) => number(one.success), className: "num" },
+    { key: "failed", draw: (/** @type {any} */ one) => number(one.failed), className: "num" },
+    { key: "timeout", draw: (/** @type {any} */ one) => number(one.timeout), className: "num" },
+    { key: "killed", draw: (/** @type {any} */ one) => number(one.killed), className: "num" },
+    { key: "lost", draw: (/** @type {any} */ one) => number(one.lost), className: "num" },
+    { key: "skipped", draw: (/** @type {any} */ one) => number(one.skipped), className: "num" },
+    { key: "missed", draw: (/** @type {any} */ one) => number(one.missed), className: "num" },
+    { key: "average", draw: (/** @type {any} */ one) => duration(one.averageDurationMs), className: "num" },
+    { key: "longest", draw: (/** @type {any} */ one) => duration(one.maxDurationMs), className: "num" },
+  ];
+  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": title }, grid(title, columns, days));
+}
