@@ -65,11 +65,11 @@ async def test_what_is_open_ends_with_the_worker_and_what_was_left_on_purpose_go
 
 
 async def test_what_is_told_at_once_counts_in_its_order(tmp_path: Path) -> None:
-    """A run that is over is over; one that was started again under its name after that is guarded."""
+    """A run that is over is over; one that was started again under its name after that is guarded, marks or not."""
     with guarding(tmp_path) as guard:
         await guard.said(Ready())
         over = guard.spawn("over@1#1", "echo up; exec sleep 300")
-        again = guard.spawn("again@1#1", "echo up; exec sleep 300")
+        again = guard.spawn("again@1#1", "echo up; exec env -i sleep 300")
         guard.intend("over@1#1")
         for message in (Group("over@1#1", over.pid), Over("over@1#1"), Over("again@1#1")):
             guard.child.put_off(message)
