@@ -130,7 +130,7 @@ class Retention:
 
     async def _forget_old(self) -> None:
         before_ms = self._clock.wall_ms() - self._days * _DAY_MS
-        await self._remove(lambda after: self._store.old_records(before_ms, after=after, limit=STEP))
+        await self._remove(lambda after: self._store.old_records(before_ms, after=after, limit=STEP), before_ms)
 
     async def _look_at_jobs(self) -> None:
         after = ""
@@ -149,14 +149,18 @@ class Retention:
         keep = self._per_job
         await self._remove(lambda after: self._store.records_beyond(job, keep, after=after, limit=STEP))
 
-    async def _remove(self, find: Callable[[str], Awaitable[list[OldRecord]]]) -> None:
-        """What is found, step by step, but for the records that some run still waits for."""
+    async def _remove(self, find: Callable[[str], Awaitable[list[OldRecord]]], before_ms: int | None = None) -> None:
+        """What is found, step by step, but for the records that some run still waits for.
+
+        ``before_ms``: a record of several fires goes when all of them were planned before.
+        """
         after, more = "", True
         while more and not self._is_clock_off():
             began = self._clock.monotonic()
             found = await find(after)
             if found:
-                over = await self._over([one.run_id for one in found])
+                past = [one for one in found if before_ms is None or (one.range_end_ms or 0) < before_ms]
+                over = await self._over([one.run_id for one in past])
                 await self._store.remove(over)
                 self._removed += len(over)
                 after = found[-1].page_key

@@ -19,6 +19,7 @@ from common.runlog.client import Document
 from common.runlog.documents import ORDER, PAGE_KEY, last_id, plan_key
 
 _STATE: Final = "retention/current"
+_RANGE_END: Final = "rangeEndTime"
 _BEFORE_ALL: Final = ""
 _AFTER_ALL: Final = "~"
 _BEHIND_ALL_JOBS: Final = "job0"
@@ -32,6 +33,8 @@ class OldRecord:
     run_id: str
     page_key: str
     """Where to look on behind it."""
+    range_end_ms: int | None = None
+    """Of a record of several fires: the plan time of the newest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,10 +127,18 @@ class Removal:
 
     async def _oldest(self, of: Mapping[str, Any], after: str, upper: Mapping[str, str], limit: int) -> list[OldRecord]:
         cursor = self._log.find(
-            {**of, PAGE_KEY: {"$gt": after, **upper}}, {"_id": 1, PAGE_KEY: 1}, sort=[(PAGE_KEY, 1)],
+            {**of, PAGE_KEY: {"$gt": after, **upper}}, {"_id": 1, PAGE_KEY: 1, _RANGE_END: 1}, sort=[(PAGE_KEY, 1)],
             limit=limit, batch_size=limit,
         )  # fmt: skip
-        return [OldRecord(run_id=str(one["_id"]), page_key=str(one[PAGE_KEY])) for one in await cursor.to_list()]
+        return [_old(document) for document in await cursor.to_list()]
+
+
+def _old(document: Mapping[str, Any]) -> OldRecord:
+    end_ms = document.get(_RANGE_END)
+    return OldRecord(
+        run_id=str(document["_id"]), page_key=str(document[PAGE_KEY]),
+        range_end_ms=end_ms if isinstance(end_ms, int) else None,
+    )  # fmt: skip
 
 
 def _kept(document: Mapping[str, Any]) -> KeptJob:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import UnavailableError
-from common.run import RunRecord
+from common.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from tests.support.background import running
 from tests.support.records import PLAN_0_MS, record
@@ -83,6 +83,22 @@ async def test_records_go_by_age(world: World) -> None:
     async with running(keeper.retention.run()):
         await keeper.passed()
         assert await ids(world) == ids_of(new)
+
+
+async def test_record_of_many_fires_goes_with_the_newest_of_them(world: World) -> None:
+    """Those of yesterday were missed as well, and nothing else says so."""
+    keeper = Keeper(world, days=30)
+    now_ms = keeper.clock.wall_ms()
+    recent, past = (
+        record(
+            job=job, status=Verdict.MISSED, plan_ms=now_ms - 60 * DAY_MS, range_end_ms=now_ms - days * DAY_MS, count=9
+        )
+        for job, days in (("recent", 1), ("past", 31))
+    )
+    await world.runlog.write([recent, past])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == ids_of([recent])
 
 
 async def test_records_go_by_number_of_each_job(world: World) -> None:
