@@ -13,7 +13,7 @@ import logging
 from typing import Final
 
 _RARELY: Final = 10
-_COLLECTIONS: Final = (5_000, 20, 100)
+_COLLECTIONS: Final = (5_000, 20, 20)
 """Objects that are new, and how often the young are looked through before the older, and those before all."""
 _log = logging.getLogger(__name__)
 
