@@ -64,7 +64,13 @@ class Agent:
         self._stopping = False
         self._has_to_begin = False
         """Whether broadcast jobs begin once the clock is right."""
+        self._early_jumps: list[float] = []
+        """Of the clock, noticed while the parts are made."""
+        self._is_made = False
         self.parts = Parts(config, identity, spool, client, runlog, clock, events=self)
+        self._is_made = True
+        for by_s in self._early_jumps:
+            self.clock_jumped(by_s)
 
     # Starting and stopping
 
@@ -240,6 +246,9 @@ class Agent:
 
     def clock_jumped(self, by_s: float) -> None:
         """Whoever is reading the clock decides nothing by it; then, what was planned by it is planned again."""
+        if not self._is_made:
+            self._early_jumps.append(by_s)
+            return
         parts = self.parts
         parts.clock_check.jumped(by_s)
         parts.scheduler.accepting = parts.requests.accepting = False

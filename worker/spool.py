@@ -48,6 +48,7 @@ READ_BYTES = 8 * 1024 * 1024
 _TRIAL_BYTES = 1024 * 1024
 _ALL = 1 << 30
 _MANY_NEEDED = 1000
+_CLOSED = "the spool is closed: its worker stops"
 _WORTH_REMOVING_BYTES = 256 * 1024
 """A segment of so much is removed once it is delivered, although there is room in it: a small disk gets it back."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -113,6 +114,7 @@ class Spool:
         self._needed: deque[tuple[int, Callable[[], bool]]] = deque()
         """By position: whether a later process may still have to ask for the record, delivered or not."""
         self._many_needed = _MANY_NEEDED
+        self._is_closed = False
         self._on_disk = cursor
         """The cursor that a later process will find."""
         self.changed = asyncio.Event()
@@ -193,6 +195,10 @@ class Spool:
 
         ``is_needed``: whether a process that begins when this one has died has to find it, though it is delivered.
         """
+        if self._is_closed:
+            refused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            refused.set_exception(SpoolError(_CLOSED))
+            return refused
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
@@ -279,6 +285,7 @@ class Spool:
         if self._settled() > self._on_disk:
             with contextlib.suppress(SpoolError):  # they are delivered once more
                 await self.acknowledge(self._cursor)
+        self._is_closed = True
         self._thread.shutdown()
 
     def _commit_what_waits(self) -> None:
@@ -368,6 +375,8 @@ class Spool:
                 segment.path.unlink(missing_ok=True)
 
     async def _in_thread(self, work: Callable[..., _T], *arguments: object) -> _T:
+        if self._is_closed:
+            raise SpoolError(_CLOSED)
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
         except OSError as error:

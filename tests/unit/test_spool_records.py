@@ -14,7 +14,7 @@ import pytest
 
 from common.run import RunRecord
 from tests.support.records import record, waiting_in
-from worker.spool import Spool
+from worker.spool import Spool, SpoolError
 
 
 @pytest.fixture
@@ -220,6 +220,15 @@ async def test_a_process_that_ends_before_it_has_settled_its_runs_leaves_their_r
     assert await fourth.find_former(wanted) == {}
     assert fourth.pending == 0
     await fourth.close()
+
+
+async def test_what_comes_after_the_end_is_refused(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path)
+    await spool.close()
+    with pytest.raises(SpoolError, match="its worker stops"):
+        await spool.append(record(1))
+    with pytest.raises(SpoolError, match="its worker stops"):
+        await spool.acknowledge(1)
 
 
 async def test_what_is_delivered_and_still_needed_is_found_by_the_next_process(tmp_path: Path) -> None:

@@ -106,6 +106,21 @@ async def test_jump_stops_it_until_a_comparison_made_after_it(place: Place, worl
         assert worker.parts.clock_check.offset_ms == 3
 
 
+@pytest.mark.parametrize("reading", [2, 3, 4])
+async def test_jump_while_the_parts_of_a_worker_are_made_is_noticed(place: Place, reading: int) -> None:
+    class Jumping(OffClock):
+        readings = 0
+
+        def wall_ms(self) -> int:
+            self.readings += 1
+            self.offset_ms = 30_000 if self.readings >= reading else 0
+            return super().wall_ms()
+
+    async with working(place, clock=Jumping()) as worker:
+        assert worker.parts.clock_watch.name.endswith(".1")
+        await worker.deciding()
+
+
 @pytest.mark.parametrize("count", [None, 2])
 async def test_jump_of_a_clock_that_nobody_compares_counts_as_right_at_once(
     place: Place, world: World, count: int | None
