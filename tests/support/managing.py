@@ -22,6 +22,7 @@ from manager.app import create_app, loops_of
 from manager.events import Pace
 from manager.parts import PARTS, Parts
 from tests.support.background import running
+from tests.support.clocks import say_clocks
 
 _numbers = itertools.count(1)
 
@@ -124,9 +125,14 @@ async def managing(
     pace: Pace | None = None,
     loops: bool = False,
     etcd: str | None = None,
+    others: bool = False,
     **flags: object,
 ) -> AsyncIterator[Managed]:
-    """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own."""
+    """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own.
+
+    `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
+    test may set the clock as it likes.
+    """
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
         "mongodbDatabase": place.database, **flags,
@@ -138,6 +144,8 @@ async def managing(
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in ("watching", "events")]
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
+        if clock is not None and not others:
+            await say_clocks(client, place.keys, count=1)
         yield Managed(http=http, parts=app[PARTS], keys=place.keys, etcd=client, runlog=runlog)
 
 
