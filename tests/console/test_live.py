@@ -157,3 +157,18 @@ async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, 
     await expect(page.locator("#state")).to_have_text(" killed")
     await expect(page.locator("#output")).to_have_text("begun")
     await expect(page.locator("#facts")).to_contain_text("seen enough")
+
+
+async def test_run_that_is_claimed_ahead_of_its_time_counts_from_then_by_itself(console: Console) -> None:
+    page = await console.open("/")
+    source = await page.locator("script[type=module]").first.get_attribute("src")
+    assert source is not None
+    await page.evaluate(
+        """async (module) => {
+          const { stamp } = await import(module);
+          document.body.append(Object.assign(stamp(Date.now() + 2000, { as: "lasting" }), { id: "ahead" }));
+        }""",
+        re.sub(r"/js/.*", "/js/stamp.js", source),
+    )
+    await expect(page.locator("#ahead")).to_have_text("claimed")
+    await expect(page.locator("#ahead")).to_have_text(re.compile(r"\d s"))

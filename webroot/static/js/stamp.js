@@ -17,7 +17,7 @@ const styles = {
   clock: (ms, zone) => parts(ms, zone).time,
   ago: (ms) => (now() - ms < 1000 ? t("time.now") : t("time.ago", { time: rough(now() - ms) })),
   until: (ms) => (ms - now() < 1000 ? t("time.due") : t("time.in", { time: whole(ms - now()) })),
-  lasting: (ms) => whole(Math.max(0, now() - ms)),
+  lasting: (ms) => (ms > now() ? t("verdict.claimed") : whole(now() - ms)),
 };
 
 /**

@@ -1,5 +1,4 @@
 /** The cells of one job's row. */
-import { now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { expressions } from "../job/values.js";
 import { jobUrl, runUrl } from "../links.js";
@@ -99,7 +98,7 @@ function running(job) {
   const workers = [...new Set(job.running.map((/** @type {any} */ run) => run.worker).filter(Boolean))];
   return [
     h("a", { class: "badge tone-run", href: runUrl(first.id), title: first.worker },
-      icon("play-circle-fill"), " ", since > now() ? t("verdict.claimed") : stamp(since, { as: "lasting" })),
+      icon("play-circle-fill"), " ", stamp(since, { as: "lasting" })),
     more.length > 0 && h("div", { class: "sub clip", title: workers.join(", ") }, t("jobs.more.runs", { n: more.length }), workers.length > 1 && ` (${workers.join(", ")})`),
   ];
 }
