@@ -15,7 +15,7 @@ from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
 from common.member import is_worker_name
-from worker.spool_segments import sync_directory
+from worker.written_once import written_once
 
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
@@ -60,7 +60,7 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
     """The identity of the worker of this (locked) directory; made and written down the first time."""
     host = socket.gethostname() or "localhost"
     default = f"{re.sub(r'[^A-Za-z0-9._-]', '-', host)[:48].strip('-._') or 'worker'}-{secrets.token_hex(3)}"
-    worker = name or _written_once(directory / "name", default)
+    worker = name or written_once(directory / "name", default)
     if not is_worker_name(worker):
         problem = Problem(
             field="workerName", message=f"{worker[:80]!r} is not a worker's name",
@@ -71,7 +71,7 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
 
 
 def _instance(path: Path) -> str:
-    instance = _written_once(path, secrets.token_hex(8))
+    instance = written_once(path, secrets.token_hex(8))
     if not _INSTANCE.fullmatch(instance):
         problem = Problem(
             field="dataDir", message=f"{path} holds {instance[:80]!r}, which no worker has written",
@@ -79,17 +79,3 @@ def _instance(path: Path) -> str:
         )  # fmt: skip
         raise ConfigError([problem])
     return instance
-
-
-def _written_once(path: Path, value: str) -> str:
-    """What the file says; written whole and made durable where it does not exist yet."""
-    if path.exists() and (text := path.read_text(errors="replace").strip()):
-        return text
-    draft = path.with_suffix(".new")
-    with draft.open("w") as file:
-        file.write(value + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    draft.rename(path)
-    sync_directory(path.parent)
-    return value
