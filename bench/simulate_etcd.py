@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from common.etcd import MAX_OPS, Compare, Delete, Get, KeyValue, Operation, Put, TxnResult
+from common.etcd import MAX_READS, Compare, Delete, Get, KeyValue, Operation, Put, TxnResult
 from common.etcd.txn import Relation, Result, Target
 
 
@@ -56,7 +56,7 @@ class CountingEtcd:
 
     def get_many(self, keys: Sequence[str]) -> dict[str, KeyValue]:
         """As the client reads many keys: one request for each 128."""
-        self.counts.requests += -(-len(keys) // MAX_OPS)
+        self.counts.requests += -(-len(keys) // MAX_READS)
         return {key: self._keys[key] for key in keys if key in self._keys}
 
     def txn(

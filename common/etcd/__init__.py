@@ -42,6 +42,7 @@ from common.etcd.session import Ending, Session, SessionRefusedError
 from common.etcd.txn import (
     MAX_COMPARES,
     MAX_OPS,
+    MAX_READS,
     Compare,
     Delete,
     DeletePrefix,
@@ -65,6 +66,7 @@ from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status
 __all__ = [
     "MAX_COMPARES",
     "MAX_OPS",
+    "MAX_READS",
     "Change",
     "Compare",
     "Delete",

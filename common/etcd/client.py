@@ -14,13 +14,15 @@ from common.etcd.calls import AnswerTooLargeError, Calls
 from common.etcd.endpoints import Endpoints
 from common.etcd.stream import Stream
 from common.etcd.txn import (
-    MAX_OPS,
+    MAX_READS,
     Compare,
     DeletePrefix,
     Get,
     GetPrefix,
     Operation,
     TxnResult,
+    only_read,
+    reading_request,
     txn_request,
     txn_result,
 )
@@ -109,11 +111,11 @@ class EtcdClient:
         return key_value(response.kvs[0]) if response.kvs else None
 
     async def get_many(self, keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
-        """Those of the keys that exist. One request, so one revision, for each 128 keys in the order given."""
+        """Those of the keys that exist. One request, so one revision, for each 127 keys in the order given."""
         wanted = list(dict.fromkeys(keys))
         found: dict[str, KeyValue] = {}
-        for start in range(0, len(wanted), MAX_OPS):
-            result = await self.txn((), [Get(key, keys_only) for key in wanted[start : start + MAX_OPS]])
+        for start in range(0, len(wanted), MAX_READS):
+            result = await self.txn((), [Get(key, keys_only) for key in wanted[start : start + MAX_READS]])
             for index in range(len(result.results)):
                 found.update((kv.key, kv) for kv in result.kvs(index))
         return found
@@ -182,14 +184,18 @@ class EtcdClient:
     ) -> TxnResult:
         """`then` where every compare is true, else `otherwise`: one of them, whole, at one revision.
 
-        Where neither branch writes, it is a read in every respect. ValueError: more compares or operations than etcd
-        takes, or two writes to one key.
+        Where neither branch writes, it changes nothing and is asked of another member where one does not answer.
+        ValueError: more compares or operations than etcd takes (reads alone: `MAX_READS`), or two writes to one key.
         """
-        request = txn_request(compares, then, otherwise)
-        writes = any(operation.writes for branch in (then, otherwise) for operation in branch)
-        response = await (self._calls.write if writes else self._calls.read)(
-            "txn", request, what=_summary(compares, then)
-        )
+        what = _summary(compares, then)
+        if (read := only_read(compares, then, otherwise)) is not None:
+            response = await self._calls.read("range", read.request(), what=what)
+            found = tuple(map(key_value, response.kvs))
+            return TxnResult(succeeded=True, revision=response.header.revision, results=(found,))
+        if any(operation.writes for branch in (then, otherwise) for operation in branch):
+            response = await self._calls.write("txn", txn_request(compares, then, otherwise), what=what)
+        else:
+            response = await self._calls.read("txn", reading_request(compares, then, otherwise), what=what)
         return txn_result(response, then, otherwise)
 
     # Leases

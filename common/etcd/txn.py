@@ -27,6 +27,8 @@ MAX_COMPARES = 128
 """etcd's own limit (`--max-txn-ops`) on the compares of a transaction."""
 MAX_OPS = 128
 """etcd's own limit on the operations of a branch."""
+MAX_READS = MAX_OPS - 1
+"""The most operations of `then` where neither branch writes: see `reading_request`."""
 
 
 class Relation(IntEnum):
@@ -186,8 +188,12 @@ class Get:
     keys_only: bool = False
     writes: ClassVar[bool] = False
 
+    def request(self) -> Any:
+        """etcd's message for this read alone."""
+        return _rpc.messages.RangeRequest(key=to_bytes(self.key), keys_only=self.keys_only)
+
     def add_to(self, operations: Any) -> None:
-        operations.add(request_range={"key": to_bytes(self.key), "keys_only": self.keys_only})
+        operations.add(request_range=self.request())
 
     def result_of(self, response: Any) -> tuple[KeyValue, ...]:
         return tuple(map(key_value, response.response_range.kvs))
@@ -202,16 +208,15 @@ class GetPrefix:
     limit: int = 1_000
     writes: ClassVar[bool] = False
 
-    def add_to(self, operations: Any) -> None:
+    def request(self) -> Any:
+        """etcd's message for this read alone."""
         prefix = to_bytes(self.prefix)
-        operations.add(
-            request_range={
-                "key": prefix or b"\0",
-                "range_end": range_end(prefix),
-                "keys_only": self.keys_only,
-                "limit": self.limit,
-            }
+        return _rpc.messages.RangeRequest(
+            key=prefix or b"\0", range_end=range_end(prefix), keys_only=self.keys_only, limit=self.limit
         )
+
+    def add_to(self, operations: Any) -> None:
+        operations.add(request_range=self.request())
 
     def result_of(self, response: Any) -> tuple[KeyValue, ...]:
         return tuple(map(key_value, response.response_range.kvs))
@@ -266,15 +271,44 @@ def txn_request(compares: Iterable[Compare], then: Sequence[Operation], otherwis
     return request
 
 
+def reading_request(compares: Iterable[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]) -> Any:
+    """etcd's message for a transaction that reads only, with the deletion of a key that never exists.
+
+    A transaction without any write is carried out in the call's own context, and etcd before 3.5.5 dies ("panic:
+    unexpected error during txn", its issue 14110) where the caller goes away in the middle of it: a worker that is
+    killed could take the member with it. 3.5.5 and 3.5.6 die of another fault there (issue 14891). One with a write
+    goes through the log, where nobody cancels it. The deletion deletes nothing, so it makes no revision, and it is
+    allowed where etcd is out of space.
+    """
+    request = txn_request(compares, then, otherwise)
+    first = next(iter((*then, *otherwise)), None)
+    if first is None:  # compares alone, which nobody cancels
+        return request
+    if len(then) > MAX_READS:
+        raise ValueError(f"{len(then)} operations in a transaction that reads only; it takes {MAX_READS}")
+    # Beside a key of the caller's, so that whoever may use that may name this one; no key of ours has a NUL.
+    stem = first.key if isinstance(first, Get | Put | Delete) else first.prefix
+    request.success.add().request_delete_range.key = to_bytes(stem) + b"\0"
+    return request
+
+
+def only_read(
+    compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
+) -> Get | GetPrefix | None:
+    """The read that is all of the transaction, where it is no more than that."""
+    if compares or otherwise or len(then) != 1 or not isinstance(then[0], Get | GetPrefix):
+        return None
+    return then[0]
+
+
 def txn_result(response: Any, then: Sequence[Operation], otherwise: Sequence[Operation]) -> TxnResult:
     """The result of a transaction, from etcd's answer."""
     branch = then if response.succeeded else otherwise
+    answers = response.responses[: len(branch)]  # one more where `reading_request` added one
     return TxnResult(
         succeeded=response.succeeded,
         revision=response.header.revision,
-        results=tuple(
-            operation.result_of(answer) for operation, answer in zip(branch, response.responses, strict=True)
-        ),
+        results=tuple(operation.result_of(answer) for operation, answer in zip(branch, answers, strict=True)),
     )
 
 

@@ -10,6 +10,7 @@ from common.errors import EtcdLeaseGoneError
 from common.etcd import (
     MAX_COMPARES,
     MAX_OPS,
+    MAX_READS,
     Compare,
     Delete,
     DeletePrefix,
@@ -155,6 +156,39 @@ async def test_the_largest_transaction_that_etcd_takes(client: EtcdClient, prefi
     result = await client.txn(compares, then, otherwise)
     assert not result.succeeded
     assert all(result.one(index) for index in range(MAX_OPS))
+
+
+async def test_reading_several_keys_makes_no_revision(client: EtcdClient, prefix: str) -> None:
+    keys = [f"{prefix}{number:03}" for number in range(MAX_READS)]
+    put = await client.txn([], [Put(keys[0], b"one"), Put(keys[-1], b"two")])
+    watched = await client.get(keys[0])
+    for compares, succeeded in (((), True), ([present(keys[0])], True), ([absent(keys[0])], False)):
+        result = await client.txn(compares, [Get(key) for key in keys], [GetPrefix(prefix), Get(keys[1])])
+        assert (result.succeeded, result.revision) == (succeeded, put.revision)
+        found = [result.kvs(index) for index in range(len(result.results))]
+        assert [kv.value for kvs in found for kv in kvs] == [b"one", b"two"]
+        assert len(found) == (MAX_READS if succeeded else 2)
+    assert await client.get(keys[0]) == watched
+    assert await client.count(prefix) == 2
+    with pytest.raises(ValueError, match=f"it takes {MAX_READS}"):
+        await client.txn([], [Get(prefix)] * (MAX_READS + 1))
+
+
+async def test_a_branch_that_is_not_taken_may_be_all_that_reads(client: EtcdClient, prefix: str) -> None:
+    await client.put(prefix + "a", b"one")
+    taken = await client.txn([absent(prefix + "a")], [], [Get(prefix + "a")])
+    assert taken.one(0) is not None
+    left = await client.txn([present(prefix + "a")], [], [Get(prefix + "a")])
+    assert (left.succeeded, left.results) == (True, ())
+
+
+@pytest.mark.parametrize("read", [Get("a"), GetPrefix("a", limit=1)], ids=["a key", "a prefix"])
+async def test_one_read_gives_what_it_gives_among_others(
+    client: EtcdClient, prefix: str, read: Get | GetPrefix
+) -> None:
+    read = Get(prefix + "a") if isinstance(read, Get) else GetPrefix(prefix + "a", limit=1)
+    await client.txn([], [Put(prefix + "a", b"one"), Put(prefix + "ab", b"two")])
+    assert await client.txn([], [read]) == await client.txn([present(prefix + "a")], [read])
 
 
 @pytest.mark.parametrize(
