@@ -33,8 +33,13 @@ def text(cluster: Cluster, number: int) -> str:
     return json.dumps({"name": JOB, "command": f"{cluster.evidence_command()} # {number}", "cronExpr": EVERY_SECOND})
 
 
-async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Random) -> None:
-    """One of the edits, at a moment when the next fire has been claimed already, or at any."""
+async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Random) -> range:
+    """One of the edits, at a moment when the next fire has been claimed already, or at any.
+
+    Returns the times in ms whose fires may have no record, if no worker had claimed them: a deletion by a manager that
+    is behind takes them for fires that are still to come (docs/guarantees.md). Where the machine keeps up,
+    there is no whole second among them.
+    """
     await just_before_a_second(chance.choice([30, 90, 150, 400]))
     match number % 4:
         case 0:
@@ -45,8 +50,12 @@ async def edit(cluster: Cluster, behind: Managed, number: int, chance: random.Ra
             await cluster.post("/job/delete", name=JOB)
             await behind.save(text(cluster, number))
         case _:
+            asked_ms = int(time.time() * 1000)
             await behind.post("/job/delete", name=JOB)
+            deleted_ms = int(time.time() * 1000)
             await cluster.post("/job/save", job=text(cluster, number))
+            return range(asked_ms + BEHIND_MS, deleted_ms + 1)
+    return range(0)
 
 
 async def test_edits_at_the_worst_moments_neither_double_nor_silence_a_fire(tmp_path: Path) -> None:
@@ -57,8 +66,7 @@ async def test_edits_at_the_worst_moments_neither_double_nor_silence_a_fire(tmp_
             await cluster.post("/job/save", job=text(cluster, -1))
             await wait_until(lambda: bool(cluster.starts()), description="the job fires")
             first_ms = min(start.plan_ms for start in cluster.starts())
-            for number in range(ROUNDS):
-                await edit(cluster, behind, number, chance)
+            unseen = [await edit(cluster, behind, number, chance) for number in range(ROUNDS)]
             last_edit_ms = int(time.time() * 1000)
             await wait_until(
                 lambda: max(s.plan_ms for s in cluster.starts()) > last_edit_ms + 3000, description="it fires on"
@@ -69,7 +77,8 @@ async def test_edits_at_the_worst_moments_neither_double_nor_silence_a_fire(tmp_
 
             async def recorded() -> bool:
                 missing.clear()
-                missing.update(wanted - set(covered(await cluster.runs(job=JOB), JOB)))
+                uncovered = wanted - set(covered(await cluster.runs(job=JOB), JOB))
+                missing.update(plan for plan in uncovered if not any(plan in times for times in unseen))
                 return not missing
 
             try:
