@@ -1,8 +1,8 @@
 """One worker of a simulated fleet: what it claims when, by the product's own claims, slots and request claims.
 
 Answers come at once and nothing is lost on the way: two tries meet only where the protocol itself lets them. The times
-are those of the protocol; a worker that has runs to end or slots to fill acts at most every 20 ms, as a real one does
-when it frees locks, so that how much goes into one transaction follows from the load and not from this machine.
+are those of the protocol; a worker that has slots to fill acts at most every 20 ms, so that how much goes into one
+transaction follows from the load and not from this machine.
 """
 
 from __future__ import annotations
@@ -27,9 +27,12 @@ from worker.proposals import Answer, Proposal, Result
 from worker.request_claims import claim_of
 from worker.runs import Run, RunTable
 from worker.steps import MAX_STEPS
+from worker.unlock_pace import TOGETHER_S
 
 ACTS_EVERY_MS: Final = 20
-"""Locks are freed in batches within this time (docs/protocol.md, "The end of a run")."""
+"""How soon a claim follows the one before; a real one is as quick as its answers."""
+_UNLOCKS_WITHIN_MS: Final = round(TOGETHER_S * 1000)
+"""Each of the jobs has one fire, so nobody waits for its lock (docs/protocol.md, "The end of a run")."""
 DELIVERS_EVERY_MS: Final = 1000
 """`jobLogCommitTimeout`: a stream of records is written so often; one that comes alone at once."""
 _LOST_AFTER_MS: Final = 300_000
@@ -137,6 +140,8 @@ class SimulatedWorker:
 
     def _propose(self) -> None:
         now_ms = self._timeline.now_ms()
+        if self.table.has_enough(now_ms / 1000):
+            return  # each run that ends wakes it
         room = self.table.may_claim(now_ms / 1000)
         chosen = list(self._wanted.values())[: max(0, room)]
         parts = []
@@ -220,6 +225,8 @@ class SimulatedWorker:
 
     def _end(self, run: Run) -> None:
         self.table.ended(run, self._timeline.now_ms() / 1000)
+        if not self._to_unlock:
+            self._timeline.at(self._timeline.now_ms() + _UNLOCKS_WITHIN_MS, self._unlock)
         self._to_unlock.append(run)
         self._start_some()
         self._wake()
@@ -260,6 +267,5 @@ class SimulatedWorker:
 
     def _act(self) -> None:
         self._to_act, self._acts_from_ms = False, self._timeline.now_ms() + ACTS_EVERY_MS
-        self._unlock()
         self._claim_requests()
         self._propose()

@@ -145,11 +145,23 @@ class RunTable:
 
         While slots are kept for somebody who was there before ``waiter``, only the free ones beyond those.
         """
-        while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:
-            self._ended_slots -= self._ended.popleft()[1]
+        ahead = self._slots_ahead(now)
         if kept := self.kept_from(waiter):
             return self.free_slots - kept
-        return self.slots - self.running_slots + self._ended_slots - self.claimed_slots
+        return self.slots - self.running_slots + ahead - self.claimed_slots
+
+    def has_enough(self, now: float, in_flight: int = 0) -> bool:
+        """Whether more than half of what may be claimed ahead of free slots is: then no more is claimed for the moment.
+
+        Else each slot that comes free would be a claim of its own, a request to etcd for each fire of a burst.
+        ``in_flight``: slots for which claims are on their way. Each run that is waited for says when to ask again.
+        """
+        return 2 * (self.running_slots + self.claimed_slots + in_flight - self.slots) > self._slots_ahead(now) > 0
+
+    def _slots_ahead(self, now: float) -> int:
+        while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:
+            self._ended_slots -= self._ended.popleft()[1]
+        return self._ended_slots
 
     def may_start(self, run: Run, *, beside: int = 0) -> bool:
         """Whether there are slots for its process now, beside so many that are about to be taken."""

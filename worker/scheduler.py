@@ -42,6 +42,8 @@ _BACKOFF_S = 0.25
 _LONG_LATE_MS = 2000
 _WAITER = "fires"
 _PLANS_IN_A_TURN = 500
+_ENOUGH_FOR_MS = 100
+"""So long at most it waits for others to go before it claims more ahead of its free slots."""
 _TURN_S = 0.02
 """For so long decisions are made in one turn; then others have theirs."""
 
@@ -190,8 +192,13 @@ class Scheduler:
         self._plan_some()
         self._start_look(now_ms)
         self._collect(now_ms)
-        if not self._blind:
-            self._propose(self.session, now_ms)
+        next_ms = self._agenda.next_cue_ms()
+        if self._blind:
+            return next_ms
+        if self._table.has_enough(self._clock.monotonic(), self._sending.slots_in_flight):
+            # Nobody rings if what it waits for does not end: runs that take long, say.
+            return now_ms + _ENOUGH_FOR_MS if next_ms is None else min(next_ms, now_ms + _ENOUGH_FOR_MS)
+        self._propose(self.session, now_ms)
         return self._agenda.next_cue_ms()
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:

@@ -5,7 +5,8 @@
 
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
-start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms.
+start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms, or
+within 100 ms where nobody can be waiting for the locks.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from worker.kills import Kills
 from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.steps import MAX_STEPS, RETRY_S, Step, Steps
+from worker.unlock_pace import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.unlocking import Unlocking, is_own
 
 _log = logging.getLogger(__name__)
 
-BATCH_S: Final = 0.02
 _DELETED_AT_ONCE: Final = 2 * MAX_STEPS
 """Run keys; then the locks that are to be freed meanwhile have their turn."""
 MAX_WAITING_KEYS: Final = 10_000
@@ -100,6 +101,7 @@ class Settlement:
         self._changed: list[Run] = []
         self._recording = asyncio.Event()
         self._writing = asyncio.Event()
+        self._writes_later: asyncio.TimerHandle | None = None
         self._busy = 0
         self._tasks: asyncio.TaskGroup | None = None
         self.session: Session | None = None
@@ -216,7 +218,7 @@ class Settlement:
             if len(record.output) > _WORTH_FORGETTING:  # the spool has it: thousands may wait
                 run.record = replace(record, output="")
             self._unlocking.add(run)
-            self._writing.set()
+            self._unlock_in_time(run)
         if run is not None or record.run_id in self._finals:
             self._wait_for_store(record.run_id, run)
 
@@ -281,11 +283,21 @@ class Settlement:
 
     # Writing
 
+    def _unlock_in_time(self, run: Run) -> None:
+        if is_wanted_soon(run, self._clock.wall_ms()):
+            self._writing.set()
+        elif self._writes_later is None:
+            loop = asyncio.get_running_loop()
+            self._writes_later = loop.call_later(TOGETHER_S - AT_ONCE_S, self._writing.set)
+
     async def _write(self) -> None:
         while True:
             await self._writing.wait()
-            await asyncio.sleep(BATCH_S)
+            await asyncio.sleep(AT_ONCE_S)
             self._writing.clear()
+            if self._writes_later is not None:
+                self._writes_later.cancel()
+                self._writes_later = None
             await self._unlocking.carry_out()
             await self._steps.carry_out(self._next_deletions())
             await self._look_again()

@@ -49,6 +49,34 @@ def test_beyond_the_free_slots_as_many_are_claimed_as_came_free_in_the_last_seco
     assert table.may_claim(11.5) == 4
 
 
+def test_no_more_is_claimed_ahead_while_more_than_half_of_it_is() -> None:
+    table = RunTable(4)
+    runs = [run(number) for number in range(12)]
+    for one in runs[:4]:
+        table.add(one)
+        assert not table.has_enough(10.0), "free slots are never too many"
+        table.started(one)
+    assert not table.has_enough(10.0), "what came free decides, and nothing has"
+    for one in runs[:4]:
+        table.ended(one, now=10.0)
+    for one in runs[4:8]:
+        table.add(one)
+        table.started(one)
+    assert not table.has_enough(10.1)
+    table.add(runs[8])
+    table.add(runs[9])
+    assert not table.has_enough(10.1), "half of the four that may be ahead"
+    assert table.has_enough(10.1, in_flight=1)
+    table.add(runs[10])
+    assert table.has_enough(10.1)
+    table.started(runs[8])
+    table.ended(runs[4], now=10.1)
+    assert not table.has_enough(10.2), "one has gone on, and five came free"
+    assert not table.has_enough(10.6), (
+        "nothing came free lately: nothing more may be claimed, and nobody is told to wait"
+    )
+
+
 def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again() -> None:
     table, told = RunTable(4), []
     table.on_room = lambda: told.append(1)

@@ -58,6 +58,29 @@ async def test_lock_is_freed_after_the_record_is_safe_and_the_key_goes_after_del
         await gone(shop, run)
 
 
+async def test_lock_that_nobody_waits_for_goes_with_the_next_that_somebody_may_wait_for(
+    etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker.settlement, "TOGETHER_S", 60.0)
+    async with workshop(etcd.endpoint, prefix) as shop:
+        seldom = await started(shop, "seldom", cronExpr="0 0 0 1 1 * *")
+        often = await started(shop, "often")
+        before = shop.client.writes
+        record = shop.end(seldom)
+        await wait_until(lambda: record in shop.spool.records, description="the record is safe")
+        assert shop.unlocked == []
+        shop.end(often)
+        await wait_until(lambda: sorted(shop.unlocked) == ["often", "seldom"], description="both locks are free")
+        assert shop.client.writes == before + 1
+
+
+async def test_lock_that_nobody_waits_for_is_freed_all_the_same(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        shop.end(await started(shop, cronExpr="0 0 0 1 1 * *"))
+        await wait_until(lambda: shop.unlocked == ["job"], description="the lock is free")
+        assert await shop.lock() is None
+
+
 async def test_record_that_is_delivered_before_the_lock_is_free_keeps_its_key_until_then(
     etcd: EtcdServer, prefix: str
 ) -> None:

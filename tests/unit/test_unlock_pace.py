@@ -1,0 +1,75 @@
+"""Whose lock is wanted at once, and whose may go with those of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from common.etcd import Session
+from common.job_reader import parse_job
+from common.keys import RunId
+from common.request import Request
+from common.run import EntryState, RunEntry, RunRecord, Verdict
+from worker.catalog import CatalogJob
+from worker.runs import Run
+from worker.unlock_pace import is_wanted_soon
+
+PLAN = 1_800_000_000_000
+HOURLY = {"cronExpr": "0 0 * * * * *"}
+ENDED = PLAN + 700
+
+
+def ended(trigger: dict[str, Any] | None = None, *, verdict: Verdict = Verdict.SUCCESS, **fields: Any) -> Run:
+    """A run of the fire of a whole hour."""
+    spec = parse_job({"name": "job", "command": "true"} | (HOURLY if trigger is None else trigger) | fields)
+    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
+    run_id = RunId.planned("job", PLAN)
+    return Run(
+        run_id=run_id, job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,
+        session=cast(Session, None), sent=0.0, start_by_ms=0, record=RunRecord(run_id=run_id, status=verdict),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(ended(), id="its next fire is an hour away"),
+        pytest.param(ended({"at": "2027-01-15T08:00:00Z"}), id="it has no other fire"),
+        pytest.param(ended({"cronExpr": "*/2 * * * * * *"}), id="its next fire is more than a second away"),
+        pytest.param(ended({"cronExpr": "* * * * * * *"}, overlap="allow"), id="it has no lock"),
+    ],
+)
+def test_may_go_with_others(run: Run) -> None:
+    assert not is_wanted_soon(run, ENDED)
+
+
+def _asked_for() -> Run:
+    run = ended()
+    return replace(run, run_id=RunId("job", "r-1800000000000-0123456789", 1))
+
+
+def _claimed_from_a_request() -> Run:
+    return replace(ended(), request=cast(Request, object()))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        pytest.param(ended({"cronExpr": "* * * * * * *"}), id="its next fire comes within a second"),
+        pytest.param(ended({"cronExpr": "0 * * * * * *"}, overlap="queue"), id="a fire may be queued behind it"),
+        pytest.param(ended(overlap="replace"), id="a fire may be there to replace it"),
+        pytest.param(ended(verdict=Verdict.FAILED), id="it may be tried again"),
+        pytest.param(ended({"after": "10s"}), id="the next link of its chain follows"),
+        pytest.param(_asked_for(), id="somebody asked for it"),
+        pytest.param(_claimed_from_a_request(), id="it was claimed from a request"),
+    ],
+)
+def test_is_wanted_at_once(run: Run) -> None:
+    assert is_wanted_soon(run, ENDED)
+
+
+def test_a_fire_that_is_overdue_counts_not_the_next_one_to_come() -> None:
+    late = ended()
+    assert is_wanted_soon(late, PLAN + 5 * 3_600_000), "four fires may be waiting to be made up for"
