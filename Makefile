@@ -7,6 +7,7 @@ ASSETS := webroot/static/vendor/manifest.json
 DATA_DIR ?= ./data
 TESTS ?=
 SEED ?= 1
+LOAD ?= 0
 MINUTES ?=
 ROUNDS ?= 1
 SHARE ?= 1
@@ -28,8 +29,8 @@ else
 	$(VENV)/python -m pytest $(TESTS)
 endif
 
-chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10)
-	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10)
+chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second)
+	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD)
 
 log-store-away: venv-test ## the log store away for MINUTES=10 at 50 fires a second: nothing late, nothing lost
 	$(VENV)/python -m tests.chaos.scenarios.log_store_away --minutes $(or $(MINUTES),10)

@@ -17,7 +17,7 @@ from tests.chaos.faults.drawing import Faults
 from tests.chaos.fleet import Fleet, running_fleet
 from tests.chaos.ground import Ground, ground
 from tests.chaos.history import Header, HistoryFile, Stage, read_history, wall_ms
-from tests.chaos.jobs import chaos_jobs, edited_jobs
+from tests.chaos.jobs import chaos_jobs, edited_jobs, load_jobs
 from tests.chaos.settle import collect, settle
 from tests.chaos.special import Special
 from tests.chaos.users import Users
@@ -32,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.run", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults; healing and settling come on top")
+    parser.add_argument("--load", type=int, default=0, metavar="N", help="N more jobs that fire each second")
     parser.add_argument("--keep", type=Path, default=_HISTORIES, help="the directory of histories and logs")
     parser.add_argument("--only", nargs="*", default=(), help='of these faults, e.g. --only "worker frozen"')
     parser.add_argument("--without", nargs="*", default=(), help="of all but these")
@@ -63,6 +64,7 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
         faults = Faults(fleet, seed, given.only, given.without)
         users = Users(fleet, http, seed)
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
+        fixed += load_jobs(fleet.witness.path, given.load)
         async with asyncio.TaskGroup() as group:
             supervisor = group.create_task(fleet.supervise(), name="supervisor")
             for spec in (*fixed, *edited):

@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from tests.chaos.history import Mark, boot_ns
-from tests.chaos.jobs import command
+from tests.chaos.history import Mark, boot_ns, wall_ms
+from tests.chaos.jobs import command, load_jobs
 from tests.chaos.witness import Witness
 
 RUN = "tick@1800000000000#1"
@@ -55,3 +55,18 @@ def test_a_line_that_is_half_written_is_read_when_it_is_whole(tmp_path: Path) ->
     with witness.path.open("ab") as file:
         file.write(data[-20:])
     assert [one.mark for one in witness.all()] == [Mark.START, Mark.END]
+
+
+def test_the_jobs_of_a_load_leave_the_evidence_of_all_others(tmp_path: Path) -> None:
+    path = tmp_path / "evidence"
+    specs = load_jobs(path, 3)
+    assert len({spec["name"] for spec in specs}) == 3
+    before_ns, before_ms = boot_ns(), wall_ms()
+    named = {"ETCRON_RUN_ID": "load-0000@1000#1", "ETCRON_FENCE": "7", "ETCRON_WORKER": "w1"}
+    subprocess.run(specs[0]["command"], env=named, check=True)
+    start, end = Witness(path).all()
+    assert (start.mark, end.mark, end.exit_code, end.printed) == (Mark.START, Mark.END, 0, 0)
+    for one in (start, end):
+        assert (one.run, one.fence, one.worker) == ("load-0000@1000#1", 7, "w1")
+        assert before_ns - 1_000_000 <= one.boot_ns <= boot_ns() + 1_000_000
+        assert before_ms - 1 <= one.wall_ms <= wall_ms()
