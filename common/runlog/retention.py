@@ -121,9 +121,12 @@ class Removal:
         await self._state.replace_one({"_id": _STATE}, {"_id": _STATE, **document}, upsert=True)
 
     async def state(self) -> RetentionState | None:
-        """As it was put last."""
+        """As it was put last; None also where what stands there is none of ours."""
         found = await self._state.find_one({"_id": _STATE})
-        return None if found is None else _state_of(found)
+        try:
+            return None if found is None else _state_of(found)
+        except (KeyError, TypeError, ValueError):
+            return None
 
     async def _oldest(self, of: Mapping[str, Any], after: str, upper: Mapping[str, str], limit: int) -> list[OldRecord]:
         cursor = self._log.find(

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+
 from common.runlog import RetentionState, RunFilter, RunLog
+from tests.support.log_store import LogStoreServer
 from tests.support.records import PLAN_0_MS, record
 
 SECOND = 1000
@@ -73,3 +79,15 @@ async def test_what_is_kept_is_said_until_all_is_kept(runlog: RunLog) -> None:
     assert await runlog.retention() == state
     await runlog.put_retention(None)
     assert await runlog.retention() is None
+
+
+@pytest.mark.parametrize("odd", [{}, {"days": "many", "perJob": 0}, {"days": None}])
+async def test_what_somebody_else_says_is_kept_is_passed_over_and_replaced(
+    runlog: RunLog, shared_store: LogStoreServer, database: str, odd: dict[str, Any]
+) -> None:
+    async with AsyncMongoClient[dict[str, Any]](shared_store.uri) as client:
+        await client[database]["retention"].insert_one({"_id": "retention/current", **odd})
+    assert await runlog.retention() is None
+    state = RetentionState(days=30, per_job=0, worker="w1", at_ms=PLAN_0_MS, removed=7)
+    await runlog.put_retention(state)
+    assert await runlog.retention() == state
