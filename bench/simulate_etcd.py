@@ -55,7 +55,7 @@ class CountingEtcd:
         return self._keys.get(key)
 
     def get_many(self, keys: Sequence[str]) -> dict[str, KeyValue]:
-        """As the client reads many keys: one request for each 128."""
+        """As the client reads many keys: one request for each 127."""
         self.counts.requests += -(-len(keys) // MAX_READS)
         return {key: self._keys[key] for key in keys if key in self._keys}
 

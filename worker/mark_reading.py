@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import MAX_READS, EtcdClient, KeyValue
 from common.keys import Keys
 
 _PAGE: Final = 1000
-_FEW: Final = 128
+_FEW: Final = MAX_READS
 """So many keys go into one request by name."""
 _WORTH: Final = 0.25
 """Below this share of wanted keys, names are cheaper than ranges."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Coroutine
 from typing import Any
 
@@ -42,8 +43,8 @@ _BACKOFF_S = 0.25
 _LONG_LATE_MS = 2000
 _WAITER = "fires"
 _PLANS_IN_A_TURN = 500
-_ENOUGH_FOR_MS = 100
-"""So long at most it waits for others to go before it claims more ahead of its free slots."""
+_ENOUGH_FOR_S = 0.1
+"""While enough is claimed ahead of free slots, what takes none is decided so often: together, and not much later."""
 _TURN_S = 0.02
 """For so long decisions are made in one turn; then others have theirs."""
 
@@ -103,6 +104,8 @@ class Scheduler:
         self._plan_from_ms = 0
         self._wants_look: str | None = None
         self._wants_blind_look = False
+        self._holds_until = float("-inf")
+        """Nothing is decided before, by the monotonic clock, where enough is claimed ahead of free slots."""
         self._blind = True
         """Whether nothing may be decided before all marks have been read."""
         self._is_looking = False
@@ -192,14 +195,8 @@ class Scheduler:
         self._plan_some()
         self._start_look(now_ms)
         self._collect(now_ms)
-        next_ms = self._agenda.next_cue_ms()
-        if self._blind:
-            return next_ms
-        if self._table.has_enough(self._clock.monotonic(), self._sending.slots_in_flight):
-            # Nobody rings if what it waits for does not end: runs that take long, say.
-            return now_ms + _ENOUGH_FOR_MS if next_ms is None else min(next_ms, now_ms + _ENOUGH_FOR_MS)
-        self._propose(self.session, now_ms)
-        return self._agenda.next_cue_ms()
+        again_ms = None if self._blind else self._decide(self.session, now_ms)
+        return min((ms for ms in (again_ms, self._agenda.next_cue_ms()) if ms is not None), default=None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do it beside the loop, and end with it."""
@@ -317,10 +314,20 @@ class Scheduler:
 
     # Decide
 
-    def _propose(self, session: Session, now_ms: int) -> None:
-        """Hands as many decisions to etcd as slots allow, and as can be made in one turn."""
+    def _decide(self, session: Session, now_ms: int) -> int | None:
+        """Decides what may be decided now; the wall time at which to do so again, though nobody rings."""
+        now = self._clock.monotonic()
+        has_enough = self._table.has_enough(now, self._sending.slots_in_flight)
+        if not has_enough or now >= self._holds_until:
+            self._holds_until = now + _ENOUGH_FOR_S
+            self._propose(session, now_ms, claims=not has_enough)
+        # Else nobody rings if what it waits for does not end: runs that take long, say.
+        return now_ms + math.ceil((self._holds_until - now) * 1000) if has_enough else None
+
+    def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:
+        """Hands as many decisions to etcd as slots allow, and as can be made in one turn; or only such as take none."""
         began = self._clock.monotonic()
-        room = self._table.may_claim(began, _WAITER) - self._sending.slots_in_flight
+        room = self._table.may_claim(began, _WAITER) - self._sending.slots_in_flight if claims else 0
         waits_for = urgency = 0
         parts: list[Part] = []
         while (agendum := self._agenda.dequeue()) is not None:
@@ -338,8 +345,9 @@ class Scheduler:
             if self._clock.monotonic() - began > _TURN_S:
                 self._alarm.ring()
                 break
-        had_some = any(part.proposal.claims for part in parts)
-        self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
+        if claims:
+            had_some = any(part.proposal.claims for part in parts)
+            self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
         for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
             self.spawn(self._sending.send(batch), "decisions")
 

@@ -17,7 +17,7 @@ _SOON_MS: Final = 1_000
 def is_wanted_soon(run: Run, now_ms: int) -> bool:
     """Whether the job's next fire may come up before the locks of a while are freed, or anything follows the run.
 
-    Where not, nobody can find its lock held but somebody who asks for a run within that while: that run waits for it.
+    Where not, only runs that were asked for, or make up for misfires, may be kept waiting by its lock: for that while.
     """
     plan_ms, job, record = run.run_id.plan_ms, run.job, run.record
     is_plain = plan_ms is not None and run.request is None and record is not None and record.status is Verdict.SUCCESS

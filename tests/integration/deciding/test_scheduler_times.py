@@ -136,6 +136,27 @@ async def test_it_does_not_wait_behind_those_that_wait_for_a_slot(client: EtcdCl
         assert world.planners[0].scheduler.waiting == 5
 
 
+async def test_it_waits_a_moment_at_most_while_enough_is_claimed_ahead(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with planning(client, prefix) as world:
+        planner = world.planners[0]
+        await world.save("waits", cronExpr=MINUTELY, priority=100)
+        await world.save("closed", cronExpr=MINUTELY, calendar={"exclude": [day()]})
+        world.at(NOON + MINUTE - 250)
+        await world.settled()
+        with monkeypatch.context() as meanwhile:
+            meanwhile.setattr(planner.table, "has_enough", lambda now, in_flight: True)
+            world.at(NOON + MINUTE - 200)
+            await world.settled()
+            assert await world.mark("closed") == NOON, "it goes with what comes within the moment"
+            world.at(NOON + MINUTE)
+            await world.mark_comes_to(NOON + MINUTE, "closed")
+            assert planner.wins == []
+        world.at(NOON + MINUTE + 1)
+        await world.mark_comes_to(NOON + MINUTE, "waits")
+
+
 async def test_many_that_are_found_late_are_one_range(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix, start=False) as world:
         await world.save(calendar={"exclude": [day()]}, misfire={"policy": "all"})

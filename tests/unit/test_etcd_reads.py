@@ -1,0 +1,37 @@
+"""How transactions that only read are put to etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from common.etcd import Compare, Delete, Get, GetPrefix, Operation, present
+from common.etcd.txn import only_read, reading_request
+
+
+@pytest.mark.parametrize(
+    ("compares", "then", "otherwise"),
+    [
+        pytest.param([], [Get("a"), Get("b")], [], id="several reads"),
+        pytest.param([present("a")], [Get("a")], [], id="one that depends on something"),
+        pytest.param([present("a")], [], [GetPrefix("a")], id="only where that is not so"),
+    ],
+)
+def test_reads_are_never_alone_in_their_transaction(
+    compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
+) -> None:
+    assert only_read(compares, then, otherwise) is None
+    request = reading_request(compares, then, otherwise)
+    assert [one.WhichOneof("request") for one in request.success] == ["request_range"] * len(then) + ["request_txn"]
+    assert not request.success[-1].request_txn.ByteSize()
+    assert [one.WhichOneof("request") for one in request.failure] == ["request_range"] * len(otherwise)
+
+
+@pytest.mark.parametrize("read", [Get("a", keys_only=True), GetPrefix("a", limit=1)], ids=["a key", "a prefix"])
+def test_one_read_that_depends_on_nothing_needs_no_transaction(read: Get | GetPrefix) -> None:
+    assert only_read([], [read], []) is read
+
+
+def test_one_write_is_no_read() -> None:
+    assert only_read([], [Delete("a")], []) is None
