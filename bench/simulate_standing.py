@@ -15,7 +15,7 @@ from common.beat_pace import BEAT_S
 from common.clock_check import LOOK_S as CLOCKS_S
 from common.clocks import Clocks, Measured
 from common.etcd import MirrorTimings
-from common.keys import Keys, encode_mark
+from common.keys import Keys, Watched, encode_mark
 from common.saved_job import SavedJob
 from common.timings import Timings
 from worker.sentinels import LOOK_S as SENTINELS_S
@@ -48,7 +48,7 @@ class Standing:
 def standing(*, workers: int, managers: int, timings: Timings | None = None) -> Standing:
     """The load of so many workers and managers while no job fires."""
     processes, keepalive_s = workers + managers, (timings or Timings()).keepalive_s
-    alike = _A_KEEP_ALIVE / keepalive_s + 1 / BEAT_S + 1 / SENTINELS_S + 1 / CLOCKS_S
+    alike = _A_KEEP_ALIVE / keepalive_s + 1 / BEAT_S + len(Watched) / SENTINELS_S + 1 / CLOCKS_S
     a_worker = alike + WORKER_WATCHES / MirrorTimings().progress_s + 1 / _CAMPAIGN_S
     a_manager = alike + MANAGER_WATCHES / _MANAGER_PROGRESS_S
     clocks = _clocks_bytes(processes)

@@ -27,12 +27,14 @@ from worker.proposals import Answer, Proposal, Result
 from worker.request_claims import claim_of
 from worker.runs import Run, RunTable
 from worker.steps import MAX_STEPS
-from worker.unlock_pace import TOGETHER_S
+from worker.unlock_pace import AT_ONCE_S, TOGETHER_S
 
 ACTS_EVERY_MS: Final = 20
 """How soon a claim follows the one before; a real one is as quick as its answers."""
 _UNLOCKS_WITHIN_MS: Final = round(TOGETHER_S * 1000)
 """Each of the jobs has one fire, so nobody waits for its lock (docs/protocol.md, "The end of a run")."""
+_UNLOCKS_AT_ONCE_MS: Final = round(AT_ONCE_S * 1000)
+"""Of a run that was claimed from a request."""
 DELIVERS_EVERY_MS: Final = 1000
 """`jobLogCommitTimeout`: a stream of records is written so often; one that comes alone at once."""
 _LOST_AFTER_MS: Final = 300_000
@@ -201,16 +203,18 @@ class SimulatedWorker:
         answer = self._etcd.txn(*claim.transaction())
         if answer.succeeded:
             self._tries.requests_claimed += 1
-            self._won(request.run_id, job, claim.entry, answer.revision)
+            self._won(request.run_id, job, claim.entry, answer.revision, request)
         else:
             self._tries.requests_lost += 1
 
     # Runs
 
-    def _won(self, run_id: RunId, job: CatalogJob, entry: RunEntry, revision: int) -> None:
+    def _won(
+        self, run_id: RunId, job: CatalogJob, entry: RunEntry, revision: int, request: Request | None = None
+    ) -> None:
         run = Run(
             run_id=run_id, job=job, entry=entry, fence=revision, mod_revision=revision, session=self._session, sent=0.0,
-            start_by_ms=0,
+            start_by_ms=0, request=request,
         )  # fmt: skip
         self.table.add(run)
         self._to_start.append(run)
@@ -225,7 +229,9 @@ class SimulatedWorker:
 
     def _end(self, run: Run) -> None:
         self.table.ended(run, self._timeline.now_ms() / 1000)
-        if not self._to_unlock:
+        if run.request is not None:
+            self._timeline.at(self._timeline.now_ms() + _UNLOCKS_AT_ONCE_MS, self._unlock)
+        elif not self._to_unlock:
             self._timeline.at(self._timeline.now_ms() + _UNLOCKS_WITHIN_MS, self._unlock)
         self._to_unlock.append(run)
         self._start_some()

@@ -14,7 +14,7 @@ LOOK_S: Final = 30.0
 
 
 class Sentinels:
-    """Reads the sentinels, in one request, and has a mirror that missed a write read its prefix again."""
+    """Reads the sentinels, each as it is, and has a mirror that missed a write read its prefix again."""
 
     def __init__(self, client: EtcdClient, keys: Keys, mirrors: Mapping[Watched, Mirror]) -> None:
         self._client = client
@@ -31,7 +31,6 @@ class Sentinels:
 
     async def look(self) -> None:
         """What has just been written is given the mirror's own grace before it counts as missed."""
-        found = await self._client.get_many(list(self._mirrors))
-        for key, kv in found.items():
-            if self._mirrors[key].missed(kv.mod_revision):
-                self._mirrors[key].resync("a sentinel was missed")
+        for kv in await asyncio.gather(*map(self._client.get, self._mirrors)):
+            if kv is not None and self._mirrors[kv.key].missed(kv.mod_revision):
+                self._mirrors[kv.key].resync("a sentinel was missed")

@@ -6,7 +6,7 @@
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
 start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms, or
-within 100 ms where nobody can be waiting for the locks.
+within 80 ms where nobody can be waiting for the locks.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ from common.run import Verdict
 from worker.runs import Run
 
 AT_ONCE_S: Final = 0.02
-TOGETHER_S: Final = 0.1
-"""In a burst on many workers each of them ends few runs in 20 ms: one request for so many, and for each fire a part."""
+TOGETHER_S: Final = 0.08
+"""In a burst on many workers each of them ends few runs in 20 ms: a request for so few is a part of one for each fire.
+Shorter than the 100 ms after which a fire that found the lock held looks once more."""
 _SOON_MS: Final = 1_000
 
 

@@ -59,7 +59,7 @@ def _summary(view: View) -> list[str]:
     policies = jobs_by_policy(view)
     return [
         *(f"note: {note.text}" for note in view.notes),
-        f"seed {header.seed}, {header.minutes:g} minutes, commit {header.commit}",
+        f"seed {header.seed}, {header.minutes:g} minutes, load {header.load}, commit {header.commit}",
         f"stages: {', '.join(f'{one.name} {_clock(one.at_ms)}' for one in view.stages)}",
         f"jobs: {sum(policies.values())}, of {len(policies)} pairs of overlap and misfire policy",
         f"fires: {', '.join(f'{count} {what}' for what, count in fires(view).items())}",

@@ -32,6 +32,8 @@ class Header:
     minutes: float
     commit: str
     claim_lead_ms: int = 200
+    load: int = 0
+    """Fires a second beside those of the usual jobs."""
 
 
 class Op(StrEnum):

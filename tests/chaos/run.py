@@ -56,7 +56,7 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
     """All of it, into the history at the path. CancelledError: ended by Ctrl-C or SIGTERM."""
     _cancelled_by_signals()
     history, seed = HistoryFile(path), given.seed
-    history.add(Header(seed=seed, minutes=given.minutes, commit=_commit()))
+    history.add(Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load))
     async with (
         running_fleet(here.directory, history, special=Special(here, seed)) as fleet,
         aiohttp.ClientSession() as http,
