@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Final
 
 from pymongo import UpdateOne
@@ -101,7 +102,7 @@ def advances_of(records: Iterable[RunRecord]) -> list[Advance]:
     by_job: dict[str, list[RunRecord]] = {}
     for record in records:
         by_job.setdefault(record.run_id.job_name, []).append(record)
-    return [_advance_of(job, sorted(of_job, key=last_order)) for job, of_job in by_job.items()]
+    return [_advance_of(job, of_job) for job, of_job in by_job.items()]
 
 
 def joined(one: Advance, other: Advance) -> Advance:
@@ -116,12 +117,15 @@ def joined(one: Advance, other: Advance) -> Advance:
 
 def entry_of(record: RunRecord) -> str:
     """A record in a strip: texts sort as the records do."""
-    return f"{last_order(record)} {record.status} {record.plan_ms}"
+    return _entry(last_order(record), record)
 
 
 def merge_entries(*strips: Iterable[str]) -> list[str]:
     """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started."""
-    by_fire = {_fire_of(entry): entry for entry in sorted({one for strip in strips for one in strip})}
+    entries = sorted({one for strip in strips for one in strip})
+    if len(entries) < 2:
+        return entries
+    by_fire = {_fire_of(entry): entry for entry in entries}
     return sorted(by_fire.values())[-KEPT:]
 
 
@@ -175,19 +179,26 @@ class LastResults:
         raise UnavailableError("the last results were written by others all the time; they are tried again")
 
 
-def _advance_of(job: str, ascending: Sequence[RunRecord]) -> Advance:
-    newest = ascending[-1]
-    started = [record for record in ascending if record.start_ms is not None]
+def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
+    """Nearly always of one record, which ran: each of its parts is made once."""
+    ascending = sorted(((last_order(record), record) for record in records), key=itemgetter(0))
+    order, newest = ascending[-1]
+    run_order, ran = next((one for one in reversed(ascending) if one[1].start_ms is not None), ("", None))
+    result = last_document(newest)
     return Advance(
         job=job,
-        oldest=last_order(ascending[0]),
-        order=last_order(newest),
-        result=last_document(newest),
+        oldest=ascending[0][0],
+        order=order,
+        result=result,
         failing=newest.status in _FAILING,
-        run_order=last_order(started[-1]) if started else "",
-        run=last_document(started[-1]) if started else None,
-        entries=tuple(merge_entries(entry_of(record) for record in ascending)),
+        run_order=run_order,
+        run=result if ran is newest else None if ran is None else last_document(ran),
+        entries=tuple(merge_entries(_entry(of, record) for of, record in ascending)),
     )
+
+
+def _entry(order: str, record: RunRecord) -> str:
+    return f"{order} {record.status} {record.plan_ms}"
 
 
 def _order_of(entry: str) -> str:
