@@ -22,16 +22,17 @@ from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from common.clock import Clock
+from common.clock_expectation import Expectation
 from common.clock_watch import ClockWatch
-from common.clocks import Clocks, length, off_by
+from common.clocks import Clocks, Measured, length, off_by
+from common.clocks_read import STALE_S, ClocksRead
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
 from common.keys import Keys
 
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0
-STALE_S: Final = 30.0
 _WRONG_FOR_S: Final = 120.0
 """A clock that must be wrong is not trusted sooner, though nobody compares it any more."""
 FIRST_S: Final = 2.5
@@ -82,9 +83,7 @@ class ClockCheck:
         self._on_change = on_change
         self._told: str | None = None
         self._wake = asyncio.Event()
-        self._clocks: Clocks | None = None
-        self._revision = 0
-        self._fresh_s = clock.monotonic()
+        self._read = ClocksRead(clock)
         self._first_s: float | None = None
         self._began_s = clock.monotonic()
         self._settled = False
@@ -92,25 +91,22 @@ class ClockCheck:
         self._jump: str | None = None
         """What is to be said of the last jump, while nothing else is known."""
         self._memory = memory
-        self._expected = None if memory is None else memory.recall()
-        """How far the clock must be off, and by how much that may be wrong, in ms: by the last comparison of it and
-        the jumps since; None: nobody knows."""
+        self._expected = Expectation(None if memory is None else memory.recall(), max_skew_ms=max_skew_ms)
         self._held_s = clock.monotonic()
         """When the fault had something to hold it up last."""
         self.fault: str | None = None
         """Why nothing may be decided by this clock; None: it may."""
         self.offset_ms: int | None = None
         """How far it is from the median of all; None: it is not compared."""
-        if self._expected is not None and self._must_be_wrong:
-            off = off_by(round(self._expected[0])).removesuffix(" the others'")
+        if self._expected.must_be_wrong and self._expected.offset_ms is not None:
+            off = off_by(round(self._expected.offset_ms)).removesuffix(" the others'")
             self._has_jumped = True
             self.fault = f"its clock is {off} where it was right before the restart, and has not been compared since"
 
     @property
     def clocks(self) -> Clocks | None:
         """The newest comparison; None: there has been none for 30 s."""
-        is_fresh = self._clock.monotonic() - self._fresh_s <= STALE_S
-        return self._clocks if is_fresh else None
+        return self._read.fresh
 
     @property
     def is_vouched_for(self) -> bool:
@@ -119,31 +115,24 @@ class ClockCheck:
         a comparison is not enough."""
         if self.fault is not None:
             return False
-        are_too_few = self._clocks is not None and not self._clocks.are_enough
-        return not self._has_jumped or self._must_be_right or are_too_few
+        newest = self._read.newest
+        are_too_few = newest is not None and not newest.are_enough
+        return not self._has_jumped or self._expected.must_be_right or are_too_few
 
     def jumped(self, by_s: float) -> None:
         """The wall clock has left the boot clock: what was measured before says nothing of it any more."""
         self.offset_ms, self._settled = None, False
         self._has_jumped, self._held_s = True, self._clock.monotonic()
-        if self._expected is not None:
-            self._expected = self._expected[0] + by_s * 1000, self._expected[1]
+        self._expected.jumped(by_s * 1000)
         # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
         is_new = self._clock.monotonic() - self._began_s < _NEW_S
-        may_be_compared = is_new if self._clocks is None else self._clocks.are_enough
+        newest = self._read.newest
+        may_be_compared = is_new if newest is None else newest.are_enough
         direction, jump = "ahead" if by_s > 0 else "back", length(abs(round(by_s * 1000)))
         self._jump = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
-        is_doubtful = self._must_be_wrong or (may_be_compared and not self._must_be_right)
+        is_doubtful = self._expected.must_be_wrong or (may_be_compared and not self._expected.must_be_right)
         self.fault = self._jump if is_doubtful else None
         self._wake.set()
-
-    @property
-    def _must_be_right(self) -> bool:
-        return self._expected is not None and abs(self._expected[0]) + self._expected[1] <= self._max_skew_ms
-
-    @property
-    def _must_be_wrong(self) -> bool:
-        return self._expected is not None and abs(self._expected[0]) - self._expected[1] > self._max_skew_ms
 
     async def run(self) -> None:
         """Looks every 10 s, and every second while something is open or just begins, until cancelled."""
@@ -180,27 +169,15 @@ class ClockCheck:
         try:
             kv = await self._client.get(self._key)
         except (EtcdError, UnavailableError) as error:
-            # Nobody knows how old it is: the 30 s begin with the next answer.
-            self._fresh_s = self._held_s = self._clock.monotonic()
+            self._read.unread()
+            self._held_s = self._clock.monotonic()
             _log.debug("the comparison of clocks was not read: %s", error, extra={"action": "clock.unread"})
             return False
-        self._take(kv)
+        self._read.take(kv)
         self._watch.look()  # last: a jump while etcd was asked must not pass for a clock that was found right
         self._judge()
         await self._tell()
         return True
-
-    def _take(self, kv: KeyValue | None) -> None:
-        if kv is None or kv.mod_revision == self._revision:
-            return
-        self._revision = kv.mod_revision
-        try:
-            self._clocks = Clocks.from_json(kv.value)
-        except ValueError as error:
-            extra = {"action": "clocks.set_aside", "key": kv.key}
-            _log.warning("the comparison of clocks in %r is set aside: %s", kv.key, error, extra=extra)
-        else:
-            self._fresh_s = self._clock.monotonic()
 
     def _judge(self) -> None:
         clocks = self.clocks
@@ -213,21 +190,23 @@ class ClockCheck:
             self._hold(clocks)
             return
         self.offset_ms = own.offset_ms
-        if self._expected is None or not self._has_jumped or own.within_ms <= self._expected[1]:
-            self._expected = own.offset_ms, own.within_ms
+        self._expected.compared(own.offset_ms, own.within_ms, has_jumped=self._has_jumped)
         if own.is_off(self._max_skew_ms):
             self._settle()
             bound = f"(at most {length(self._max_skew_ms)})"
             self.fault = f"its clock is {off_by(own.offset_ms)} {bound}: mend the clock (NTP)"
-        elif self._has_jumped and own.within_ms > self._max_skew_ms and not self._must_be_right:
+        elif self._has_jumped and own.within_ms > self._max_skew_ms and not self._expected.must_be_right:
             self._settled = False  # it may be right, but nobody could tell
             self._hold(clocks)
         else:
-            self._settle()
-            self.fault = None
-            self._watch.agreed()
-            if self._memory is not None and own.within_ms <= self._max_skew_ms:
-                self._memory.remember(own.offset_ms, own.within_ms)
+            self._agree(own)
+
+    def _agree(self, own: Measured) -> None:
+        self._settle()
+        self.fault = None
+        self._watch.agreed()
+        if self._memory is not None and own.within_ms <= self._max_skew_ms:
+            self._memory.remember(own.offset_ms, own.within_ms)
 
     def _settle(self) -> None:
         self._settled, self._has_jumped, self._held_s = True, False, self._clock.monotonic()
@@ -236,7 +215,7 @@ class ClockCheck:
     def _bear_for_s(self, clocks: Clocks | None) -> float:
         if self.fault is None:
             return 0.0
-        if self._must_be_wrong:
+        if self._expected.must_be_wrong:
             return _WRONG_FOR_S
         return _FIRST_COMPARED_S if clocks is None and self._has_jumped else 0.0
 
@@ -244,8 +223,8 @@ class ClockCheck:
         """Nobody compares it: it is trusted, but not so soon (in seconds) where that is known to be wrong."""
         if self._clock.monotonic() - self._held_s < for_s:
             return
-        if self._must_be_wrong:
-            self._expected = None  # it is taken for right from here on, also by those that start after us
+        if self._expected.must_be_wrong:
+            self._expected.forget()  # it is taken for right from here on, also by those that start after us
             if self._memory is not None:
                 self._memory.forget()
         self.fault, self.offset_ms, self._settled, self._jump = None, None, True, None
@@ -253,11 +232,11 @@ class ClockCheck:
     def _hold(self, clocks: Clocks) -> None:
         """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""
         now_s = self._clock.monotonic()
-        if clocks.measured and (self._must_be_wrong or not self._has_jumped):
+        if clocks.measured and (self._expected.must_be_wrong or not self._has_jumped):
             self._held_s = now_s  # it is wrong, has not been set since, and others are compared
-        elif now_s - self._held_s > (_WRONG_FOR_S if self._must_be_wrong else STALE_S):
+        elif now_s - self._held_s > (_WRONG_FOR_S if self._expected.must_be_wrong else STALE_S):
             self.fault = self._jump = None
-        elif self.fault is None and not self._must_be_right:
+        elif self.fault is None and not self._expected.must_be_right:
             self.fault = self._jump  # it jumped before it was known that others are compared
 
     async def _tell(self) -> None:
@@ -268,6 +247,6 @@ class ClockCheck:
         if self.fault is not None:
             _log.warning("decides nothing: %s", self.fault, extra=extra)
         else:
-            unsettled = "it was set back to where it is right" if self._must_be_right else "nobody compares it"
+            unsettled = "it was set back to where it is right" if self._expected.must_be_right else "nobody compares it"
             _log.warning("trusts its clock again%s", "" if self._settled else f": {unsettled}", extra=extra)
         await self._on_change(self.fault)

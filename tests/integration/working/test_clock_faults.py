@@ -147,7 +147,7 @@ async def test_without_a_comparison_for_150_s_it_only_warns(place: Place, world:
         await world.etcd.delete(world.keys.clocks)
         await check.look()
         assert check.fault == AHEAD
-        check._fresh_s -= 30.1
+        check._read._fresh_s -= 30.1
         await check.look()
         assert check.fault == AHEAD
         check._held_s -= 120.1
