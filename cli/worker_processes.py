@@ -100,7 +100,7 @@ def _say_what_is_left(home: Path, count: int) -> None:
         if not directory.name.isdecimal() or int(directory.name) <= count or not (directory / "spool").is_dir():
             continue
         try:
-            waiting = Spool.open(directory / "spool").pending
+            waiting = asyncio.run(_waiting_in(directory / "spool"))
         except SpoolError as error:
             _log.warning("%s", error, extra={"action": "processes.left"})
             continue
@@ -108,6 +108,14 @@ def _say_what_is_left(home: Path, count: int) -> None:
             extra = {"action": "processes.left", "records": waiting}
             remedy = f"start once with processes {directory.name}"
             _log.warning("%s holds %s records that were not delivered: %s", directory, waiting, remedy, extra=extra)
+
+
+async def _waiting_in(directory: Path) -> int:
+    spool = Spool.open(directory)
+    try:
+        return spool.pending
+    finally:
+        await spool.close()
 
 
 async def _keep(workers: Sequence[WorkerConfig], home: Path, stop: Stop) -> None:
