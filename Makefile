@@ -86,11 +86,14 @@ etcd34:
 try-assets:
 	@$(MAKE) --no-print-directory assets || echo "the console's assets are not built: its page says what to run"
 
-# Debian's Chromium, for tests/console. Without it those tests are skipped, and say so.
+# Debian's Chromium, for tests/console, and a library of the program that drives it. Without them those tests are
+# skipped, and say so.
 chromium:
-	@command -v chromium >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
-	    echo "chromium is missing; installing it with apt-get" && { apt-get update --quiet >/dev/null || true; } && \
-	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium >/dev/null; } || \
+	@{ command -v chromium && ls /usr/lib/*/libatomic.so.1; } >/dev/null 2>&1 || { \
+	    [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
+	    echo "chromium or libatomic1 is missing; installing them with apt-get" && \
+	    { apt-get update --quiet >/dev/null || true; } && \
+	    DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium libatomic1 >/dev/null; } || \
 	    echo "chromium could not be installed: the tests of the console are skipped"
 
 # libfaketime, for wrong clocks in tests and in `make chaos`. Without it no clock is wrong there, and they say so.

@@ -9,6 +9,8 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -41,6 +43,13 @@ def chromium() -> str:
     found = shutil.which("chromium")
     if found is None:
         pytest.skip("no chromium: `make chromium` installs it on Debian, as root")
+    driver = subprocess.run(
+        [sys.executable, "-m", "playwright", "--version"], capture_output=True, text=True, check=False
+    )
+    if driver.returncode:
+        pytest.skip(
+            f"playwright does not start (`make chromium` installs libatomic1 on Debian, as root): {driver.stderr}"
+        )
     if not _VENDOR.exists():
         pytest.skip("the console's assets are not built: make assets")
     return found

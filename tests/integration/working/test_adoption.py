@@ -144,10 +144,12 @@ async def test_a_killed_worker_that_starts_again_settles_what_was_its_own(
     try:
         run_id = await world.ask(job, SystemClock().wall_ms())
         pids = tmp_path / "pids"
-        await wait_until(pids.exists, description="the command runs", timeout=20)
-        await process.end(signal.SIGKILL)
+        await wait_until(
+            lambda: pids.exists() and pids.read_text().endswith("\n"), description="the command runs", timeout=20
+        )
         pid = int(pids.read_text())
         assert Path(f"/proc/{pid}").exists()
+        await process.end(signal.SIGKILL)  # its guardian ends the command now, or its next start does
         process.start()
         record = await world.record(run_id, timeout=20)
         assert (record["status"], record["reason"]) == ("lost", "worker restarted")
