@@ -60,7 +60,7 @@ async def _questions(http: aiohttp.ClientSession) -> dict[str, Callable[[], Awai
     return {
         "GET /job/log": lambda: ask(http, "/job/log", name=job),
         "a job's runs": lambda: ask(http, "/api/v1/runs", job=job),
-        "a job's failed runs": lambda: ask(http, "/api/v1/runs", job=job, status="failed"),
+        "a job's successful runs": lambda: ask(http, "/api/v1/runs", job=job, status="success"),
         "all runs": lambda: ask(http, "/api/v1/runs"),
         "all runs, a later page": lambda: ask(http, "/api/v1/runs", cursor=later),
     }
