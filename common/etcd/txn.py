@@ -10,7 +10,8 @@
 
 etcd evaluates all compares at one revision, then runs one of the two branches; the writes of a branch share one
 revision. A value compare on a missing key is false. A put with a dead lease fails the whole transaction, and a put
-that does not name the lease of a leased key detaches the key. Transactions do not nest: etcd leaves their order open.
+that does not name the lease of a leased key detaches the key. A caller's transactions do not nest: etcd leaves their
+order open.
 """
 
 from __future__ import annotations

@@ -168,12 +168,18 @@ async def test_clock_that_was_measured_badly_is_known_to_be_wrong_after_a_long_j
     assert own.check.fault is not None
 
 
+def set_ahead_while_down(directory: Path) -> FakeClock:
+    """A clock that was right in a former life, and has been set 30 s ahead since."""
+    clock = FakeClock()
+    ClockMemory(directory, clock, boot_id="b").remember(0, 5)
+    clock.set_wall(clock.wall_ms() + 30_000)
+    return clock
+
+
 async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_start(
     world: World, tmp_path: Path
 ) -> None:
-    clock = FakeClock()
-    ClockMemory(tmp_path, clock, boot_id="b").remember(0, 5)
-    clock.set_wall(clock.wall_ms() + 30_000)
+    clock = set_ahead_while_down(tmp_path)
     own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
     assert own.check.fault == (
         "its clock is 30.0 s ahead of where it was right before the restart, and has not been compared since"
@@ -187,9 +193,7 @@ async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_
     world: World, tmp_path: Path
 ) -> None:
     """A machine that was moved, say: its boot clock stood still. Each start would decide nothing for two minutes."""
-    clock = FakeClock()
-    ClockMemory(tmp_path, clock, boot_id="b").remember(0, 5)
-    clock.set_wall(clock.wall_ms() + 30_000)
+    clock = set_ahead_while_down(tmp_path)
     own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
     for _ in range(11):
         clock.advance(10_000)
