@@ -15,6 +15,7 @@ import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any
 
+from common.event_loop import EventLoop
 from common.threads import can_start_threads
 
 log = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[t
             await main(stop)
 
     try:
-        asyncio.run(with_signals())
+        with asyncio.Runner(loop_factory=EventLoop) as runner:
+            runner.run(with_signals())
     except Exception as error:
         found = list(causes(error))
         for cause in found:

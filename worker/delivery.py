@@ -4,10 +4,9 @@
               ^                                                        |  more full batches: those first       |
               '--------------------------------------------------------'---------------------------------------'
 
-A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
-batch is full. What an outage has left is caught up with at a quarter of the speed that there is: the log store and this
-process have fires to see to; and faster where so much comes meanwhile that it would never end. If we die anywhere in
-between, what the spool was not told of is written again; that changes nothing.
+When a batch is due, `worker.delivery_pace` says. What an outage has left is caught up with at a quarter of the speed
+that there is: the log store and this process have fires to see to; and faster where so much comes meanwhile that it
+would never end. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
 """
 
 from __future__ import annotations
@@ -25,8 +24,9 @@ from common.errors import UnavailableError
 from common.keys import RunId
 from common.run import RunRecord
 from common.runlog import Advance, OwedCounts, OwedResults, Rejection, Source, WriteResult, Written
+from worker.delivery_pace import Pace
 from worker.rejected import REJECTED, set_aside
-from worker.spool import Spool, SpoolError
+from worker.spool import CACHE_BYTES, Spool, SpoolError
 
 _log = logging.getLogger(__name__)
 
@@ -46,6 +46,7 @@ _LONGEST_REST_SECONDS = 2.0
 """After a batch of what an outage has left: three times as long as the batch took, at most so long."""
 _AHEAD = CATCH_UP_BATCH // 2
 """Records that have to be fewer than at the last rest before there is another."""
+_MUCH_BYTES = CACHE_BYTES // 2
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -88,15 +89,20 @@ class Delivery:
     def __init__(
         self, spool: Spool, runlog: LogStore, *, writer: str,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
-        on_delivered: Callable[[list[RunId]], None], jitter: Callable[[], float] = random.random,
+        on_delivered: Callable[[list[RunId]], None], is_pressed: Callable[[], bool] = lambda: False,
+        jitter: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
         """``writer``: whose spool it is, of all that there are and ever were; with the position it names a record.
-        ``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly."""
+        ``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly.
+        ``is_pressed``: whether due fires wait for slots."""
         self._spool = spool
         self._runlog = runlog
         self._batch_size = batch_size
-        self._commit_timeout_seconds = commit_timeout_ms / 1000
         self._clock = clock
+        self._is_pressed = is_pressed
+        self._pace = Pace(
+            batch_size=batch_size, commit_timeout_ms=commit_timeout_ms, may_wait=self._may_wait, clock=clock
+        )
         self._on_delivered = on_delivered
         self._jitter = jitter
         self._written = spool.cursor
@@ -109,8 +115,6 @@ class Delivery:
         """Whether more than a batch has waited since an outage, of the log store or of this worker."""
         self._waiting_at_rest: int | None = None
         """How many records waited when it rested last; None: it has not rested since the outage."""
-        self._not_before = clock.monotonic()
-        """When less than a batch is written."""
         self._hurrying = False
         self._emptied = asyncio.Event()
         self._failures = 0
@@ -167,15 +171,20 @@ class Delivery:
             self._spool.changed.clear()
             if self._is_due():
                 return
-            something = bool(self._unwritten or self._owed)
-            if not something:
+            if not self._has_something:
                 self._emptied.set()
-            await self._sleep(self._not_before - self._clock.monotonic() if something else None)
+            await self._sleep(self._pace.due_in(self._unwritten) if self._has_something else None)
+
+    @property
+    def _has_something(self) -> bool:
+        return bool(self._unwritten or self._owed)
 
     def _is_due(self) -> bool:
-        if self._unwritten >= self._batch_size:
-            return True
-        return bool(self._unwritten or self._owed) and (self._hurrying or self._clock.monotonic() >= self._not_before)
+        return self._has_something and (self._hurrying or self._pace.due_in(self._unwritten) <= 0)
+
+    def _may_wait(self) -> bool:
+        """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
+        return self._is_pressed() and not self._catching_up and self._spool.cached_bytes <= _MUCH_BYTES
 
     async def _sleep(self, seconds: float | None) -> None:
         """Until the spool has changed, somebody is in a hurry, or the time is over."""
@@ -227,8 +236,8 @@ class Delivery:
         if failpoints.armed:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
-        self._not_before = self._clock.monotonic() + self._commit_timeout_seconds
         self._written = up_to
+        self._pace.written(self._unwritten)
         self._counts.add(written)
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):

@@ -157,6 +157,7 @@ class Parts:
         self.delivery = Delivery(
             spool, self._runlog, writer=name_of_spool(spool.directory), batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
+            is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip
 
     def _run(self, spool: Spool) -> None:
