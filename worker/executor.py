@@ -171,7 +171,7 @@ class Executor:
 
     def _begin(self, run: Running) -> None:
         launch = run.launch
-        self._guard.group(launch.run_id, run.pid)
+        self._guard.group(launch.run_id, run.pid, run.started_s)
         self._runs[launch.run_id] = run
         self._idle.clear()
         self._watch(run)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from common.clock import SystemClock
 from worker.guardian.ends import GIVE_UP_AFTER_KILL_S, Ends
 from worker.guardian.leader import Leader
 from worker.marked import Leftover
@@ -23,6 +24,21 @@ def command() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["/bin/sleep", "300"], env=marks, start_new_session=True) as process:
         yield process
         process.kill()
+
+
+def test_a_process_is_the_runs_where_it_began_while_it_was_started() -> None:
+    """Its worker has ended since, and it has cleared its environment: nothing else says whose it is."""
+    clock = SystemClock()
+    began = clock.boottime()
+    with subprocess.Popen(["/bin/sleep", "300"], env={}, start_new_session=True) as process:
+        told = clock.boottime()
+        leader = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began, told=told)
+        other = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=told + 1, told=told + 2)
+        older = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began - 2, told=began - 1)
+        process.kill()
+    assert (other, older) == (None, None)
+    assert leader is not None
+    leader.close()
 
 
 def test_what_a_worker_starts_long_after_the_deadline_is_killed_and_not_given_up(

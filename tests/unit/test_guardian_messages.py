@@ -19,6 +19,7 @@ from worker.guardian.messages import (
     Pong,
     Ready,
     decode,
+    decode_all,
     encode,
 )
 
@@ -28,6 +29,7 @@ EVERY_KIND: list[Message] = [
     Intent(run="job@1#1", session="75a", confirmed=0.5, allowance_s=None, grace_s=0.5, locked=False),
     Intent(run="job@1#1", session="75a", confirmed=0.5, allowance_s=2.5, grace_s=0.5, locked=True, pid=4711),
     Group(ODD_RUN, 4711),
+    Group("job@1#1", 4711, 100.25, 1e9 / 3),
     Over(ODD_RUN),
     Adopt("job@1#1", "75b", 13.5),
     Confirmed("75b", 14.5),
@@ -52,8 +54,11 @@ def test_the_longest_line_is_written_whole_or_not_at_all() -> None:
     """Longer than any name may be, and in characters that take the most room."""
     run = "\U0001f552" * 255 + "~" + "w" * 64 + "@1700000000000#1000"
     line = encode(
-        Intent(run=run, session="7" * 16, confirmed=1e9 / 3, allowance_s=1e9 / 3, grace_s=1e9 / 3, locked=True)
-    )
+        Intent(
+            run=run, session="7" * 16, confirmed=1e9 / 3, allowance_s=1e9 / 3, grace_s=1e9 / 3, locked=True,
+            pid=4194304, began=1e9 / 3, told=1e9 / 3,
+        )
+    )  # fmt: skip
     assert len(line) < 4096
 
 
@@ -61,6 +66,24 @@ def test_the_longest_line_is_written_whole_or_not_at_all() -> None:
 def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="not a message"):
         decode(line)
+
+
+def test_of_a_run_that_is_over_nothing_else_is_heard() -> None:
+    """Only what was said before: it may have been started again under its name."""
+    errors: list[ValueError] = []
+    intent = EVERY_KIND[0]
+    said: list[Message] = [intent, Group(ODD_RUN, 1), Group("other@1#1", 2), Over(ODD_RUN), intent, Group(ODD_RUN, 3)]
+    heard = decode_all([encode(message) for message in said], errors.append)
+    assert heard == [Group("other@1#1", 2), Over(ODD_RUN), intent, Group(ODD_RUN, 3)]
+    assert errors == []
+
+
+@pytest.mark.parametrize("line", [b"over", b"[]", b'["dance", 1]', b'["over", "a", "b"]', b"7", b'["over", ["a"]]'])
+def test_a_line_that_is_no_message_takes_no_other_with_it(line: bytes) -> None:
+    errors: list[ValueError] = []
+    heard = decode_all([encode(Ping(1)), line, encode(Over("job@1#1"))], errors.append)
+    assert heard[:1] == [Ping(1)]
+    assert heard[-1:] == [Over("job@1#1")]
 
 
 def test_lines_come_out_however_they_are_cut() -> None:

@@ -13,8 +13,8 @@ class Guard(Protocol):
     def intent(self, run_id: RunId) -> bool:
         """A process of the run is about to be started; False: not now, for nobody would guard it."""
 
-    def group(self, run_id: RunId, pid: int) -> None:
-        """It has been, and leads its group and its session."""
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
+        """It has been, after this second of the boot clock, and leads its group and its session."""
 
     def over(self, run_id: RunId) -> None:
         """Nothing of the run is left, or nothing of it was started."""
@@ -29,7 +29,7 @@ class Unguarded:
     def intent(self, run_id: RunId) -> bool:
         return True
 
-    def group(self, run_id: RunId, pid: int) -> None:
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
         pass
 
     def over(self, run_id: RunId) -> None:

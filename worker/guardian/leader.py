@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import Self
+from typing import Final, Self
 
 from worker.process_group import ProcessGroup
 from worker.processes import read_process, run_mark
+
+_TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Leader:
@@ -26,15 +28,20 @@ class Leader:
             self._group.pidfd = None
 
     @classmethod
-    def of(cls, run: str, pid: int, *, instance: str, parent: int) -> Self | None:
-        """The process with this id, where it is the worker's child or carries the run's mark; None: it is gone.
+    def of(
+        cls, run: str, pid: int, *, instance: str, parent: int, began: float = 0.0, told: float = 0.0
+    ) -> Self | None:
+        """The process with this id, where it is the run's; None: it is gone.
 
-        ``parent``: the worker. The number of a process that ended at once may be somebody else's by now.
+        It is where it began while the worker was starting it, between ``began`` and ``told`` by the boot clock; also
+        where it is the child of ``parent``, the worker, or carries the run's mark. The number of a process that ended
+        at once may be somebody else's by now.
         """
         process = read_process(pid)
         if process is None or process.group != pid:
             return None
-        if process.parent != parent and run_mark(pid, instance) != run:
+        began_then = int(began * _TICKS_A_SECOND) <= process.started <= int(told * _TICKS_A_SECOND)
+        if not began_then and process.parent != parent and run_mark(pid, instance) != run:
             return None
         return cls(pid, process.started)
 

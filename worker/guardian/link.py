@@ -65,6 +65,8 @@ class _Open:
     session: Session
     """The one that it was last told of."""
     pid: int | None = None
+    began: float = 0.0
+    told: float = 0.0
 
 
 class GuardianLink:
@@ -198,15 +200,16 @@ class GuardianLink:
         run = self._table.get(run_id)
         if run is None or not self.guarding:
             return False
-        self._open.setdefault(run_id, _Open(run=run, session=run.session))
-        if self._say(self._intent_of(run)) and self.guarding:
+        one = self._open.setdefault(run_id, _Open(run=run, session=run.session))
+        if self._say(self._intent_of(one)) and self.guarding:
             return True  # it lies in the pipe, and is heard even if this process ends now
         self.over(run_id)
         return False
 
-    def group(self, run_id: RunId, pid: int) -> None:
-        self._open[run_id].pid = pid
-        self._say_soon(Group(str(run_id), pid))
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
+        one = self._open[run_id]
+        one.pid, one.began, one.told = pid, began, self._clock.boottime()
+        self._say_soon(Group(str(run_id), pid, began, one.told))
 
     def over(self, run_id: RunId) -> None:
         if self._open.pop(run_id, None) is not None:
@@ -238,12 +241,13 @@ class GuardianLink:
             self._confirmed = {session.id: session.confirmed_boottime}
             self._say(Confirmed(session.id, session.confirmed_boottime))
 
-    def _intent_of(self, run: Run, pid: int | None = None) -> Intent:
+    def _intent_of(self, one: _Open) -> Intent:
+        run = one.run
         lost_after_ms, grace_s = run.entry.lost_after_ms, run.job.spec.kill_grace_s
         return Intent(
             run=str(run.run_id), session=run.session.id, confirmed=run.session.confirmed_boottime,
             allowance_s=None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s,
-            grace_s=grace_s, locked=run.holds_lock, pid=pid,
+            grace_s=grace_s, locked=run.holds_lock, pid=one.pid, began=one.began, told=one.told,
         )  # fmt: skip
 
     def _say(self, message: Message) -> bool:
@@ -320,7 +324,7 @@ class GuardianLink:
         _log.info("guarded by process %d", self._child.pid, extra=extra)
         for one in tuple(self._open.values()):
             one.session = one.run.session
-            self._say(self._intent_of(one.run, one.pid))
+            self._say(self._intent_of(one))
         self._changed.set()
         self._on_ready()
 

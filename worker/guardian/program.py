@@ -9,7 +9,6 @@ import resource
 import select
 import signal
 import time
-from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -31,7 +30,7 @@ from worker.guardian.messages import (
     Ping,
     Pong,
     Ready,
-    decode,
+    decode_all,
     encode,
 )
 from worker.guardian.wards import Ward, Wards
@@ -49,9 +48,9 @@ _LOOK_AT_LOCK_S: Final = 0.02
 _EXEC_WITHIN_S: Final = 0.5
 """A process that was being started when the worker ended shows its marks within this time, or never."""
 _READ_SIZE: Final = 65_536
-_GATHER_S: Final = 0.005
+_GATHER_S: Final = 0.02
 """Then it listens again. Woken for each word by itself it would take the processor from its worker three times a run;
-so it hears of most short runs when they are over."""
+so it hears of most short runs when they are over, and looks at no process of theirs."""
 
 
 class Guardian:
@@ -96,23 +95,12 @@ class Guardian:
     def _listen(self) -> bool:
         """Take in what was said; False: the worker has closed the pipe."""
         data = os.read(self._listens, _READ_SIZE)
-        messages = list(self._understood(self._lines.take(data)))
-        over_at = {message.run: place for place, message in enumerate(messages) if isinstance(message, Over)}
-        for place, message in enumerate(messages):
-            if isinstance(message, Group) and over_at.get(message.run, -1) > place:
-                continue  # it is over already: there is no process to look at
+        for message in decode_all(self._lines.take(data), _misheard):
             try:
                 self._take(message)
             except ValueError as error:
                 _misheard(error)
         return bool(data)
-
-    def _understood(self, lines: Iterable[bytes]) -> Iterator[Message]:
-        for line in lines:
-            try:
-                yield decode(line)
-            except ValueError as error:
-                _misheard(error)
 
     def _take(self, message: Message) -> None:
         match message:
@@ -120,9 +108,9 @@ class Guardian:
                 self._wards.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
                 if message.pid is not None:
-                    self._has_process(message.run, message.pid)
-            case Group(run=run, pid=pid):
-                self._has_process(run, pid)
+                    self._has_process(Group(message.run, message.pid, message.began, message.told))
+            case Group():
+                self._has_process(message)
             case Over(run=run):
                 self._over(run)
             case Adopt():
@@ -137,21 +125,24 @@ class Guardian:
             case _:
                 raise ValueError(f"not for a guardian: {message}")
 
-    def _has_process(self, run: str, pid: int) -> None:
+    def _has_process(self, group: Group) -> None:
+        run = group.run
         ward = self._wards.get(run)
         if ward is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
-        ward.pid = pid
-        leader = self._leader_of(run, pid)
+        ward.pid = group.pid
+        leader = self._leader_of(group)
         if leader is not None:
             self._leaders[run] = leader
         self._ends.has_process(run, leader)
 
-    def _leader_of(self, run: str, pid: int) -> Leader | None:
+    def _leader_of(self, group: Group) -> Leader | None:
         try:
-            return Leader.of(run, pid, instance=self._instance, parent=self._parent)
+            return Leader.of(
+                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told
+            )
         except OSError as error:  # out of descriptors: it is found by its marks alone
-            _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})
+            _log.warning("cannot look at the process of %s: %s", group.run, error, extra={"action": "guardian.blind"})
             return None
 
     def _over(self, run: str) -> None:
