@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
 
+from msgspec import Struct
+
 from common.job import Misfire, MisfirePolicy
 
 COUNT_LIMIT: Final = 1000
@@ -78,8 +80,7 @@ class Fires:
         return self.open is self.planned or self.planned.last_before_ms(after) == before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FireRange:
+class FireRange(Struct, frozen=True, kw_only=True):
     """Consecutive fires of a job, first and last included, with one reason for all."""
 
     lo_ms: int
@@ -88,8 +89,7 @@ class FireRange:
     at_least: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(Struct, frozen=True, kw_only=True):
     """One step for one job, from the mark ``from_ms`` to the mark ``to_ms``: what is passed, made up for, claimed.
 
     At most one range of fires is passed, and only before those that are made up for or claimed.

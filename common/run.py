@@ -1,6 +1,6 @@
 """A run's record (what the log store keeps) and its entry (what etcd knows until the log store does).
 
-Pure: standard library and its neighbours.
+Pure: no clock, no I/O.
 """
 
 from __future__ import annotations
@@ -8,9 +8,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any, Self
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import astuple, replace
 
 from common.keys import RunId
 
@@ -54,8 +57,7 @@ class EntryState(StrEnum):
     """Decided without a process of ours: the key carries the record, until the log store has it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunRecord:
+class RunRecord(Struct, frozen=True, kw_only=True):
     """One document of the run log: a run, or a fire (or a range of fires) that did not run.
 
     Times are in ms since the epoch. The parent's fields keep their names: jobName command err output planTime
@@ -102,18 +104,13 @@ class RunRecord:
 
     def to_document(self) -> dict[str, Any]:
         """The document as the log store keeps it; absent values are left out."""
-        document: dict[str, Any] = {
-            "_id": str(self.run_id),
-            "jobName": self.run_id.job_name,
-            "attempt": self.run_id.attempt,
-        }
-        for attribute, name in _DOCUMENT_FIELDS.items():
-            value = getattr(self, attribute)
-            if value is not None:
-                document[name] = str(value) if isinstance(value, StrEnum) else value
+        run_id, values = self.run_id, zip(_DOCUMENT_NAMES, astuple(self), strict=True)
+        document: dict[str, Any] = {"_id": str(run_id), "jobName": run_id.job_name, "attempt": run_id.attempt}
+        document.update((name, value) for name, value in values if value is not None and name is not None)
+        document["status"], document["trigger"] = str(self.status), str(self.trigger)
         document["labels"] = dict(self.labels)
         for name, absent in _LEFT_OUT_WHEN.items():
-            if document.get(name) == absent:
+            if document[name] == absent:
                 del document[name]
         return document
 
@@ -141,12 +138,12 @@ _DOCUMENT_FIELDS = {
     "output_bytes": "outputBytes", "output_truncated": "outputTruncated", "max_rss": "maxRss",
     "cpu_seconds": "cpuSeconds", "late": "late",
 }  # fmt: skip
+_DOCUMENT_NAMES = tuple(map(_DOCUMENT_FIELDS.get, RunRecord.__struct_fields__))
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunEntry:
-    """The value of a run key: who has the run, under which session, since when; or its final record."""
+class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+    """A run key's value, but for a record."""
 
     state: EntryState
     worker: str = ""
@@ -174,60 +171,58 @@ class RunEntry:
     """Of this run: more arguments for the command."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Of this run: variables beside and over the job's."""
+
+
+class _Stored(_Entry, frozen=True, kw_only=True):
+    """The value as it lies in etcd."""
+
+    record: dict[str, Any] | None = None
+
+
+class RunEntry(_Entry, frozen=True, kw_only=True):
+    """The value of a run key: who has the run, under which session, since when; or its final record."""
+
     record: RunRecord | None = None
     """Only of a final entry."""
 
     def to_json(self) -> bytes:
         """The value as stored: compact JSON."""
-        document: dict[str, Any] = {"state": str(self.state)}
-        for attribute, name in _ENTRY_FIELDS.items():
-            value = getattr(self, attribute)
-            if value != _ENTRY_DEFAULTS[attribute]:
-                document[name] = str(value) if isinstance(value, StrEnum) else value
-        if self.args:
-            document["args"] = list(self.args)
-        if self.env:
-            document["env"] = dict(self.env)
-        if self.record is not None:
-            document["record"] = self.record.to_document()
-        # A lone surrogate in somebody's words must not keep a verdict from being written; json reads it back.
-        return _TO_JSON(document).encode(errors="surrogatepass")
+        record = None if self.record is None else self.record.to_document()
+        stored = self if record is None else _Stored(record=record, **_values_of(self))
+        try:
+            return msgspec.json.encode(stored)
+        except UnicodeEncodeError:
+            # A lone surrogate in somebody's words must not keep a verdict from being written; it is read back.
+            return _TO_JSON(msgspec.to_builtins(stored)).encode(errors="surrogatepass")
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
         """Read a run key's value; ValueError where it is not one of ours."""
         try:
-            document = json.loads(value)
-            values = {attribute: document[name] for attribute, name in _ENTRY_FIELDS.items() if name in document}
-            _check_types(values)
-            values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
-            record = RunRecord.from_document(document["record"]) if "record" in document else None
-            state = EntryState(document["state"])
-            args = tuple(str(one) for one in document.get("args", ()))
-            env = {str(name): str(text) for name, text in document.get("env", {}).items()}
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as error:
+            stored = _stored(value)
+            record = None if stored.record is None else RunRecord.from_document(stored.record)
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise ValueError(f"not a run entry: {error}") from error
-        if state is EntryState.FINAL and record is None:
+        if stored.state is EntryState.FINAL and record is None:
             raise ValueError("not a run entry: it is final, and has no record")
-        return cls(state=state, record=record, args=args, env=env, **values)
+        return cls(record=record, **_values_of(stored))
 
 
-_ENTRY_FIELDS = {
-    "worker": "worker", "session": "session", "instance": "instance", "revision": "revision", "locked": "locked",
-    "lost_after_ms": "lostAfterMs", "plan_ms": "planMs", "dispatch_ms": "dispatchMs",
-    "claim_ms": "claimMs", "trigger": "trigger", "by": "by", "note": "note", "create_ms": "createMs",
-}  # fmt: skip
 _TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-_ENTRY_DEFAULTS: Mapping[str, object] = {one.name: one.default for one in fields(RunEntry)}
+_DECODER = msgspec.json.Decoder(_Stored)
 
 
-def _check_types(values: Mapping[str, object]) -> None:
-    """Somebody else's value does no harm later, where it is reckoned with: ValueError."""
-    for attribute, value in values.items():
-        default = _ENTRY_DEFAULTS[attribute]
-        kind = {"lost_after_ms": int, "create_ms": int, "by": str, "note": str}.get(attribute, type(default))
-        if not isinstance(value, str if issubclass(kind, str) else kind) or (kind is int and isinstance(value, bool)):
-            raise ValueError(f"{_ENTRY_FIELDS[attribute]} is {str(value)[:60]!r}")
+def _stored(value: bytes) -> _Stored:
+    try:
+        return _DECODER.decode(value)
+    except msgspec.ValidationError:
+        raise
+    except (msgspec.DecodeError, UnicodeDecodeError):  # no JSON; or such as Python's own reads, and writes
+        return msgspec.convert(json.loads(value), _Stored)
+
+
+def _values_of(entry: _Entry) -> dict[str, Any]:
+    return dict(zip(_Entry.__struct_fields__, astuple(entry), strict=False))
 
 
 def shown_command(command_line: str, args: Sequence[str]) -> str:

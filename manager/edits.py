@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
+from msgspec import structs
+
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.job import JobSpec
@@ -285,4 +287,4 @@ def _without(fires: FireRange, schedule: Schedule, ms: int) -> FireRange | None:
         return None
     lo_ms = after_ms if fires.lo_ms == ms and after_ms is not None else fires.lo_ms
     hi_ms = before_ms if fires.hi_ms == ms and before_ms is not None else fires.hi_ms
-    return replace(fires, lo_ms=lo_ms, hi_ms=hi_ms, count=fires.count - 1)
+    return structs.replace(fires, lo_ms=lo_ms, hi_ms=hi_ms, count=fires.count - 1)

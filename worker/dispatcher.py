@@ -12,9 +12,10 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
 from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError

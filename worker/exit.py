@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import resource
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _KIB = 1024
 _RSS_IS_COARSE_KIB = 2048
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exit:
+class Exit(Struct, frozen=True, kw_only=True):
     """How a process ended and what it used."""
 
     exit_code: int | None = None

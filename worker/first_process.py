@@ -13,8 +13,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 _NEWEST_KNOWN: Final = (3, 13)
 _WITH_VFORK: Final = True
@@ -24,8 +25,7 @@ _BEFORE_EXEC: Final = "noexec"
 """What is told of a fault before the program was looked for: in the directory, most likely."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class Program(Struct, frozen=True, kw_only=True):
     """What to execute, and where. Descriptors stay the caller's."""
 
     arguments: tuple[str, ...]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from common.keys import RunId
 from common.run import Verdict
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
+class Launch(Struct, frozen=True, kw_only=True):
     """One run to start. Times in seconds."""
 
     run_id: RunId
@@ -44,8 +44,7 @@ class Launch:
         return (*self.command, *self.args) if self.command else ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class Ending(Struct, frozen=True, kw_only=True):
     """Why a run is ended from outside."""
 
     kind: Literal[Verdict.KILLED, Verdict.TIMEOUT] = Verdict.KILLED
@@ -63,8 +62,7 @@ class Ending:
         return f"killed{who}{why}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Struct, frozen=True, kw_only=True):
     """How a run ended: nothing of it is running any more. Times in ms since the epoch."""
 
     run_id: RunId

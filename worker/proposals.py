@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
+
+from msgspec import Struct
 
 from common.keys import RunId
 from common.planner import Decision
@@ -11,8 +12,7 @@ from common.run import RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Blocker:
+class Blocker(Struct, frozen=True, kw_only=True):
     """The run that holds the lock which a fire wanted."""
 
     run: str
@@ -20,8 +20,7 @@ class Blocker:
     """The create revision of the lock."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Proposal:
+class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     """One decision about one job, as this worker would have it."""
 
     job: CatalogJob
@@ -82,8 +81,7 @@ class Answer(Enum):
     """Certainly not carried out, and for no reason of its own: it may be decided anew."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Struct, frozen=True, kw_only=True):
     """A proposal and what became of it."""
 
     proposal: Proposal

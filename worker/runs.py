@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
 from typing import Final
+
+from msgspec.structs import replace
 
 from common.etcd import KeyValue, Session
 from common.keys import RunId

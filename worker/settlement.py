@@ -14,9 +14,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from common import failpoints
 from common.clock import Clock

@@ -19,9 +19,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
+
+from msgspec.structs import replace
 
 from common.errors import EtcronError
 from common.run import RunRecord

@@ -11,8 +11,10 @@ only the disk itself refuses it.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from common.run import RunRecord
 

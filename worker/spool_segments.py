@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from common.run import RunRecord
 
 _HEADER = struct.Struct("<II")
@@ -47,7 +49,11 @@ class Segment:
 
 def frame(record: RunRecord) -> bytes:
     """The record as it lies on the disk. Lone surrogates, which UTF-8 has no bytes for, are kept as they are."""
-    payload = _TO_JSON(record.to_document()).encode(errors="surrogatepass")
+    document = record.to_document()
+    try:
+        payload = msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        payload = _TO_JSON(document).encode(errors="surrogatepass")
     length = _LENGTH.pack(len(payload))
     return length + _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))) + payload
 

@@ -10,8 +10,9 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from worker.accounts import Account
 from worker.launch import Launch
@@ -38,8 +39,7 @@ class ShortageError(UnstartableError):
     """The worker has not got what a start needs; that may pass."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class Attempt(Struct, frozen=True, kw_only=True):
     """A start as it was tried."""
 
     launch: Launch

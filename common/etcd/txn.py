@@ -17,9 +17,10 @@ order open.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, ClassVar
+
+from msgspec import Struct
 
 from common.etcd import _rpc
 from common.etcd.types import KeyValue, key_value, range_end, to_bytes
@@ -59,8 +60,7 @@ _FIELD_OF = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Struct, frozen=True):
     """One condition of a transaction; made by the functions below. All numbers of a missing key are 0."""
 
     key: str
@@ -132,8 +132,7 @@ def none_under_since(prefix: str, revision: int) -> Compare:
     return Compare(prefix, Target.MOD_REVISION, Relation.LESS, revision + 1, prefix=True)
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(Struct, frozen=True):
     """Writes the key; attached to `lease`, or detached from any where it is 0. Its result is None."""
 
     key: str
@@ -152,8 +151,7 @@ class Put:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Delete:
+class Delete(Struct, frozen=True):
     """Deletes the key if it exists. Its result is the number of keys deleted, 0 or 1."""
 
     key: str
@@ -166,8 +164,7 @@ class Delete:
         return int(response.response_delete_range.deleted)
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePrefix:
+class DeletePrefix(Struct, frozen=True):
     """Deletes every key that starts with the prefix. Its result is their number."""
 
     prefix: str
@@ -181,8 +178,7 @@ class DeletePrefix:
         return int(response.response_delete_range.deleted)
 
 
-@dataclass(frozen=True, slots=True)
-class Get:
+class Get(Struct, frozen=True):
     """Reads the key. Its result is a tuple of one `KeyValue`, or of none."""
 
     key: str
@@ -200,8 +196,7 @@ class Get:
         return tuple(map(key_value, response.response_range.kvs))
 
 
-@dataclass(frozen=True, slots=True)
-class GetPrefix:
+class GetPrefix(Struct, frozen=True):
     """Reads the first `limit` keys that start with the prefix, in order. Its result is a tuple of `KeyValue`."""
 
     prefix: str
@@ -227,8 +222,7 @@ Operation = Put | Delete | DeletePrefix | Get | GetPrefix
 Result = tuple[KeyValue, ...] | int | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TxnResult:
+class TxnResult(Struct, frozen=True, kw_only=True):
     """Which branch ran, at which revision, and what each of its operations gave, in their order."""
 
     succeeded: bool

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyValue:
+
+class KeyValue(Struct, frozen=True, kw_only=True):
     """A key as etcd held it at some revision; `value` is empty where only keys were asked for."""
 
     key: str
@@ -22,8 +23,7 @@ class KeyValue:
     """The lease that it is attached to, or 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class Page(Struct, frozen=True, kw_only=True):
     """A part of a prefix as it was at `revision`, the same for all pages of one reading."""
 
     revision: int

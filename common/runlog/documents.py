@@ -8,12 +8,13 @@ an index on it needs no ``_id`` part, which nx-27017 cannot make.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import bson
 from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
+from msgspec import Struct
+from msgspec.structs import replace
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
@@ -31,16 +32,14 @@ _TEXTS_IN_LAST = ("reason", "err")
 _TEXT_LIMIT = 500
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rejection:
+class Rejection(Struct, frozen=True, kw_only=True):
     """A record that the log store does not take as it is, and why."""
 
     run_id: RunId
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Encoded:
+class Encoded(Struct, frozen=True, kw_only=True):
     """A record with its document, ready to be sent."""
 
     record: RunRecord

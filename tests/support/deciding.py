@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from common.clock import SystemClock
 from common.etcd import Change, Delete, EtcdClient, KeyValue, Put, Session
@@ -143,7 +145,7 @@ class World:
     def tell_copy(self, kv: KeyValue, name: str, revision: int) -> None:
         """The planners hear of it."""
         put, _ = self.put_copy(kv, name, 0)
-        copy = replace(kv, key=put.key, value=put.value, mod_revision=revision, create_revision=revision)
+        copy = structs.replace(kv, key=put.key, value=put.value, mod_revision=revision, create_revision=revision)
         self.tell(copy.key, copy)
 
     async def mark(self, name: str = "job") -> int:

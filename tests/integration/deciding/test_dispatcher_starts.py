@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 
 import worker.dispatcher
 from common.clock import SystemClock
@@ -69,7 +68,7 @@ async def test_stamp_in_doubt_is_settled_before_it_starts(etcd: EtcdServer, pref
 async def test_stamp_in_doubt_under_a_session_that_ended_does_not_cost_the_run(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)
-        stamped = dataclasses.replace(run.entry, by="a stamp of ours, whose answer was lost")
+        stamped = structs.replace(run.entry, by="a stamp of ours, whose answer was lost")
         await shop.client.put(shop.keys.run(run.run_id), stamped.to_json())
         await shop.session.close()
         shop.settlement.session = await Session.open(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 
 import pytest
+from msgspec import structs
 
 import worker.settlement
 import worker.steps
@@ -205,7 +205,7 @@ async def test_spool_refuses_and_the_key_is_not_as_believed(etcd: EtcdServer, pr
         given_up = RunRecord(run_id=run.run_id, status=Verdict.LOST)
         match what:
             case "the key was re-adopted":
-                await shop.client.put(key, dataclasses.replace(run.entry, session="ff").to_json())
+                await shop.client.put(key, structs.replace(run.entry, session="ff").to_json())
             case "the lock is another's":
                 await shop.client.delete(shop.keys.lock("job"))
                 await shop.client.put(shop.keys.lock("job"), b"another run")
@@ -256,7 +256,7 @@ async def test_key_that_was_readopted_in_doubt_is_deleted_all_the_same(
 ) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, overlap=overlap)
-        await shop.client.put(shop.keys.run(run.run_id), dataclasses.replace(run.entry, session="ff").to_json())
+        await shop.client.put(shop.keys.run(run.run_id), structs.replace(run.entry, session="ff").to_json())
         shop.end(run)
         await shop.settled()
         entry = await shop.entry(run)
