@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
-from msgspec import Struct
-
 from common.instants import iso
 from common.keys import RunId
 from worker.accounts import Account
@@ -29,7 +27,8 @@ _REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
-class Marks(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
     """What a run's environment says of it, and what it is found by."""
 
     run_id: RunId
