@@ -5,9 +5,10 @@ Pure: standard library only. The table of keys, with who writes each, is in ``do
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
+
+from msgspec import Struct
 
 _PLAN_DIGITS = 16
 MAX_MARK_MS = 253_402_300_799_999
@@ -41,8 +42,7 @@ class Watched(StrEnum):
     KILLS = "kills"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class RunId:
+class RunId(Struct, frozen=True, order=True):
     """The identity of one run: job, fire and attempt; written ``<job>@<plan ms or r-id>#<attempt>``."""
 
     job: str

@@ -15,20 +15,18 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
+from msgspec import Struct
+
 from common.instants import iso
 from common.keys import RunId
 from worker.accounts import Account
-
-RESERVED = "ETCRON_"
-RUN_MARK = "ETCRON_RUN_ID"
-INSTANCE_MARK = "ETCRON_INSTANCE"
+from worker.marks import INSTANCE_MARK, RESERVED, RUN_MARK
 
 _REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Marks:
+class Marks(Struct, frozen=True, kw_only=True):
     """What a run's environment says of it, and what it is found by."""
 
     run_id: RunId

@@ -28,7 +28,7 @@ from common.keys import RunId
 from common.run import Verdict
 from worker.end_dates import EndDates
 from worker.environment import give_commands_default_signals
-from worker.exit import reap
+from worker.exit import OwnPeak, reap
 from worker.guardian.guard import Guard, Unguarded
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.process_group import kernel_has_group_pidfds
@@ -90,6 +90,7 @@ class Executor:
         self._idle = asyncio.Event()
         self._idle.set()
         self._closed = False
+        self._own_peak = OwnPeak()
         self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
@@ -274,7 +275,7 @@ class Executor:
             self._finish(run)
 
     def _reap(self, run: Running) -> None:
-        run.exit = reap(run.pid, run.own_peak_rss_kib)
+        run.exit = reap(run.pid, self._own_peak)
         run.group.leader_reaped = True
         self._cancel_timeout(run)
 

@@ -18,6 +18,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Self
 
+from msgspec import Struct
+
 from common.chain import link_after
 from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
 from common.job import OnWorkerLost
@@ -30,8 +32,7 @@ SHUTDOWN: Final = "worker shutdown"
 """Why a run was killed that its worker took with it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class End:
+class End(Struct, frozen=True, kw_only=True):
     """The end of a run, as far as what follows depends on it."""
 
     run_id: RunId

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from worker.environment import INSTANCE_MARK, RUN_MARK
+from worker.marks import INSTANCE_MARK, RUN_MARK
 
 _KIB = 1024
 _KTHREADD = 2

@@ -20,12 +20,12 @@ class Running:
     """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
 
     __slots__ = (
-        "becoming", "ending", "exit", "group", "launch", "output", "own_peak_rss_kib", "pipe", "seen_peak_rss",
+        "becoming", "ending", "exit", "group", "launch", "output", "pipe", "seen_peak_rss",
         "start_ms", "started_s", "timeout",
     )  # fmt: skip
 
     def __init__(
-        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float, own_peak_rss_kib: int,
+        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float,
         becoming: Becoming | None = None,
     ) -> None:  # fmt: skip
         self.launch = launch
@@ -37,7 +37,6 @@ class Running:
         self.start_ms = start_ms
         self.started_s = started_s
         """The same on the boot clock."""
-        self.own_peak_rss_kib = own_peak_rss_kib
         self.seen_peak_rss = 0
         """Bytes: the most memory that one of its processes was seen with (see ``worker.usage``)."""
         self.ending: Ending | None = None

@@ -11,7 +11,6 @@ from common.clock import Clock
 from worker.accounts import Account, Accounts, RefusedUserError
 from worker.becoming import Becoming
 from worker.environment import Marks, Surroundings, surroundings
-from worker.exit import own_peak_rss_kib
 from worker.first_process import Program, execute
 from worker.launch import Launch
 from worker.running import Running
@@ -73,7 +72,6 @@ class Spawner:
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
     def _start(self, attempt: Attempt, around: Surroundings) -> Running:
-        own_peak = own_peak_rss_kib()
         pipe, write_end = os.pipe2(os.O_CLOEXEC)
         try:
             os.set_blocking(pipe, False)
@@ -89,7 +87,7 @@ class Spawner:
         finally:
             os.close(write_end)
         return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, started_s=started_s,
-                       own_peak_rss_kib=own_peak, becoming=becoming)  # fmt: skip
+                       becoming=becoming)  # fmt: skip
 
     def _execute(self, attempt: Attempt, write_end: int, around: Surroundings) -> tuple[int, Becoming | None]:
         other, marks = attempt.account.other, self._marks(attempt.launch)

@@ -19,10 +19,10 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from common.errors import EtcronError
@@ -60,8 +60,7 @@ class SpoolError(EtcronError):
     """The spool did not take the record. Make room on the worker's disk; the spool goes on by itself."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     """An append whose frame is not on the disk yet."""
 
     frame: bytes
@@ -70,15 +69,13 @@ class _Waiting:
     is_needed: Callable[[], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Cached:
+class _Cached(Struct, frozen=True):
     position: int
     record: RunRecord
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Spooled:
+class Spooled(Struct, frozen=True):
     """What the spool knows of a run that a former process has ended."""
 
     position: int

@@ -73,6 +73,8 @@ class Session:
         self._writing = asyncio.Lock()
         self._missing = False  # whether the last keep-alive was not answered
         self.lease_id = lease.id
+        self.id = f"{lease.id:x}"
+        """The lease's id in hex, as in the key's name."""
         self.ttl_s = lease.ttl_s
         """The TTL that etcd granted."""
         self.key = key
@@ -111,11 +113,6 @@ class Session:
             await session._revoke_quietly()
             raise
         return session
-
-    @property
-    def id(self) -> str:
-        """The lease's id in hex, as in the key's name."""
-        return f"{self.lease_id:x}"
 
     @property
     def done(self) -> asyncio.Event:

@@ -13,10 +13,12 @@ MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
@@ -45,8 +47,7 @@ class JobResults:
     """``{status, planTime, runId}`` of the newest 20 records, oldest first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advance:
+class Advance(Struct, frozen=True, kw_only=True):
     """What a batch says about one job, as it would stand in its document."""
 
     job: str

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from common.duration import parse_duration
 from common.etcd import Delete, KeyValue, Put, absent, mod_revision_is, value_is
@@ -123,7 +124,7 @@ def test_retry_goes_elsewhere_where_the_policy_says_so() -> None:
     request = after(end(), spec).request
     assert request is not None
     assert request.avoid == "w1"
-    own = replace(end(), run_id=RunId("j~w1", str(PLAN_MS)))
+    own = structs.replace(end(), run_id=RunId("j~w1", str(PLAN_MS)))
     request = after(own, replace(spec, broadcast=True)).request
     assert request is not None
     assert (request.run_id.job, request.avoid) == ("j~w1", None)

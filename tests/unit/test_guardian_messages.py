@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from worker.guardian.messages import (
@@ -91,3 +95,11 @@ def test_lines_come_out_however_they_are_cut() -> None:
     lines = Lines()
     heard = [decode(line) for at in range(0, len(said), 7) for line in lines.take(said[at : at + 7])]
     assert heard == EVERY_KIND
+
+
+def test_the_guardian_needs_no_package_but_pythons_own() -> None:
+    """It runs without the environment's packages: small, and soon ready."""
+    root = str(Path(__file__).parents[2])
+    program = f"import sys; sys.path.insert(0, {root!r}); import worker.guardian.__main__"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr == ""

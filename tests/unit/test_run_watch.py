@@ -15,7 +15,7 @@ from worker.running import Running
 
 def run(number: int, pipe: int) -> Running:
     launch = Launch(run_id=RunId.planned("job", number), command="true", plan_ms=number, fence=1)
-    return Running(launch, pid=1, pipe=pipe, start_ms=0, started_s=0.0, own_peak_rss_kib=0)
+    return Running(launch, pid=1, pipe=pipe, start_ms=0, started_s=0.0)
 
 
 async def test_a_number_that_is_given_anew_while_others_are_told_tells_of_nobody() -> None:
