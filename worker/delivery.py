@@ -198,6 +198,8 @@ class Delivery:
         began = self._clock.monotonic()
         if self._unwritten:
             await self._write_batch()
+        if 0 < self._unwritten < self._batch_size and self._owed.records >= _WORTH_SETTLING:
+            await self._write_batch()  # the end of a burst: not behind the last results of thousands of jobs
         is_over = self._unwritten < self._batch_size
         if is_over or self._is_worth_settling:
             await self._settle()

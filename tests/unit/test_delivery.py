@@ -152,6 +152,18 @@ async def test_in_a_burst_batches_grow_and_the_last_results_wait(tmp_path: Path,
         assert rig.delivered == [record(number).run_id for number in range(1201)]
 
 
+async def test_the_last_records_of_a_burst_do_not_wait_for_the_last_results_of_the_others(
+    tmp_path: Path, store: ToldStore
+) -> None:
+    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        store.open.clear()
+        await rig.append(0)
+        await rig.append(*range(1, 1051))
+        store.open.set()
+        await wait_until(lambda: store.puts > 0, description="the last results are put")
+        assert store.sizes == [1, 500, 500, 50]
+
+
 async def test_an_outage_is_waited_out_and_visible(
     tmp_path: Path, store: ToldStore, caplog: pytest.LogCaptureFixture
 ) -> None:
