@@ -2,17 +2,18 @@
 
 A fire falls into one of 8,192 buckets by a hash of (job, plan time), so that the fires of one job spread evenly too.
 For each bucket the members are ranked by rendezvous hashing weighted by their slots: a member that comes or goes moves
-only its own share, and so of what was ranked before only that has to be ranked again. Pure: standard library and its
-neighbours.
+only its own share, and so of what was ranked before only that has to be ranked again. One hash serves eight buckets: in
+a burst every worker ranks every fire. Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+import struct
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from heapq import nsmallest
+from itertools import repeat
 from typing import Final, TypeAlias
 
 from common.job import JobSpec
@@ -48,6 +49,9 @@ LATER: Final = 2
 """The rank of all but the first two, where nothing depends on which of them it is."""
 
 _Scored: TypeAlias = tuple[float, str]
+_BLOCK: Final = 8
+"""Buckets whose scores come from one hash."""
+_WORDS: Final = struct.Struct(f"<{_BLOCK}Q")
 
 
 class Placement:
@@ -71,8 +75,8 @@ class Placement:
             return tuple(self.names)  # many jobs have a worker of their own: nothing is remembered for each of those
         order = self._orders.get(bucket)
         if order is None:
-            ranked = sorted(self.candidates, key=lambda one: (_score(one, bucket), one.name))
-            order = self._orders[bucket] = tuple(one.name for one in ranked)
+            scored = _scored(self.candidates, bucket // _BLOCK)[bucket % _BLOCK]
+            order = self._orders[bucket] = tuple(name for _, name in sorted(scored))
         return order
 
     def firsts(self, bucket: int) -> tuple[str, ...]:
@@ -81,7 +85,8 @@ class Placement:
             return tuple(self.names)
         firsts = self._firsts.get(bucket)
         if firsts is None:
-            firsts = self._firsts[bucket] = self._moved(bucket) or self._ranked(bucket)
+            self._rank_block(bucket // _BLOCK)
+            firsts = self._firsts[bucket]
         return tuple(name for _, name in firsts)
 
     def rank(self, worker: str, job: str, fire: str) -> int | None:
@@ -91,15 +96,16 @@ class Placement:
             return firsts.index(worker)
         return LATER if worker in self.names else None
 
-    def _ranked(self, bucket: int) -> tuple[_Scored, ...]:
-        return tuple(nsmallest(2, ((_score(one, bucket), one.name) for one in self.candidates)))
-
-    def _moved(self, bucket: int) -> tuple[_Scored, ...] | None:
-        """What those that came make of the former firsts; None where these are not known, or one of them is gone."""
-        old = self._old.get(bucket)
-        if old is None or any(name in self._gone for _, name in old):
-            return None
-        return tuple(nsmallest(2, (*old, *((_score(one, bucket), one.name) for one in self._came))))
+    def _rank_block(self, block: int) -> None:
+        """What those that came make of the former firsts; all are ranked where one of those is gone, or not known."""
+        buckets = range(block * _BLOCK, (block + 1) * _BLOCK)
+        olds = [self._old.get(bucket) for bucket in buckets]
+        moved = [old is not None and not any(name in self._gone for _, name in old) for old in olds]
+        came = _scored(self._came, block) if any(moved) else ()
+        ranked = () if all(moved) else _scored(self.candidates, block)
+        for place, bucket in enumerate(buckets):
+            scored = [*(olds[place] or ()), *came[place]] if moved[place] else ranked[place]
+            self._firsts[bucket] = tuple(sorted(scored)[:2])
 
     def _most_firsts(self) -> tuple[dict[int, tuple[_Scored, ...]], tuple[Candidate, ...]]:
         """The firsts that are known of most buckets, and of which candidates: its own, or those before it."""
@@ -108,8 +114,14 @@ class Placement:
         return self._old, self._old_candidates
 
 
-def _score(candidate: Candidate, bucket: int) -> float:
-    """Weighted rendezvous score (Mosharaf, Thaler: -ln(u)/w): the smaller, the earlier its turn."""
-    digest = blake2b(f"{candidate.name}/{bucket}".encode(), digest_size=8).digest()
-    uniform = (int.from_bytes(digest) + 0.5) / _SPAN
-    return -math.log(uniform) / max(candidate.slots, 1)
+def _scored(candidates: Iterable[Candidate], block: int) -> Sequence[Sequence[_Scored]]:
+    """The scores of the candidates, with their names, for each bucket of the block."""
+    scores = [zip(_scores(one, block), repeat(one.name)) for one in candidates]
+    return list(zip(*scores, strict=True)) if scores else [()] * _BLOCK
+
+
+def _scores(candidate: Candidate, block: int) -> list[float]:
+    """Weighted rendezvous scores (Mosharaf, Thaler: -ln(u)/w), one a bucket: the smaller, the earlier its turn."""
+    words = _WORDS.unpack(blake2b(f"{candidate.name}/{block}".encode(), digest_size=_WORDS.size).digest())
+    weight = -max(candidate.slots, 1)
+    return [math.log((word + 0.5) / _SPAN) / weight for word in words]

@@ -17,9 +17,11 @@ from common.request import Request
 from common.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
-_CLAIM_AHEAD_S: Final = 0.3
+_CLAIM_AHEAD_S: Final = 0.5
 """Of the slots that came free within this time, as many may be claimed ahead. It bridges a claim's way to etcd and
 back, and is well below the second after which a run that waits for a slot is handed on, at eight mutations a fire."""
+_FULL: Final = 30
+"""Slots for which claims are worth a request of their own: those of a full transaction (``worker.claims``)."""
 
 
 class Phase(Enum):
@@ -153,12 +155,19 @@ class RunTable:
         return self.slots - self.running_slots + ahead - self.claimed_slots
 
     def has_enough(self, now: float, in_flight: int = 0) -> bool:
-        """Whether more than half of what may be claimed ahead of free slots is: then no more is claimed for the moment.
+        """Whether so much of what may be claimed ahead of free slots is that no more is claimed for the moment.
 
-        Else each slot that comes free would be a claim of its own, a request to etcd for each fire of a burst.
-        ``in_flight``: slots for which claims are on their way. Each run that is waited for says when to ask again.
+        More than half of it, and all but what fills a transaction: else each slot that comes free would be a claim of
+        its own, a request to etcd for each fire of a burst. ``in_flight``: slots for which claims are on their way.
+        Each run that is waited for says when to ask again.
         """
-        return 2 * (self.running_slots + self.claimed_slots + in_flight - self.slots) > self._slots_ahead(now) > 0
+        ahead = self._slots_ahead(now)
+        room = self.slots + ahead - self.running_slots - self.claimed_slots - in_flight
+        return ahead > 0 and room < min(ahead / 2, _FULL)
+
+    def in_full(self, room: int, in_flight: int = 0) -> int:
+        """As much of the room for claims as fills transactions, where it is more than one, and no slot is free."""
+        return room - room % _FULL if room > _FULL and self.free_slots <= in_flight else room
 
     def _slots_ahead(self, now: float) -> int:
         while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:

@@ -327,7 +327,8 @@ class Scheduler:
     def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:
         """Hands as many decisions to etcd as slots allow, and as can be made in one turn; or only such as take none."""
         began = self._clock.monotonic()
-        room = self._table.may_claim(began, _WAITER) - self._sending.slots_in_flight if claims else 0
+        in_flight = self._sending.slots_in_flight
+        room = self._table.in_full(self._table.may_claim(began, _WAITER) - in_flight, in_flight) if claims else 0
         waits_for = urgency = 0
         parts: list[Part] = []
         while (agendum := self._agenda.dequeue()) is not None:

@@ -72,9 +72,27 @@ def test_no_more_is_claimed_ahead_while_more_than_half_of_it_is() -> None:
     table.started(runs[8])
     table.ended(runs[4], now=10.1)
     assert not table.has_enough(10.2), "one has gone on, and five came free"
-    assert not table.has_enough(10.6), (
+    assert not table.has_enough(10.7), (
         "nothing came free lately: nothing more may be claimed, and nobody is told to wait"
     )
+
+
+def test_claims_ahead_are_asked_for_by_the_full_transaction() -> None:
+    table = RunTable(2)
+    ended, claimed = [run(number) for number in range(100)], [run(number) for number in range(100, 180)]
+    for one in ended:
+        table.add(one)
+        table.started(one)
+        table.ended(one, now=10.0)
+    assert table.in_full(102) == 102, "free slots wait for nothing"
+    for one in claimed[:72]:
+        table.add(one)
+    assert table.may_claim(10.1) == 30
+    assert not table.has_enough(10.1), "a transaction full, though more than half of the hundred are claimed"
+    assert table.has_enough(10.1, in_flight=1)
+    table.forget(claimed[0])
+    assert table.in_full(table.may_claim(10.1)) == 30, "the thirty-first waits for others"
+    assert table.in_full(29) == 29
 
 
 def test_slots_are_kept_for_who_waited_first_and_told_when_they_are_free_again() -> None:
