@@ -2,7 +2,7 @@
 
 A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
 batch is full. While due fires wait for slots, what a machine can do goes into starting them: a batch is written every
-two seconds then, and the rest when the burst is over. What lasts longer than ten seconds is no burst: then records come
+three seconds then, and the rest when the burst is over. What lasts longer than ten seconds is no burst: then records come
 to the log store as fast as it takes them.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 from common.clock import Clock
 
-BETWEEN_S: Final = 2.0
+BETWEEN_S: Final = 3.0
 """From one batch to the next while fires wait for slots."""
 BURST_S: Final = 10.0
 """For so long records may fall behind."""

@@ -36,7 +36,7 @@ def test_the_next_ones_are_due_when_a_batch_is_full_or_has_had_its_time(rig: Rig
     assert rig.pace.due_in(1) == pytest.approx(0.25)
 
 
-def test_while_fires_wait_a_batch_is_due_every_two_seconds_whatever_waits(rig: Rig) -> None:
+def test_while_fires_wait_a_batch_is_due_every_three_seconds_whatever_waits(rig: Rig) -> None:
     rig.fires_wait = True
     rig.pace.written(0)
     assert rig.pace.due_in(5000) == pytest.approx(BETWEEN_S)
@@ -58,11 +58,11 @@ def test_what_waits_is_due_as_soon_as_no_fire_waits(rig: Rig) -> None:
 def test_what_lasts_longer_than_a_burst_waits_no_more_until_it_is_caught_up_with(rig: Rig) -> None:
     rig.fires_wait = True
     rig.pace.written(0)
-    for _ in range(4):
+    for _ in range(3):
         rig.clock.advance(round(1000 * BETWEEN_S))
         rig.pace.written(1000)
         assert rig.pace.due_in(1000) == pytest.approx(BETWEEN_S)
-    rig.clock.advance(round(1000 * (BURST_S - 4 * BETWEEN_S)))
+    rig.clock.advance(round(1000 * (BURST_S - 3 * BETWEEN_S)))
     assert rig.pace.due_in(1000) == 0
     rig.pace.written(500)
     assert rig.pace.due_in(500) == 0
