@@ -47,6 +47,8 @@ _LONGEST_REST_SECONDS = 2.0
 _AHEAD = CATCH_UP_BATCH // 2
 """Records that have to be fewer than at the last rest before there is another."""
 _MUCH_BYTES = CACHE_BYTES // 2
+_LOOK_AGAIN_SECONDS = 0.25
+"""While records wait: nobody tells that no fire waits for a slot any more."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -173,7 +175,8 @@ class Delivery:
                 return
             if not self._has_something:
                 self._emptied.set()
-            await self._sleep(self._pace.due_in(self._unwritten) if self._has_something else None)
+            due_in = self._pace.due_in(self._unwritten)
+            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if self._has_something else None)
 
     @property
     def _has_something(self) -> bool:

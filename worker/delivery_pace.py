@@ -2,8 +2,8 @@
 
 A record that comes alone is written at once; records that keep coming are written every `commit_timeout_ms`, or when a
 batch is full. While due fires wait for slots, what a machine can do goes into starting them: a batch is written every
-three seconds then, and the rest when the burst is over. What lasts longer than ten seconds is no burst: then records come
-to the log store as fast as it takes them.
+three seconds then, and the rest when the burst is over. Where more than a batch has been left for ten seconds,
+records come to the log store as fast as it takes them, until it has caught up.
 """
 
 from __future__ import annotations
