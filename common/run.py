@@ -110,7 +110,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         document["status"], document["trigger"] = str(self.status), str(self.trigger)
         document["labels"] = dict(self.labels)
         for name, absent in _LEFT_OUT_WHEN.items():
-            if document[name] == absent:
+            if document.get(name) == absent:
                 del document[name]
         return document
 

@@ -47,6 +47,8 @@ _LONGEST_REST_SECONDS = 2.0
 _AHEAD = CATCH_UP_BATCH // 2
 """Records that have to be fewer than at the last rest before there is another."""
 _MUCH_BYTES = CACHE_BYTES // 2
+_LOOK_AGAIN_SECONDS = 0.25
+"""While records wait: nobody tells that no fire waits for a slot any more."""
 _FIRST_PAUSE_SECONDS = 0.1
 _LONGEST_PAUSE_SECONDS = 5.0
 
@@ -99,10 +101,10 @@ class Delivery:
         self._runlog = runlog
         self._batch_size = batch_size
         self._clock = clock
-        self._is_pressed = is_pressed
         self._pace = Pace(
-            batch_size=batch_size, commit_timeout_ms=commit_timeout_ms, may_wait=self._may_wait, clock=clock
-        )
+            batch_size=batch_size, commit_timeout_ms=commit_timeout_ms, fires_wait=is_pressed,
+            has_room=self._has_room, clock=clock,
+        )  # fmt: skip
         self._on_delivered = on_delivered
         self._jitter = jitter
         self._written = spool.cursor
@@ -173,7 +175,8 @@ class Delivery:
                 return
             if not self._has_something:
                 self._emptied.set()
-            await self._sleep(self._pace.due_in(self._unwritten) if self._has_something else None)
+            due_in = self._pace.due_in(self._unwritten)
+            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if self._has_something else None)
 
     @property
     def _has_something(self) -> bool:
@@ -182,9 +185,9 @@ class Delivery:
     def _is_due(self) -> bool:
         return self._has_something and (self._hurrying or self._pace.due_in(self._unwritten) <= 0)
 
-    def _may_wait(self) -> bool:
+    def _has_room(self) -> bool:
         """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
-        return self._is_pressed() and not self._catching_up and self._spool.cached_bytes <= _MUCH_BYTES
+        return not self._catching_up and self._spool.cached_bytes <= _MUCH_BYTES
 
     async def _sleep(self, seconds: float | None) -> None:
         """Until the spool has changed, somebody is in a hurry, or the time is over."""
@@ -239,7 +242,7 @@ class Delivery:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._written = up_to
-        self._pace.written(self._unwritten)
+        self._pace.written()
         self._counts.add(written)
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):

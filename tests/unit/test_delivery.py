@@ -85,9 +85,10 @@ class Rig:
         self.spool = Spool.open(directory)
         self.store = store
         self.delivered: list[RunId] = []
+        self.fires_wait = False
         self.delivery = Delivery(
             self.spool, store, writer="instance", clock=clock, commit_timeout_ms=commit_timeout_ms,
-            on_delivered=self.delivered.extend, jitter=lambda: 0.0,
+            on_delivered=self.delivered.extend, is_pressed=lambda: self.fires_wait, jitter=lambda: 0.0,
         )  # fmt: skip
 
     async def append(self, *numbers: int) -> None:
@@ -137,6 +138,19 @@ async def test_a_batch_that_does_not_fill_waits_no_longer_than_the_timeout(tmp_p
             await rig.append(number)
             await rig.all_settled()
         assert store.sizes == [1, 1, 1]
+
+
+async def test_what_waits_while_fires_do_is_written_when_none_does_any_more(tmp_path: Path, store: ToldStore) -> None:
+    async with delivering(tmp_path, store) as rig:
+        rig.fires_wait = True
+        await rig.append(1)
+        await rig.all_settled()
+        await rig.append(2)
+        await asyncio.sleep(0.1)
+        assert len(store.stored) == 1
+        rig.fires_wait = False
+        async with asyncio.timeout(1.5):
+            await rig.all_settled()
 
 
 async def test_in_a_burst_batches_grow_and_the_last_results_wait(tmp_path: Path, store: ToldStore) -> None:

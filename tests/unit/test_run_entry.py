@@ -57,6 +57,14 @@ def test_lone_surrogate_does_not_keep_a_verdict_from_being_written() -> None:
     assert RunEntry.from_json(final_entry(record).to_json()).record == record
 
 
+@pytest.mark.parametrize("name", ["late", "countIsMinimum"])
+def test_somebody_elses_record_without_a_value_is_written_again(name: str) -> None:
+    document = {**RunRecord(run_id=RunId.planned("job", 1), status=Verdict.LOST).to_document(), name: None}
+    entry = RunEntry.from_json(json.dumps({"state": "final", "record": document}).encode())
+    assert entry.record is not None
+    assert name not in entry.record.to_document()
+
+
 def test_run_that_is_lost_at_once_is_not_one_that_is_never_lost() -> None:
     entry = RunEntry(state=EntryState.OPEN, lost_after_ms=0)
     assert RunEntry.from_json(entry.to_json()).lost_after_ms == 0
