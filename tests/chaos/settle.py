@@ -19,6 +19,8 @@ RECOVERS_WITHIN_S = 60.0
 SETTLES_WITHIN_S = 90.0
 _OPEN = (KEYS.runs, KEYS.locks, KEYS.requests, KEYS.kills)
 _LONGEST_STEP_S = 10
+_BEHIND = 100
+"""Revisions: a few seconds of beats."""
 
 
 async def settle(fleet: Fleet, users: Users, specs: list[Spec]) -> None:
@@ -59,6 +61,14 @@ async def collect(fleet: Fleet) -> None:
                 break
     for key, value in await _open_keys(fleet):
         fleet.history.add(Leftover(key=key, value=value))
+    if differ := await _members_that_differ(fleet):
+        _reached(fleet, f"etcd itself has lost writes, and nothing can be said of etcron: its members are at {differ}")
+
+
+async def _members_that_differ(fleet: Fleet) -> list[int]:
+    """The revisions of etcd's members where they are further apart than any is behind: 3.5.0 to 3.5.2 do that."""
+    revisions = [(await fleet.client.status(address)).revision for address in fleet.client.endpoints]
+    return revisions if max(revisions) - min(revisions) > _BEHIND else []
 
 
 async def _open_keys(fleet: Fleet) -> list[tuple[str, str]]:
