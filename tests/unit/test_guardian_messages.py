@@ -66,7 +66,9 @@ def test_the_longest_line_is_written_whole_or_not_at_all() -> None:
     assert len(line) < 4096
 
 
-@pytest.mark.parametrize("line", [b"", b"over", b"[]", b'["dance", 1]', b'["over"]', b'["over", "a", "b"]', b"7"])
+@pytest.mark.parametrize(
+    "line", [b"", b"over", b"[]", b'["dance", 1]', b'["over"]', b'["over", "a", "b"]', b"7", b"[" * 100_000]
+)
 def test_what_is_no_message_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError, match="not a message"):
         decode(line)
@@ -82,7 +84,9 @@ def test_of_a_run_that_is_over_nothing_else_is_heard() -> None:
     assert errors == []
 
 
-@pytest.mark.parametrize("line", [b"over", b"[]", b'["dance", 1]', b'["over", "a", "b"]', b"7", b'["over", ["a"]]'])
+@pytest.mark.parametrize(
+    "line", [b"over", b"[]", b'["dance", 1]', b'["over", "a", "b"]', b"7", b'["over", ["a"]]', b"[" * 100_000]
+)
 def test_a_line_that_is_no_message_takes_no_other_with_it(line: bytes) -> None:
     errors: list[ValueError] = []
     heard = decode_all([encode(Ping(1)), line, encode(Over("job@1#1"))], errors.append)

@@ -142,7 +142,7 @@ def decode(line: bytes) -> Message:
     """The message in a line; ValueError where it is none."""
     try:
         return _message(json.loads(line))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ValueError(f"not a message between worker and guardian: {line[:200]!r}") from error
 
 
@@ -157,7 +157,7 @@ def decode_all(lines: Sequence[bytes], on_error: Callable[[ValueError], None]) -
         return [
             _message(one) for place, one in enumerate(told) if one[0] not in _OUTLIVED or over.get(one[1], -1) < place
         ]
-    except (ValueError, TypeError, KeyError, IndexError):
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError):
         return list(_each(lines, on_error))
 
 
