@@ -39,6 +39,10 @@ class ShortageError(UnstartableError):
     """The worker has not got what a start needs; that may pass."""
 
 
+class TooLateError(Exception):
+    """What allowed a start does not hold any more: this process was stopped on the way to it. Nothing was started."""
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """A start as it was tried."""
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from common.clock import SystemClock
 from common.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import executing
@@ -77,7 +78,7 @@ async def test_leaks_no_descriptor() -> None:
             runs.start("true", user="nobody", **settings)
         for spare in range(8):
             with no_descriptor_left(spare):
-                runs.start("true", user="nobody", start_until=0)
+                runs.start("true", user="nobody", start_until=SystemClock().boottime() + 0.04)
         await runs.executor.drained()
         assert descriptors() == before
         ends = [outcome.err for outcome in runs.outcomes.values()]

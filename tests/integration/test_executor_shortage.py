@@ -15,6 +15,7 @@ from common.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from worker.executor import Ending
+from worker.unstartable import TooLateError
 
 CLOCK = SystemClock()
 
@@ -65,6 +66,18 @@ async def test_is_not_tried_again_past_the_time_that_the_start_is_allowed_for() 
         run_id = start_in_vain(runs, start_until=CLOCK.boottime())
         assert "(tried once;" in (await runs.ended(run_id)).err
         assert not runs.started
+
+
+async def test_a_process_that_was_stopped_on_the_way_to_a_start_does_not_start_it_late() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        with pytest.raises(TooLateError):
+            runs.start("echo hello", start_until=CLOCK.boottime() - 1)
+        assert not runs.started
+        assert not runs.executor.running
+        await runs.executor.drained()
+        assert not runs.outcomes, "whoever asked for it decides what becomes of it"
+        assert descriptors() == before
 
 
 async def test_may_be_killed_while_it_waits() -> None:

@@ -34,6 +34,7 @@ from worker.records import run_record
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
+from worker.unstartable import TooLateError
 
 SECOND = 1000
 NOON = 1_790_000_040_000
@@ -41,12 +42,19 @@ ME = Identity(worker="w1", instance="mine", host="h1")
 
 
 class FakeExecutor:
-    """Takes what is to be started; nothing runs."""
+    """Takes what is to be started, as long as that is allowed; nothing runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: FakeClock) -> None:
         self.launches: list[Launch] = []
+        self.stopped_for_ms = 0
+        """On the way to the next start."""
+        self._clock = clock
 
     def start(self, launch: Launch) -> None:
+        self._clock.advance(self.stopped_for_ms)
+        self.stopped_for_ms = 0
+        if launch.start_until is not None and self._clock.boottime() >= launch.start_until:
+            raise TooLateError
         self.launches.append(launch)
 
     @property
@@ -105,7 +113,7 @@ class Workshop:
         self.members = Members(keys, on_changed=lambda: None)
         self.catalog = Catalog(keys, on_changed=lambda name: None)
         self.claims = Claims(keys, ME, lost_after_ms=300_000)
-        self.executor = FakeExecutor()
+        self.executor = FakeExecutor(self.clock)
         self.spool = FakeSpool()
         self.unlocked: list[str] = []
         self.faults: list[str | None] = []

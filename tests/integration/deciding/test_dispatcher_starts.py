@@ -81,6 +81,18 @@ async def test_stamp_in_doubt_under_a_session_that_ended_does_not_cost_the_run(e
         assert entry.session == shop.settlement.session.id
 
 
+async def test_run_on_whose_way_the_worker_was_stopped_is_stamped_again_before_it_starts(
+    etcd: EtcdServer, prefix: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        shop.executor.stopped_for_ms = 5000
+        run = await shop.claim(plan_ms=NOON + 1000)
+        shop.passes(1000)
+        await shop.started(run)
+        assert run.mod_revision > run.fence, "its claim was too old"
+        assert (shop.table.running, shop.table.claimed) == (1, 0)
+
+
 async def test_run_that_was_given_up_as_lost_does_not_start(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)
