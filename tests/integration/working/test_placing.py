@@ -229,7 +229,7 @@ async def test_who_is_away_owes_nothing_and_who_joins_takes_part_from_the_next_f
         async with working(place, "w2") as second:
             await first.deciding()
             await second.deciding()
-            await world.save(cron=SECOND, broadcast=True)
+            await world.save(cron=SECOND, broadcast=True, overlap="allow")
             await all_fired(world, whole_second(2000), {"w1", "w2"})
         stopped_ms = whole_second(1000)
         await all_fired(world, stopped_ms + 2000, {"w1"})
