@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import astuple, replace
 
+from common.compact_json import to_json
 from common.keys import RunId
 
 
@@ -188,12 +189,7 @@ class RunEntry(_Entry, frozen=True, kw_only=True):
     def to_json(self) -> bytes:
         """The value as stored: compact JSON."""
         record = None if self.record is None else self.record.to_document()
-        stored = self if record is None else _Stored(record=record, **_values_of(self))
-        try:
-            return msgspec.json.encode(stored)
-        except UnicodeEncodeError:
-            # A lone surrogate in somebody's words must not keep a verdict from being written; it is read back.
-            return _TO_JSON(msgspec.to_builtins(stored)).encode(errors="surrogatepass")
+        return to_json(self if record is None else _Stored(record=record, **_values_of(self)))
 
     @classmethod
     def from_json(cls, value: bytes) -> Self:
@@ -208,7 +204,6 @@ class RunEntry(_Entry, frozen=True, kw_only=True):
         return cls(record=record, **_values_of(stored))
 
 
-_TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _DECODER = msgspec.json.Decoder(_Stored)
 
 
@@ -217,7 +212,7 @@ def _stored(value: bytes) -> _Stored:
         return _DECODER.decode(value)
     except msgspec.ValidationError:
         raise
-    except (msgspec.DecodeError, UnicodeDecodeError):  # no JSON; or such as Python's own reads, and writes
+    except (msgspec.DecodeError, UnicodeDecodeError):  # no JSON; or with lone surrogates, which Python's own reads
         return msgspec.convert(json.loads(value), _Stored)
 
 

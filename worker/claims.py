@@ -39,11 +39,9 @@ from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
 from worker.identity import Identity
 from worker.passed import passed_record
-from worker.proposals import Answer, Blocker, Proposal, Result
+from worker.proposals import MAX_PROPOSALS, Answer, Blocker, Proposal, Result
 from worker.records import fire_record, single
 
-MAX_PROPOSALS: Final = 30
-"""In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
 MAX_BYTES: Final = 1_000_000
 """Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
 

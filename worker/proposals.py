@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
+from typing import Final
 
 from msgspec import Struct
 
@@ -10,6 +11,9 @@ from common.keys import RunId
 from common.planner import Decision
 from common.run import RunEntry, RunRecord
 from worker.catalog import CatalogJob
+
+MAX_PROPOSALS: Final = 30
+"""In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
 
 
 class Blocker(Struct, frozen=True, kw_only=True):

@@ -16,12 +16,11 @@ from common.keys import RunId
 from common.request import Request
 from common.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
+from worker.proposals import MAX_PROPOSALS
 
 _CLAIM_AHEAD_S: Final = 0.5
 """Of the slots that came free within this time, as many may be claimed ahead. It bridges a claim's way to etcd and
 back, and is well below the second after which a run that waits for a slot is handed on, at eight mutations a fire."""
-_FULL: Final = 30
-"""Slots for which claims are worth a request of their own: those of a full transaction (``worker.claims``)."""
 
 
 class Phase(Enum):
@@ -163,11 +162,13 @@ class RunTable:
         """
         ahead = self._slots_ahead(now)
         room = self.slots + ahead - self.running_slots - self.claimed_slots - in_flight
-        return ahead > 0 and room < min(ahead / 2, _FULL)
+        return ahead > 0 and room < min(ahead / 2, MAX_PROPOSALS)
 
     def in_full(self, room: int, in_flight: int = 0) -> int:
         """As much of the room for claims as fills transactions, where it is more than one, and no slot is free."""
-        return room - room % _FULL if room > _FULL and self.free_slots <= in_flight else room
+        if room <= MAX_PROPOSALS or self.free_slots > in_flight:
+            return room
+        return room - room % MAX_PROPOSALS
 
     def _slots_ahead(self, now: float) -> int:
         while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:

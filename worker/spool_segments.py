@@ -17,13 +17,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
+from common.compact_json import to_json
 from common.run import RunRecord
 
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
-_TO_JSON = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
 _SUFFIX = ".spool"
 _TRIAL = "trial"
 _CURSOR = "cursor"
@@ -48,12 +46,8 @@ class Segment:
 
 
 def frame(record: RunRecord) -> bytes:
-    """The record as it lies on the disk. Lone surrogates, which UTF-8 has no bytes for, are kept as they are."""
-    document = record.to_document()
-    try:
-        payload = msgspec.json.encode(document)
-    except UnicodeEncodeError:
-        payload = _TO_JSON(document).encode(errors="surrogatepass")
+    """The record as it lies on the disk."""
+    payload = to_json(record.to_document())
     length = _LENGTH.pack(len(payload))
     return length + _LENGTH.pack(zlib.crc32(payload, zlib.crc32(length))) + payload
 
