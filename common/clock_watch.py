@@ -38,11 +38,16 @@ class ClockWatch:
             await asyncio.sleep(_LOOK_S)
             self.look()
 
-    def look(self) -> None:
-        """Tells of a jump beyond the skew that is allowed, once for each."""
-        if abs(self._now_s() - self._offset_s) <= self._max_skew_s:
-            return
-        # Once more: a process that is frozen between its readings of the two clocks sees a jump where there is none.
+    def look(self) -> int:
+        """Tells of a jump beyond the skew that is allowed, once for each; the wall clock, in ms, after that."""
+        wall_ms = self._clock.wall_ms()
+        if abs(wall_ms / 1000 - self._clock.boottime() - self._offset_s) > self._max_skew_s:
+            self._look_again()
+            wall_ms = self._clock.wall_ms()
+        return wall_ms
+
+    def _look_again(self) -> None:
+        """A process that is frozen between its readings of the two clocks sees a jump where there is none."""
         by_s = self._now_s() - self._offset_s
         if abs(by_s) <= self._max_skew_s:
             return
@@ -68,8 +73,7 @@ class WatchedClock:
         self._watch = watch
 
     def wall_ms(self) -> int:
-        self._watch.look()
-        return self._clock.wall_ms()
+        return self._watch.look()
 
     def monotonic(self) -> float:
         return self._clock.monotonic()

@@ -14,7 +14,6 @@ fires are missed or superseded from one to another, the closed ones between them
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final, Protocol
 
@@ -46,8 +45,7 @@ def at_once(plan_ms: int) -> int:
     return plan_ms
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fires:
+class Fires(Struct, frozen=True, kw_only=True):
     """The fires of one job: planned, open, and when each of them is to start."""
 
     planned: Timing

@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, field
@@ -17,6 +17,8 @@ from msgspec.structs import astuple, replace
 
 from common.compact_json import to_json
 from common.keys import RunId
+
+_T = TypeVar("_T")
 
 
 class Verdict(StrEnum):
@@ -107,7 +109,7 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         """The document as the log store keeps it; absent values are left out."""
         run_id, values = self.run_id, zip(_DOCUMENT_NAMES, astuple(self), strict=True)
         document: dict[str, Any] = {"_id": str(run_id), "jobName": run_id.job_name, "attempt": run_id.attempt}
-        document.update((name, value) for name, value in values if value is not None and name is not None)
+        document |= {name: value for name, value in values if value is not None and name is not None}
         document["status"], document["trigger"] = str(self.status), str(self.trigger)
         document["labels"] = dict(self.labels)
         for name, absent in _LEFT_OUT_WHEN.items():
@@ -191,29 +193,37 @@ class RunEntry(_Entry, frozen=True, kw_only=True):
         record = None if self.record is None else self.record.to_document()
         return to_json(self if record is None else _Stored(record=record, **_values_of(self)))
 
-    @classmethod
-    def from_json(cls, value: bytes) -> Self:
+    @staticmethod
+    def from_json(value: bytes) -> RunEntry:
         """Read a run key's value; ValueError where it is not one of ours."""
         try:
-            stored = _stored(value)
-            record = None if stored.record is None else RunRecord.from_document(stored.record)
+            entry = _with_record(value) if _MAY_HAVE_RECORD in value else _decoded(_PLAIN, value)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
             raise ValueError(f"not a run entry: {error}") from error
-        if stored.state is EntryState.FINAL and record is None:
+        if entry.state is EntryState.FINAL and entry.record is None:
             raise ValueError("not a run entry: it is final, and has no record")
-        return cls(record=record, **_values_of(stored))
+        return entry
 
 
-_DECODER = msgspec.json.Decoder(_Stored)
+_PLAIN = msgspec.json.Decoder(RunEntry)
+_STORED = msgspec.json.Decoder(_Stored)
+_MAY_HAVE_RECORD = b'"record"'
+"""Without these bytes an entry is of a run that is open or has ended: so it is with nearly all."""
 
 
-def _stored(value: bytes) -> _Stored:
+def _with_record(value: bytes) -> RunEntry:
+    stored = _decoded(_STORED, value)
+    record = None if stored.record is None else RunRecord.from_document(stored.record)
+    return RunEntry(record=record, **_values_of(stored))
+
+
+def _decoded(decoder: msgspec.json.Decoder[_T], value: bytes) -> _T:
     try:
-        return _DECODER.decode(value)
+        return decoder.decode(value)
     except msgspec.ValidationError:
         raise
     except (msgspec.DecodeError, UnicodeDecodeError):  # no JSON; or with lone surrogates, which Python's own reads
-        return msgspec.convert(json.loads(value), _Stored)
+        return msgspec.convert(json.loads(value), decoder.type)
 
 
 def _values_of(entry: _Entry) -> dict[str, Any]:

@@ -110,6 +110,10 @@ class Schedule(ABC):
         return Fire(at=from_ms(at_ms), local=from_ms(at_ms))
 
 
+_Found = tuple[tuple[int, int | None], ...]
+"""The newest answers, newest first: an instant that was asked about, and the fire that was found."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronSchedule(Schedule):
     """A cron expression in a time zone. Equal to another of the same expression and zone (and job, where it has ``H``).
@@ -124,10 +128,11 @@ class CronSchedule(Schedule):
     """The job's name where the expression has an ``H``, else empty."""
     _cron: Cron = field(compare=False, repr=False)
     _zone: Zone = field(compare=False, repr=False)
-    # What was found last, and from which instant on (or back) it holds. Jobs of one schedule are looked at together,
-    # about one moment: so they are answered by one search. Each is replaced whole, and so never seen half written.
-    _last_next: tuple[int, int | None] | None = field(default=None, compare=False, repr=False)
-    _last_previous: tuple[int, int | None] | None = field(default=None, compare=False, repr=False)
+    # What was found last and before that, and from which instants on (or back) it holds. Jobs of one schedule are
+    # looked at together, about one moment and one fire: so they are answered by two searches each way. Each is replaced
+    # whole, and so never seen half written.
+    _found_next: _Found = field(default=(), compare=False, repr=False)
+    _found_previous: _Found = field(default=(), compare=False, repr=False)
 
     @property
     def both_days_restricted(self) -> bool:
@@ -140,19 +145,19 @@ class CronSchedule(Schedule):
         return self._cron.is_fixed_time
 
     def next_after_ms(self, ms: int) -> int | None:
-        known = self._last_next
-        if known is not None and known[0] <= ms and (known[1] is None or ms < known[1]):
-            return known[1]
+        for since_ms, found_ms in self._found_next:
+            if since_ms <= ms and (found_ms is None or ms < found_ms):
+                return found_ms
         at_ms = self.search_next_ms(ms)
-        object.__setattr__(self, "_last_next", (ms, at_ms))
+        object.__setattr__(self, "_found_next", ((ms, at_ms), *self._found_next[:1]))
         return at_ms
 
     def last_before_ms(self, ms: int) -> int | None:
-        known = self._last_previous
-        if known is not None and ms <= known[0] and (known[1] is None or known[1] < ms):
-            return known[1]
+        for until_ms, found_ms in self._found_previous:
+            if ms <= until_ms and (found_ms is None or found_ms < ms):
+                return found_ms
         at_ms = self.search_last_ms(ms)
-        object.__setattr__(self, "_last_previous", (ms, at_ms))
+        object.__setattr__(self, "_found_previous", ((ms, at_ms), *self._found_previous[:1]))
         return at_ms
 
     def search_next_ms(self, ms: int) -> int | None:

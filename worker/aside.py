@@ -54,7 +54,7 @@ class _Apart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if not isinstance(error, Exception) or isinstance(error, UnavailableError | EtcdInDoubtError):
+        if error is None or not isinstance(error, Exception) or isinstance(error, UnavailableError | EtcdInDoubtError):
             return False
         self._aside.add(self._key, self._revision, error)
         return True

@@ -180,6 +180,7 @@ class Executor:
         self._runs[launch.run_id] = run
         self._idle.clear()
         self._watch(run)
+        self._run_watch.output_soon(run)
         self._memory.begin()
         if launch.timeout_s > 0:
             run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
@@ -244,12 +245,10 @@ class Executor:
         self._on_end(outcome)
 
     def _watch(self, run: Running) -> None:
-        """Be told of the exit and of output; without descriptors for it, try again: the run goes on."""
+        """Be told of the exit; without a descriptor for it, try again: the run goes on."""
         if self._runs.get(run.launch.run_id) is not run:
             return  # ended before it could be watched
         try:
-            if run.pipe is not None:
-                self._run_watch.output_of(run, run.pipe)
             if run.group.pidfd is None:
                 run.group.pidfd = os.pidfd_open(run.pid)
             self._run_watch.exit_of(run, run.group.pidfd)

@@ -190,7 +190,10 @@ class Get(Struct, frozen=True):
         return _rpc.messages.RangeRequest(key=to_bytes(self.key), keys_only=self.keys_only)
 
     def add_to(self, operations: Any) -> None:
-        operations.add(request_range=self.request())
+        read = operations.add().request_range
+        read.key = to_bytes(self.key)
+        if self.keys_only:
+            read.keys_only = True
 
     def result_of(self, response: Any) -> tuple[KeyValue, ...]:
         return tuple(map(key_value, response.response_range.kvs))

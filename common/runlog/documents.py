@@ -108,6 +108,11 @@ def _has_started(record: RunRecord) -> bool:
 def last_document(record: RunRecord) -> dict[str, Any]:
     """A record as a list of jobs shows it: without output, texts cut at 500 characters."""
     document = record.to_document()
-    last = {name: document[name] for name in _KEPT_IN_LAST if name in document}
-    last.update((name, document[name][:_TEXT_LIMIT]) for name in _TEXTS_IN_LAST if document.get(name))
-    return {"jobName": record.run_id.job_name, "runId": str(record.run_id), **last}
+    last = {"jobName": document["jobName"], "runId": document["_id"]}
+    for name in _KEPT_IN_LAST:
+        if name in document:
+            last[name] = document[name]
+    for name in _TEXTS_IN_LAST:
+        if text := document.get(name):
+            last[name] = text[:_TEXT_LIMIT]
+    return last

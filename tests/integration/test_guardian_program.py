@@ -72,9 +72,9 @@ async def test_what_is_told_at_once_counts_in_its_order(tmp_path: Path) -> None:
         again = guard.spawn("again@1#1", "echo up; exec env -i sleep 300")
         guard.intend("over@1#1")
         for message in (Group("over@1#1", over.pid), Over("over@1#1"), Over("again@1#1")):
-            guard.child.put_off(message)
+            guard.child.put_off(encode(message))
         guard.intend("again@1#1")
-        guard.child.put_off(Group("again@1#1", again.pid))
+        guard.child.put_off(encode(Group("again@1#1", again.pid)))
         assert guard.child.say(Ping(1))
         await guard.said(Pong(1))
         guard.child.leave()

@@ -70,3 +70,21 @@ async def test_to_watch_again_what_is_watched_and_to_forget_what_is_not_changes_
     watch.close()
     os.close(pipe)
     os.close(tell)
+
+
+async def test_output_of_a_run_that_is_young_is_told_soon_and_of_one_that_is_over_by_then_never() -> None:
+    pipe, tell = os.pipe()
+    gone_pipe, tell_gone = os.pipe()
+    told: list[Running] = []
+    watch = RunWatch(on_exits=told.extend, on_output=told.append)
+    one, over = run(1, pipe), run(2, gone_pipe)
+    watch.output_soon(over)
+    watch.output_soon(one)
+    over.pipe = None
+    os.write(tell_gone, b"x")
+    os.write(tell, b"x")
+    await wait_until(lambda: bool(told), description="it is told")
+    assert set(told) == {one}
+    watch.close()
+    for descriptor in (pipe, tell, gone_pipe, tell_gone):
+        os.close(descriptor)

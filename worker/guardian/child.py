@@ -21,6 +21,8 @@ _PIPE_CAPACITY: Final = 1 << 20
 _READ_SIZE: Final = 65_536
 _ATOMIC: Final = select.PIPE_BUF
 """Bytes that are written whole or not at all, whoever is killed meanwhile."""
+_FEW: Final = 4
+"""Lines that are an atomic write in any case."""
 
 
 class Child:
@@ -56,12 +58,12 @@ class Child:
 
     def say(self, message: Message) -> bool:
         """In order, as soon as the pipe has room, which is nearly always now; False: it has ended."""
-        self.put_off(message)
+        self.put_off(encode(message))
         return self.say_rest()
 
-    def put_off(self, message: Message) -> None:
+    def put_off(self, line: bytes) -> None:
         """To be said with whatever is said next, in the same write if it fits."""
-        self._put_off.append(encode(message))
+        self._put_off.append(line)
 
     def say_rest(self) -> bool:
         """As much of what waits to be said as the pipe takes; False: it has ended."""
@@ -75,13 +77,18 @@ class Child:
                 return True
             except OSError:
                 return False
-            for _ in lines:
-                self._unsaid.popleft()
+            if lines is self._unsaid:
+                lines.clear()
+            else:
+                for _ in lines:
+                    self._unsaid.popleft()
         return True
 
-    def _next_lines(self) -> list[bytes]:
+    def _next_lines(self) -> deque[bytes]:
         """As many as go into one atomic write, one at least."""
-        lines: list[bytes] = []
+        if len(self._unsaid) <= _FEW:
+            return self._unsaid  # so it is with nearly all
+        lines: deque[bytes] = deque()
         size = 0
         for line in self._unsaid:
             size += len(line)

@@ -28,14 +28,17 @@ from worker.guardian.messages import (
     Confirmed,
     Ended,
     Ending,
-    Group,
     Intent,
     Message,
-    Over,
     Past,
     Ping,
     Pong,
     Ready,
+    encode,
+    group_line,
+    in_json,
+    intent_line,
+    over_line,
 )
 from worker.runs import Run, RunTable
 
@@ -64,6 +67,8 @@ class _Open:
     run: Run
     session: Session
     """The one that it was last told of."""
+    name: str
+    """The run's, as lines have it."""
     pid: int | None = None
     began: float = 0.0
     told: float = 0.0
@@ -200,8 +205,13 @@ class GuardianLink:
         run = self._table.get(run_id)
         if run is None or not self.guarding:
             return False
-        one = self._open.setdefault(run_id, _Open(run=run, session=run.session))
-        if self._say(self._intent_of(one)) and self.guarding:
+        one = self._open.get(run_id)
+        if one is None:
+            one = self._open[run_id] = _Open(run=run, session=run.session, name=in_json(str(run_id)))
+        session, locked = run.session, run.holds_lock
+        allowance_s, grace_s = self._allowance_s(run), run.job.spec.kill_grace_s
+        line = intent_line(one.name, session.id, session.confirmed_boottime, allowance_s, grace_s, locked=locked)
+        if self._say_line(line) and self.guarding:
             return True  # it lies in the pipe, and is heard even if this process ends now
         self.over(run_id)
         return False
@@ -209,11 +219,11 @@ class GuardianLink:
     def group(self, run_id: RunId, pid: int, began: float) -> None:
         one = self._open[run_id]
         one.pid, one.began, one.told = pid, began, self._clock.boottime()
-        self._say_soon(Group(str(run_id), pid, began, one.told))
+        self._say_soon(group_line(one.name, pid, began, one.told))
 
     def over(self, run_id: RunId) -> None:
-        if self._open.pop(run_id, None) is not None:
-            self._say_soon(Over(str(run_id)))
+        if (one := self._open.pop(run_id, None)) is not None:
+            self._say_soon(over_line(one.name))
 
     def tick(self) -> None:
         """What has changed since the last one is told; silence is noticed; where nobody guards, somebody is started."""
@@ -243,28 +253,34 @@ class GuardianLink:
 
     def _intent_of(self, one: _Open) -> Intent:
         run = one.run
-        lost_after_ms, grace_s = run.entry.lost_after_ms, run.job.spec.kill_grace_s
         return Intent(
             run=str(run.run_id), session=run.session.id, confirmed=run.session.confirmed_boottime,
-            allowance_s=None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s,
-            grace_s=grace_s, locked=run.holds_lock, pid=one.pid, began=one.began, told=one.told,
+            allowance_s=self._allowance_s(run), grace_s=run.job.spec.kill_grace_s, locked=run.holds_lock,
+            pid=one.pid, began=one.began, told=one.told,
         )  # fmt: skip
 
+    def _allowance_s(self, run: Run) -> float | None:
+        lost_after_ms = run.entry.lost_after_ms
+        return None if lost_after_ms is None else lost_after_ms / 1000 - run.job.spec.kill_grace_s - self._margin_s
+
     def _say(self, message: Message) -> bool:
+        return self._say_line(encode(message))
+
+    def _say_line(self, line: bytes) -> bool:
         child = self._child
         if not self._ready.is_set() or child is None:
             return False
-        child.put_off(message)
+        child.put_off(line)
         return self._speak(child)
 
-    def _say_soon(self, message: Message) -> None:
+    def _say_soon(self, line: bytes) -> None:
         """With the next intent, or when the loop has gone round: one write, and one look of its, for several runs.
 
         If we die before, it finds what it knows an intent of by its marks, and what has ended nowhere.
         """
         if not self._ready.is_set() or self._child is None:
             return
-        self._child.put_off(message)
+        self._child.put_off(line)
         if not self._speaks_soon:
             self._speaks_soon = True
             asyncio.get_running_loop().call_soon(self._say_what_was_put_off)
