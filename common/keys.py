@@ -68,12 +68,12 @@ class RunId(Struct, frozen=True, order=True):
     @property
     def job_name(self) -> str:
         """The job, also of a run in a worker's own sequence."""
-        return split_sequence(self.job)[0]
+        return self.job.partition(_OF)[0]
 
     @property
     def of_worker(self) -> str | None:
         """The worker whose own sequence it belongs to; None: the job's, which any eligible worker may run."""
-        return split_sequence(self.job)[1]
+        return self.job.partition(_OF)[2] or None
 
     @property
     def plan_ms(self) -> int | None:
@@ -131,7 +131,7 @@ class Keys:
         return self.locks + job
 
     def run(self, run: RunId) -> str:
-        return self.runs + _tail(run)
+        return f"{self.runs}{_tail(run)}"
 
     def request(self, run: RunId) -> str:
         return self.requests + _tail(run)
@@ -213,5 +213,7 @@ def _is_text(key: str) -> bool:
 
 
 def _tail(run: RunId) -> str:
-    fire = run.fire.zfill(_PLAN_DIGITS) if _is_number(run.fire) else run.fire
+    fire = run.fire
+    if fire.isdecimal() and fire.isascii():
+        fire = fire.zfill(_PLAN_DIGITS)
     return f"{run.job}/{fire}/{run.attempt}"

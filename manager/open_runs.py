@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from common.etcd import Change, KeyValue
 from common.keys import Keys, RunId
@@ -11,8 +12,7 @@ from common.run import EntryState, RunEntry
 from manager.waiting import Changes
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenRun:
+class OpenRun(Struct, frozen=True, kw_only=True):
     """A run that has been claimed and has not ended."""
 
     run_id: RunId

@@ -35,22 +35,18 @@ class CatalogJob:
     name: str = field(init=False, compare=False, repr=False)
     sequence: str = field(init=False, compare=False, repr=False)
     """What its marks, runs, locks and records go by: the job, or ``<job>~<worker>`` for a worker's own sequence."""
+    takes_lock: bool = field(init=False, compare=False, repr=False)
+    """Whether its claims take the job's lock."""
+    keeps_one: bool = field(init=False, compare=False, repr=False)
+    """Whether due fires stay undecided while a run holds the lock, the newest of them to follow it."""
 
     def __post_init__(self) -> None:
-        """Both are asked for dozens of times a fire."""
-        name, worker = self.spec.name, self.of_worker
+        """They are asked for dozens of times a fire."""
+        name, worker, overlap = self.spec.name, self.of_worker, self.spec.overlap
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sequence", name if worker is None else sequence_name(name, worker))
-
-    @property
-    def takes_lock(self) -> bool:
-        """Whether its claims take the job's lock."""
-        return self.spec.overlap is not Overlap.ALLOW
-
-    @property
-    def keeps_one(self) -> bool:
-        """Whether due fires stay undecided while a run holds the lock, the newest of them to follow it."""
-        return self.spec.overlap in (Overlap.QUEUE, Overlap.REPLACE)
+        object.__setattr__(self, "takes_lock", overlap is not Overlap.ALLOW)
+        object.__setattr__(self, "keeps_one", overlap is Overlap.QUEUE or overlap is Overlap.REPLACE)
 
     @property
     def fires(self) -> Fires:
@@ -59,7 +55,8 @@ class CatalogJob:
 
     def dispatch_ms(self, plan_ms: int) -> int:
         """When a fire is to start: its plan time, moved by its jitter; in a worker's own sequence by its own."""
-        return dispatch_ms(self.sequence, self.schedule, self.spec.jitter_s, plan_ms)
+        jitter_s = self.spec.jitter_s
+        return dispatch_ms(self.sequence, self.schedule, jitter_s, plan_ms) if jitter_s else plan_ms
 
     def came_up_ms(self, now_ms: int) -> int:
         """The first fire later than this is the first that is still to become due; without jitter it costs nothing."""
