@@ -48,9 +48,12 @@ _LOOK_AT_LOCK_S: Final = 0.02
 _EXEC_WITHIN_S: Final = 0.5
 """A process that was being started when the worker ended shows its marks within this time, or never."""
 _READ_SIZE: Final = 65_536
-_GATHER_S: Final = 0.02
+_GATHER_S: Final = 0.06
 """Then it listens again. Woken for each word by itself it would take the processor from its worker three times a run;
 so it hears of most short runs when they are over, and looks at no process of theirs."""
+_GATHER_LITTLE_S: Final = 0.02
+"""The same where the machine gives this user's pipes so little room that the worker would have to wait for it."""
+_LITTLE_ROOM: Final = 65_536
 
 
 class Guardian:
@@ -79,12 +82,17 @@ class Guardian:
             if poll.poll(self._timeout_ms()):
                 if not self._listen():
                     break
-                time.sleep(_GATHER_S)
+                time.sleep(self._gather_s())
             if (now := self._clock.boottime()) >= self._look_at:
                 self._look(now)
         self._end_all()
 
     # While the worker lives
+
+    def _gather_s(self) -> float:
+        """Asked each time: the worker widens the pipe once this process has begun."""
+        room = fcntl.fcntl(self._listens, fcntl.F_GETPIPE_SZ)
+        return _GATHER_S if room >= _LITTLE_ROOM else _GATHER_LITTLE_S
 
     def _timeout_ms(self) -> float | None:
         """Short enough for a machine that slept: poll's own clock did not count that."""
