@@ -117,7 +117,8 @@ async def test_jump_while_the_parts_of_a_worker_are_made_is_noticed(place: Place
             return super().wall_ms()
 
     async with working(place, clock=Jumping()) as worker:
-        assert worker.parts.clock_watch.name.endswith(".1")
+        watch = worker.parts.clock_watch
+        await wait_until(lambda: watch.name.endswith(".1"), description="the jump is noticed")
         await worker.deciding()
 
 
