@@ -298,7 +298,7 @@ class Executor:
         self._finish(run, survivors)
 
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
-        run.drain_output()
+        run.read_output()
         self._close_pipe(run)
         if run.group.pidfd is not None:
             self._run_watch.forget(run.group.pidfd)

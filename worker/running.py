@@ -53,7 +53,7 @@ class Running:
     def read_output(self) -> int | None:
         """Take at most one pipe's worth of what was printed; how many bytes, 0 at its end, None where there are none.
 
-        No more than that at a time, so that who prints without end leaves the loop to others.
+        So one call takes all that was printed before it, and who prints without end leaves the loop to others.
         """
         if self.pipe is None:
             return 0
@@ -63,12 +63,6 @@ class Running:
             return None
         self.output.add(chunk)
         return len(chunk)
-
-    def drain_output(self) -> None:
-        """Take what was printed before now: no more than a pipe holds, for somebody may go on printing."""
-        left = _PIPE_CAPACITY
-        while left > 0 and (size := self.read_output()):
-            left -= size
 
     def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
         """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""
