@@ -27,6 +27,7 @@ from worker.proposals import Answer, Proposal, Result
 from worker.request_claims import claim_of
 from worker.runs import Run, RunTable
 from worker.steps import MAX_STEPS
+from worker.undecided_fires import OFFER_AFTER_MS
 from worker.unlock_pace import AT_ONCE_S, TOGETHER_S
 
 ACTS_EVERY_MS: Final = 20
@@ -99,6 +100,7 @@ class SimulatedWorker:
         self._session = Session(client, lease=lease, key=key, value=b"", clock=SystemClock())
         etcd.txn([], [Put(key, b"{}", lease.id)])
         self._wanted: dict[str, tuple[CatalogJob, int]] = {}
+        self._to_hedge: list[tuple[CatalogJob, int]] = []
         self._hedged: set[str] = set()
         self._requests: dict[str, tuple[CatalogJob, Request]] = {}
         self._to_start: deque[Run] = deque()
@@ -128,9 +130,16 @@ class SimulatedWorker:
             self._wake()
 
     def hedge(self, fires: Sequence[tuple[CatalogJob, int]]) -> None:
-        """It is the second in rank, and it is time to look: only with free slots, with one batched read."""
-        if not self.free_slots:
-            return
+        """It is the second in rank, and it is time to look, once it has slots to spare."""
+        if self.health is not Health.DEAD:
+            self._to_hedge += fires
+            self._wake()
+
+    def _look_at_hedged(self) -> None:
+        """With one batched read; what is too old is the steward's."""
+        since_ms = self._timeline.now_ms() - OFFER_AFTER_MS
+        fires = [(job, plan_ms) for job, plan_ms in self._to_hedge if job.dispatch_ms(plan_ms) >= since_ms]
+        self._to_hedge = []
         marks = self._etcd.get_many([self._keys.mark(job.name) for job, _ in fires])
         self._tries.hedges += len(fires)
         for job, plan_ms in fires:
@@ -138,7 +147,7 @@ class SimulatedWorker:
             if mark_ms is not None and mark_ms < plan_ms:
                 self._hedged.add(job.name)
                 self._wanted[job.name] = job, plan_ms
-        self._wake()
+                self._wake()
 
     def _propose(self) -> None:
         now_ms = self._timeline.now_ms()
@@ -275,3 +284,5 @@ class SimulatedWorker:
         self._to_act, self._acts_from_ms = False, self._timeline.now_ms() + ACTS_EVERY_MS
         self._claim_requests()
         self._propose()
+        if self._to_hedge and self.free_slots and not self._wanted:
+            self._look_at_hedged()

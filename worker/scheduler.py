@@ -29,6 +29,7 @@ from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.claims import Claims, Part
 from worker.doubts import Doubts
+from worker.hedges import Hedges
 from worker.lock_waits import LockWaits
 from worker.looking import Looking
 from worker.members import Members
@@ -97,6 +98,7 @@ class Scheduler:
         self._lock_waits = LockWaits(
             client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
         )
+        self._hedges = Hedges()
         self._aside = Aside("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
         self._to_plan: dict[str, Agendum] = {}
@@ -196,6 +198,7 @@ class Scheduler:
         self._start_look(now_ms)
         self._collect(now_ms)
         again_ms = None if self._blind else self._decide(self.session, now_ms)
+        self._hedge(now_ms)
         return min((ms for ms in (again_ms, self._agenda.next_cue_ms()) if ms is not None), default=None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -245,7 +248,7 @@ class Scheduler:
                 case Cue.LOOK:
                     looked_at.append(agendum)
         if hedged:
-            self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
+            self._hedges.add(hedged, now_ms)
         if looked_at:
             self.spawn(self._read(self._looking.look(looked_at, now_ms)), "look at some")
 
@@ -267,6 +270,12 @@ class Scheduler:
             case _:
                 pass
         self._agenda.advance(agendum, plan_ms)
+
+    def _hedge(self, now_ms: int) -> None:
+        """Looks as the second in rank, with slots that none of its own fires waits for."""
+        has_some_to_spare = self._table.free_slots > self._sending.slots_in_flight and not self._agenda.waiting
+        if has_some_to_spare and (hedged := self._hedges.take(now_ms)):
+            self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
 
     async def _read(self, look: Coroutine[Any, Any, None]) -> None:
         try:

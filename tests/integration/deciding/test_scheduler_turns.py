@@ -45,6 +45,26 @@ async def test_rank_1_without_a_free_slot_does_not_try(client: EtcdClient, prefi
         assert len(world.planners[0].wins) == 1
 
 
+async def test_rank_1_whose_own_fires_wait_looks_once_it_has_a_slot_to_spare(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1"], slots=1) as world:
+        [planner] = world.planners
+        await world.save("first", cronExpr=MINUTELY)
+        await world.save("second", cronExpr=MINUTELY)
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(planner.wins) == 1, description="one takes the slot")
+        world.rank("dead", "w1")
+        await world.save("anothers", cronExpr="1 * * * * * *")
+        world.at(NOON + MINUTE + SECOND + 500)
+        await world.settled()
+        planner.free_slots()
+        await wait_until(lambda: len(planner.wins) == 2, description="its own goes first")
+        await world.settled()
+        assert await world.mark("anothers") == NOON + MINUTE
+        planner.free_slots()
+        await world.mark_comes_to(NOON + MINUTE + SECOND, "anothers")
+        assert planner.wins == [NOON + MINUTE, NOON + MINUTE, NOON + MINUTE + SECOND]
+
+
 async def test_hedge_finds_a_fire_that_was_decided_and_leaves_it(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix, names=["w1", "w2"]) as world:
         await world.save(cronExpr=MINUTELY)

@@ -1,0 +1,45 @@
+"""Which fires the second in rank looks at, once it has slots to spare."""
+
+from __future__ import annotations
+
+from common.job_reader import parse_job
+from worker.agenda import Agendum
+from worker.catalog import CatalogJob
+from worker.hedges import Hedges
+
+NOON = 1_790_000_040_000
+PLAN = NOON + 60_000
+HEDGED = PLAN + 500
+
+
+def an_agendum(name: str = "job") -> Agendum:
+    spec = parse_job({"name": name, "command": "true", "cronExpr": "0 * * * * * *"})
+    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1)
+    return Agendum(job=job)
+
+
+def test_are_taken_once() -> None:
+    hedges, one, other = Hedges(), an_agendum(), an_agendum("other")
+    hedges.add([(one, PLAN), (other, PLAN)], HEDGED)
+    assert hedges.take(HEDGED + 1_000) == [(one, PLAN), (other, PLAN)]
+    assert hedges.take(HEDGED + 1_000) == []
+
+
+def test_newest_fire_of_a_job_counts() -> None:
+    hedges, often, other = Hedges(), an_agendum(), an_agendum("other")
+    hedges.add([(often, PLAN), (other, PLAN)], HEDGED)
+    hedges.add([(often, PLAN + 1_000)], HEDGED + 1_000)
+    assert hedges.take(HEDGED + 1_000) == [(other, PLAN), (often, PLAN + 1_000)]
+
+
+def test_after_five_seconds_they_are_the_stewards() -> None:
+    hedges, late = Hedges(), an_agendum()
+    hedges.add([(an_agendum("old"), PLAN), (late, PLAN + 2_000)], HEDGED + 2_000)
+    assert hedges.take(PLAN + 5_001) == [(late, PLAN + 2_000)]
+
+
+def test_one_whose_job_has_changed_is_forgotten() -> None:
+    hedges, gone, there = Hedges(), an_agendum(), an_agendum("other")
+    hedges.add([(there, PLAN), (gone, PLAN)], HEDGED)
+    gone.gone = True
+    assert hedges.take(HEDGED) == [(there, PLAN)]

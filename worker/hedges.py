@@ -1,0 +1,45 @@
+"""Fires of which this worker is the second in rank, from the end of their hedge until it has slots to spare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from worker.agenda import Agendum
+from worker.undecided_fires import OFFER_AFTER_MS
+
+_LIMIT_MS: Final = OFFER_AFTER_MS
+"""After the dispatch time; then the steward looks after what is undecided."""
+
+
+class Hedges:
+    """Of each job the newest such fire, the oldest first.
+
+    In a burst nearly all of them are the first in rank's to claim, as slots come free there: who looked at the end of
+    the hedge, with fires of its own waiting, would read the marks of the whole burst and then send claims for what
+    others decide meanwhile.
+    """
+
+    def __init__(self) -> None:
+        self._due: dict[Agendum, int] = {}
+
+    def add(self, hedged: Iterable[tuple[Agendum, int]], now_ms: int) -> None:
+        """Their hedge is over."""
+        for agendum, plan_ms in hedged:
+            self._due.pop(agendum, None)
+            self._due[agendum] = plan_ms
+        self._forget(now_ms)
+
+    def take(self, now_ms: int) -> list[tuple[Agendum, int]]:
+        """All that are still this worker's to look at: there are slots to spare."""
+        self._forget(now_ms)
+        due, self._due = self._due, {}
+        return [(agendum, plan_ms) for agendum, plan_ms in due.items() if not agendum.gone]
+
+    def _forget(self, now_ms: int) -> None:
+        """What is too old: without slots to spare they would gather for ever."""
+        while self._due:
+            agendum, plan_ms = next(iter(self._due.items()))
+            if now_ms <= agendum.job.dispatch_ms(plan_ms) + _LIMIT_MS:
+                return
+            del self._due[agendum]
