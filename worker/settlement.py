@@ -35,8 +35,8 @@ from worker.unlocking import Unlocking, is_own
 
 _log = logging.getLogger(__name__)
 
-_DELETED_AT_ONCE: Final = 2 * MAX_STEPS
-"""Run keys; then the locks that are to be freed meanwhile have their turn."""
+_DELETED_AT_ONCE: Final = MAX_STEPS
+"""Run keys, in one transaction; then the locks that are to be freed meanwhile have their turn."""
 MAX_WAITING_KEYS: Final = 10_000
 """Run keys that wait for the log store, over all live workers; beyond, the spool alone keeps the record."""
 

@@ -18,7 +18,8 @@ from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import MAX_COMPARES, MAX_OPS, Compare, EtcdClient, Operation, Put, TxnResult
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 
-MAX_STEPS: Final = 60
+MAX_STEPS: Final = 120
+"""In one transaction, of such as compare and write one key each: within etcd's 128."""
 MAX_BYTES: Final = 1_000_000
 """Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
 RETRY_S: Final = 0.3
