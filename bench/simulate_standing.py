@@ -23,7 +23,9 @@ from worker.sentinels import LOOK_S as SENTINELS_S
 WORKER_WATCHES: Final = len(BY_WORKERS) + 1
 """Its own drain beside what all of them watch."""
 MANAGER_WATCHES: Final = len(BY_MANAGERS)
-_MANAGER_PROGRESS_S: Final = 2.0
+_SIGN_OF_LIFE_S: Final = 2 * MirrorTimings().progress_s
+"""How often a quiet watch asks for one (`common.etcd.mirror`)."""
+_MANAGER_SIGN_OF_LIFE_S: Final = 2.0
 _CAMPAIGN_S: Final = 10.0
 """How often a worker that is not steward asks who is (`common.etcd.election`)."""
 _A_KEEP_ALIVE: Final = 2
@@ -49,8 +51,8 @@ def standing(*, workers: int, managers: int, timings: Timings | None = None) -> 
     """The load of so many workers and managers while no job fires."""
     processes, keepalive_s = workers + managers, (timings or Timings()).keepalive_s
     alike = _A_KEEP_ALIVE / keepalive_s + 1 / BEAT_S + len(Watched) / SENTINELS_S + 1 / CLOCKS_S
-    a_worker = alike + WORKER_WATCHES / MirrorTimings().progress_s + 1 / _CAMPAIGN_S
-    a_manager = alike + MANAGER_WATCHES / _MANAGER_PROGRESS_S
+    a_worker = alike + WORKER_WATCHES / _SIGN_OF_LIFE_S + 1 / _CAMPAIGN_S
+    a_manager = alike + MANAGER_WATCHES / _MANAGER_SIGN_OF_LIFE_S
     clocks = _clocks_bytes(processes)
     return Standing(
         requests=workers * a_worker + managers * a_manager,

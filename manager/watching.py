@@ -21,7 +21,8 @@ from manager.open_runs import OpenRuns
 
 _log = logging.getLogger(__name__)
 
-_TIMINGS: Final = MirrorTimings(progress_s=2.0, silence_s=8.0)
+_TIMINGS: Final = MirrorTimings(progress_s=1.0, silence_s=8.0)
+"""A quiet watch asks for a sign of life every two seconds."""
 _STALE_S = 5.0
 """Without a sign of life for so long, what we know is shown as old: two questions for one have got no answer."""
 _FIRST_READING_S = 2.0

@@ -52,7 +52,8 @@ class MirrorTimings:
     """How soon a dead watch is noticed."""
 
     progress_s: float = 5.0
-    """How often the server is asked for a sign of life (its own interval is 10 minutes)."""
+    """How often it looks whether anything has come since the look before; where nothing has, it asks the server for a
+    sign of life (whose own interval is 10 minutes). So a quiet watch asks at every second look."""
     silence_s: float = 15.0
     """How long without any message before the watch counts as dead."""
     grace_s: float = 5.0
@@ -226,6 +227,7 @@ class Mirror:
 
     async def _look_after(self, stream: Stream) -> None:
         """Asks for signs of life, and raises once the watch has to be given up."""
+        looked_at = self._clock.monotonic()
         while True:
             try:
                 async with asyncio.timeout(self._timings.progress_s):
@@ -237,8 +239,10 @@ class Mirror:
                 raise _InterruptedError(f"silent for {self.silent_s:.1f} s")
             if self._overdue():
                 raise _InterruptedError("the sentinel speaks of a write that did not arrive")
-            # The answer proves life only: its revision may be ahead of events that are still to come.
-            await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
+            if self.last_alive <= looked_at:
+                # The answer proves life only: its revision may be ahead of events that are still to come.
+                await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
+            looked_at = self._clock.monotonic()
 
     async def _take(self, events: Sequence[Any]) -> None:
         """Tells the events of one or more whole revisions, the last one for each key."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any, cast
 
 import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, DeletePrefix, EtcdClient, Mirror, MirrorTimings, Operation, Put
 from common.etcd.mirror import AT_ONCE
+from common.etcd.stream import Stream
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
+from tests.support.fake_clock import FakeClock
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
@@ -201,6 +204,36 @@ async def test_a_quiet_prefix_is_no_silence(client: EtcdClient, prefix: str) -> 
         started = mirror.last_alive
         await wait_until(lambda: mirror.last_alive > started + 1.0, description="signs of life for a second")
         assert mirror.readings == 1
+
+
+class _Silent:
+    """A stream that takes what it is asked, and never answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def write(self, message: Any) -> None:
+        self.asked += 1
+
+
+async def test_only_a_watch_that_has_told_nothing_since_the_look_before_is_asked_for_a_sign_of_life(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, stream, looks = FakeClock(), _Silent(), 0
+
+    def look() -> bool:
+        nonlocal looks
+        looks += 1
+        return False
+
+    mirror = Mirror(client, prefix, Copy().take, clock=clock, timings=MirrorTimings(progress_s=0.01))
+    monkeypatch.setattr(mirror, "_overdue", look)  # asked for at each look
+    async with running(mirror._look_after(cast(Stream, stream))):
+        await wait_until(lambda: stream.asked >= 3, description="it is asked at each look while nothing comes")
+        mirror.last_alive = clock.monotonic() + 1
+        asked, looked = stream.asked, looks
+        await wait_until(lambda: looks > looked + 3, description="it looks on")
+        assert stream.asked == asked
 
 
 async def test_a_resync_finds_nothing_where_nothing_was_missed(client: EtcdClient, prefix: str) -> None:
