@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import repeat
 from typing import Final, TypeAlias
 
 from common.job import JobSpec
@@ -75,7 +75,8 @@ class Placement:
             return tuple(self.names)  # many jobs have a worker of their own: nothing is remembered for each of those
         order = self._orders.get(bucket)
         if order is None:
-            scored = _scored(self.candidates, bucket // _BLOCK)[bucket % _BLOCK]
+            block, place = divmod(bucket, _BLOCK)
+            scored = [(_score(_words(one.name, block)[place], one.slots), one.name) for one in self.candidates]
             order = self._orders[bucket] = tuple(name for _, name in sorted(scored))
         return order
 
@@ -87,7 +88,8 @@ class Placement:
         if firsts is None:
             self._rank_block(bucket // _BLOCK)
             firsts = self._firsts[bucket]
-        return tuple(name for _, name in firsts)
+        (_, first), (_, second) = firsts
+        return first, second
 
     def rank(self, worker: str, job: str, fire: str) -> int | None:
         """0 or 1, or `LATER` for any other place of ``worker`` among those who may try this fire; None: it is none."""
@@ -101,8 +103,8 @@ class Placement:
         buckets = range(block * _BLOCK, (block + 1) * _BLOCK)
         olds = [self._old.get(bucket) for bucket in buckets]
         moved = [old is not None and not any(name in self._gone for _, name in old) for old in olds]
-        came = _scored(self._came, block) if any(moved) else ()
-        ranked = () if all(moved) else _scored(self.candidates, block)
+        came = _bests(self._came, block) if any(moved) else ()
+        ranked = () if all(moved) else _bests(self.candidates, block)
         for place, bucket in enumerate(buckets):
             scored = [*(olds[place] or ()), *came[place]] if moved[place] else ranked[place]
             self._firsts[bucket] = tuple(sorted(scored)[:2])
@@ -114,14 +116,32 @@ class Placement:
         return self._old, self._old_candidates
 
 
-def _scored(candidates: Iterable[Candidate], block: int) -> Sequence[Sequence[_Scored]]:
-    """The scores of the candidates, with their names, for each bucket of the block."""
-    scores = [zip(_scores(one, block), repeat(one.name)) for one in candidates]
-    return list(zip(*scores, strict=True)) if scores else [()] * _BLOCK
+def _bests(candidates: Iterable[Candidate], block: int) -> Sequence[Sequence[_Scored]]:
+    """For each bucket of the block the candidates among which the first two are, with their scores.
+
+    Of those with as many slots the greater word has the smaller score: the first two of each number of slots will do,
+    and only theirs are reckoned.
+    """
+    names_by_slots: dict[int, list[str]] = defaultdict(list)
+    for one in candidates:
+        names_by_slots[one.slots].append(one.name)
+    bests: list[list[_Scored]] = [[] for _ in range(_BLOCK)]
+    for slots, names in names_by_slots.items():
+        for scored, words in zip(bests, zip(*(_words(name, block) for name in names), strict=True), strict=True):
+            first = words.index(max(words))
+            scored.append((_score(words[first], slots), names[first]))
+            if len(names) > 1:
+                others = (*words[:first], -1, *words[first + 1 :])
+                second = others.index(max(others))
+                scored.append((_score(words[second], slots), names[second]))
+    return bests
 
 
-def _scores(candidate: Candidate, block: int) -> list[float]:
-    """Weighted rendezvous scores (Mosharaf, Thaler: -ln(u)/w), one a bucket: the smaller, the earlier its turn."""
-    words = _WORDS.unpack(blake2b(f"{candidate.name}/{block}".encode(), digest_size=_WORDS.size).digest())
-    weight = -max(candidate.slots, 1)
-    return [math.log((word + 0.5) / _SPAN) / weight for word in words]
+def _words(name: str, block: int) -> tuple[int, ...]:
+    """A number at random for each bucket of the block, the same everywhere."""
+    return _WORDS.unpack(blake2b(f"{name}/{block}".encode(), digest_size=_WORDS.size).digest())
+
+
+def _score(word: int, slots: int) -> float:
+    """Weighted rendezvous score (Mosharaf, Thaler: -ln(u)/w): the smaller, the earlier its turn."""
+    return math.log((word + 0.5) / _SPAN) / -max(slots, 1)

@@ -64,13 +64,13 @@ def test_worker_that_comes_or_goes_has_only_its_own_buckets_ranked_again(monkeyp
     for bucket in range(1000):
         before.firsts(bucket)
     scored: list[str] = []
-    scores = placement_module._scores
+    words = placement_module._words
 
-    def score_and_tell(one: Candidate, block: int) -> list[float]:
-        scored.append(one.name)
-        return scores(one, block)
+    def draw_and_tell(name: str, block: int) -> tuple[int, ...]:
+        scored.append(name)
+        return words(name, block)
 
-    monkeypatch.setattr(placement_module, "_scores", score_and_tell)
+    monkeypatch.setattr(placement_module, "_words", draw_and_tell)
     one_more = Placement(equal(*names, "newcomer"), former=before)
     for bucket in range(1000):
         one_more.firsts(bucket)
