@@ -133,10 +133,12 @@ class SimulatedWorker:
         """It is the second in rank, and it is time to look, once it has slots to spare."""
         if self.health is not Health.DEAD:
             self._to_hedge += fires
-            self._wake()
+            self._look_at_hedged()
 
     def _look_at_hedged(self) -> None:
         """With one batched read; what is too old is the steward's."""
+        if not self._to_hedge or not self.free_slots or self._wanted:
+            return
         since_ms = self._timeline.now_ms() - OFFER_AFTER_MS
         fires = [(job, plan_ms) for job, plan_ms in self._to_hedge if job.dispatch_ms(plan_ms) >= since_ms]
         self._to_hedge = []
@@ -284,5 +286,4 @@ class SimulatedWorker:
         self._to_act, self._acts_from_ms = False, self._timeline.now_ms() + ACTS_EVERY_MS
         self._claim_requests()
         self._propose()
-        if self._to_hedge and self.free_slots and not self._wanted:
-            self._look_at_hedged()
+        self._look_at_hedged()
