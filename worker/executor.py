@@ -298,7 +298,7 @@ class Executor:
         self._finish(run, survivors)
 
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
-        run.read_output()
+        run.read_rest()
         self._close_pipe(run)
         if run.group.pidfd is not None:
             self._run_watch.forget(run.group.pidfd)

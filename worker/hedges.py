@@ -9,7 +9,8 @@ from worker.agenda import Agendum
 from worker.undecided_fires import OFFER_AFTER_MS
 
 _LIMIT_MS: Final = OFFER_AFTER_MS
-"""After the dispatch time; then the steward looks after what is undecided."""
+"""So long they wait for slots to spare; then a fresh one is the steward's. It counts from the end of the hedge, for
+misfires, which the steward leaves to workers, are older from the start."""
 
 
 class Hedges:
@@ -21,25 +22,30 @@ class Hedges:
     """
 
     def __init__(self) -> None:
-        self._due: dict[Agendum, int] = {}
+        self._due: dict[Agendum, tuple[int, int]] = {}
+        """With its fire, and until when it is kept."""
 
     def add(self, hedged: Iterable[tuple[Agendum, int]], now_ms: int) -> None:
         """Their hedge is over."""
         for agendum, plan_ms in hedged:
             self._due.pop(agendum, None)
-            self._due[agendum] = plan_ms
+            self._due[agendum] = plan_ms, now_ms + _LIMIT_MS
         self._forget(now_ms)
 
     def take(self, now_ms: int) -> list[tuple[Agendum, int]]:
         """All that are still this worker's to look at: there are slots to spare."""
         self._forget(now_ms)
         due, self._due = self._due, {}
-        return [(agendum, plan_ms) for agendum, plan_ms in due.items() if not agendum.gone]
+        return [(agendum, plan_ms) for agendum, (plan_ms, _) in due.items() if not agendum.gone]
+
+    def clear(self) -> None:
+        """Forget all: the clock by which their hedges ended has jumped."""
+        self._due.clear()
 
     def _forget(self, now_ms: int) -> None:
         """What is too old: without slots to spare they would gather for ever."""
         while self._due:
-            agendum, plan_ms = next(iter(self._due.items()))
-            if now_ms <= agendum.job.dispatch_ms(plan_ms) + _LIMIT_MS:
+            agendum, (_, until_ms) = next(iter(self._due.items()))
+            if now_ms <= until_ms:
                 return
             del self._due[agendum]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 from collections.abc import Sequence
 
@@ -51,9 +52,9 @@ class Running:
         return self.group.leader
 
     def read_output(self) -> int | None:
-        """Take at most one pipe's worth of what was printed; how many bytes, 0 at its end, None where there are none.
+        """Take at most a usual pipe's worth of what was printed; how many bytes, 0 at its end, None where none come.
 
-        So one call takes all that was printed before it, and who prints without end leaves the loop to others.
+        No more than that at a time, so that who prints without end leaves the loop to others.
         """
         if self.pipe is None:
             return 0
@@ -63,6 +64,18 @@ class Running:
             return None
         self.output.add(chunk)
         return len(chunk)
+
+    def read_rest(self) -> None:
+        """Take all that was printed before now: one read but where the pipe holds more than it usually does.
+
+        Its command may have widened it, and where memory pages are greater it holds more from the start. No more than
+        it can hold, for somebody may go on printing.
+        """
+        if self.read_output() != _PIPE_CAPACITY or self.pipe is None:
+            return
+        left = fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ) - _PIPE_CAPACITY
+        while left > 0 and (size := self.read_output()):
+            left -= size
 
     def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
         """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""

@@ -141,6 +141,7 @@ class Scheduler:
     def clock_jumped(self) -> None:
         """The wall clock is not what the cues were planned by: plan all of them again, and look afresh."""
         self._agenda.forget_cues()
+        self._hedges.clear()
         self._to_plan, self._plan_from_ms = dict(self._agenda_of), self._clock.wall_ms()
         self.look_afresh("the clock jumped", blind=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,13 @@ async def test_reads_all_that_was_printed_right_before_the_exit() -> None:
         ids = [runs.start("head -c 65536 /dev/zero | tr '\\0' x") for _ in range(20)]
         for run_id in ids:
             assert len((await runs.ended(run_id)).output) == 65_536
+
+
+async def test_reads_all_that_a_widened_pipe_holds_at_the_exit() -> None:
+    prints = "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETPIPE_SZ, 1 << 20); os.write(1, b'x' * 300_000)"
+    async with executing() as runs:
+        outcome = await runs.outcome_of((sys.executable, "-I", "-S", "-c", prints))
+    assert outcome.output_bytes == 300_000
 
 
 async def test_closing_its_output_does_not_end_a_run(tmp_path: Path) -> None:

@@ -32,10 +32,24 @@ def test_newest_fire_of_a_job_counts() -> None:
     assert hedges.take(HEDGED + 1_000) == [(other, PLAN), (often, PLAN + 1_000)]
 
 
-def test_after_five_seconds_they_are_the_stewards() -> None:
+def test_after_five_seconds_without_slots_they_are_the_stewards() -> None:
     hedges, late = Hedges(), an_agendum()
-    hedges.add([(an_agendum("old"), PLAN), (late, PLAN + 2_000)], HEDGED + 2_000)
-    assert hedges.take(PLAN + 5_001) == [(late, PLAN + 2_000)]
+    hedges.add([(an_agendum("old"), PLAN)], HEDGED)
+    hedges.add([(late, PLAN + 2_000)], HEDGED + 2_000)
+    assert hedges.take(HEDGED + 5_001) == [(late, PLAN + 2_000)]
+
+
+def test_misfire_that_is_old_when_its_hedge_ends_is_looked_at() -> None:
+    hedges, misfire = Hedges(), an_agendum()
+    hedges.add([(misfire, PLAN)], PLAN + 3_600_000)
+    assert hedges.take(PLAN + 3_600_000) == [(misfire, PLAN)]
+
+
+def test_clock_that_jumped_leaves_none() -> None:
+    hedges = Hedges()
+    hedges.add([(an_agendum(), PLAN)], HEDGED)
+    hedges.clear()
+    assert hedges.take(HEDGED) == []
 
 
 def test_one_whose_job_has_changed_is_forgotten() -> None:

@@ -65,6 +65,40 @@ async def test_rank_1_whose_own_fires_wait_looks_once_it_has_a_slot_to_spare(cli
         assert planner.wins == [NOON + MINUTE, NOON + MINUTE, NOON + MINUTE + SECOND]
 
 
+async def test_rank_1_makes_up_for_a_misfire_that_rank_0_leaves(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, start=False) as world:
+        await world.save(cronExpr=MINUTELY)
+        world.rank("dead", "w1")
+        world.at(NOON + MINUTE + 50 * SECOND)
+        world.planners[0].begin()
+        await world.settled()
+        world.at(NOON + MINUTE + 50 * SECOND + 500)
+        await world.mark_comes_to(NOON + MINUTE)
+        assert world.planners[0].wins == [NOON + MINUTE]
+
+
+async def test_hedge_that_waits_for_a_slot_is_forgotten_when_the_clock_jumps_back(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, names=["w1"], slots=1) as world:
+        [planner] = world.planners
+        await world.save("first", cronExpr=MINUTELY)
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(planner.wins) == 1, description="it takes the slot")
+        world.rank("dead", "w1")
+        await world.save("anothers", cronExpr="1 * * * * * *")
+        world.at(NOON + MINUTE + SECOND + 500)
+        await world.settled()
+        world.clock.set_wall(NOON + MINUTE)
+        planner.scheduler.clock_jumped()
+        await world.settled()
+        planner.free_slots()
+        await world.settled()
+        assert await world.mark("anothers") == NOON + MINUTE
+        world.at(NOON + MINUTE + SECOND + 500)
+        await world.mark_comes_to(NOON + MINUTE + SECOND, "anothers")
+
+
 async def test_hedge_finds_a_fire_that_was_decided_and_leaves_it(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix, names=["w1", "w2"]) as world:
         await world.save(cronExpr=MINUTELY)
