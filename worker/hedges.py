@@ -32,11 +32,19 @@ class Hedges:
             self._due[agendum] = plan_ms, now_ms + _LIMIT_MS
         self._forget(now_ms)
 
-    def take(self, now_ms: int) -> list[tuple[Agendum, int]]:
-        """All that are still this worker's to look at: there are slots to spare."""
+    def take(self, now_ms: int, slots: int) -> list[tuple[Agendum, int]]:
+        """All that are still this worker's to look at, but for jobs that need more than these slots to spare."""
         self._forget(now_ms)
         due, self._due = self._due, {}
-        return [(agendum, plan_ms) for agendum, (plan_ms, _) in due.items() if not agendum.gone]
+        taken: list[tuple[Agendum, int]] = []
+        for agendum, (plan_ms, until_ms) in due.items():
+            if agendum.gone:
+                continue
+            if agendum.job.spec.slots <= slots:
+                taken.append((agendum, plan_ms))
+            else:
+                self._due[agendum] = plan_ms, until_ms
+        return taken
 
     def clear(self) -> None:
         """Forget all: the clock by which their hedges ended has jumped."""

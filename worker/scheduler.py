@@ -274,8 +274,8 @@ class Scheduler:
 
     def _hedge(self, now_ms: int) -> None:
         """Looks as the second in rank, with slots that none of its own fires waits for."""
-        has_some_to_spare = self._table.free_slots > self._sending.slots_in_flight and not self._agenda.waiting
-        if has_some_to_spare and (hedged := self._hedges.take(now_ms)):
+        spare = 0 if self._agenda.waiting else self._table.free_slots - self._sending.slots_in_flight
+        if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
             self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
 
     async def _read(self, look: Coroutine[Any, Any, None]) -> None:

@@ -32,6 +32,8 @@ _FIRST_BACKOFF_S = 0.1
 _MAX_BACKOFF_S = 5.0
 AT_ONCE = 50
 """Changes told without a pause (more where one transaction made more): a few milliseconds of a consumer that parses."""
+_QUESTIONS = 2
+"""So many are unanswered before it is given up: one may have been asked just now."""
 _DELETE = 1
 """etcd's number for a deletion event."""
 
@@ -55,7 +57,7 @@ class MirrorTimings:
     """How often it looks whether anything has come since the look before; where nothing has, it asks the server for a
     sign of life (whose own interval is 10 minutes). So a quiet watch asks at every second look."""
     silence_s: float = 15.0
-    """How long without any message before the watch counts as dead."""
+    """How long without any message, and with two questions unanswered, before the watch counts as dead."""
     grace_s: float = 5.0
     """How long events may be on their way after a sentinel has been read elsewhere."""
 
@@ -227,7 +229,7 @@ class Mirror:
 
     async def _look_after(self, stream: Stream) -> None:
         """Asks for signs of life, and raises once the watch has to be given up."""
-        looked_at = self._clock.monotonic()
+        looked_at, unanswered = self._clock.monotonic(), 0
         while True:
             try:
                 async with asyncio.timeout(self._timings.progress_s):
@@ -235,13 +237,16 @@ class Mirror:
                 raise _InterruptedError(f"asked to: {self._wish}")
             except TimeoutError:
                 pass
-            if self.silent_s >= self._timings.silence_s:
+            if self.last_alive > looked_at:
+                unanswered = 0
+            if self.silent_s >= self._timings.silence_s and unanswered >= _QUESTIONS:
                 raise _InterruptedError(f"silent for {self.silent_s:.1f} s")
             if self._overdue():
                 raise _InterruptedError("the sentinel speaks of a write that did not arrive")
             if self.last_alive <= looked_at:
                 # The answer proves life only: its revision may be ahead of events that are still to come.
                 await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
+                unanswered += 1
             looked_at = self._clock.monotonic()
 
     async def _take(self, events: Sequence[Any]) -> None:

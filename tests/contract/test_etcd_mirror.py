@@ -236,6 +236,17 @@ async def test_only_a_watch_that_has_told_nothing_since_the_look_before_is_asked
         assert stream.asked == asked
 
 
+async def test_a_watch_is_given_up_for_silence_only_when_two_questions_have_no_answer(
+    client: EtcdClient, prefix: str
+) -> None:
+    clock, stream = FakeClock(), _Silent()
+    mirror = Mirror(client, prefix, Copy().take, clock=clock, timings=MirrorTimings(progress_s=0.01))
+    mirror.last_alive = clock.monotonic() - 60
+    with pytest.raises(Exception, match="silent for"):
+        await mirror._look_after(cast(Stream, stream))
+    assert stream.asked == 2
+
+
 async def test_a_resync_finds_nothing_where_nothing_was_missed(client: EtcdClient, prefix: str) -> None:
     await client.put(prefix + "a", b"")
     copy = Copy()

@@ -21,39 +21,48 @@ def an_agendum(name: str = "job") -> Agendum:
 def test_are_taken_once() -> None:
     hedges, one, other = Hedges(), an_agendum(), an_agendum("other")
     hedges.add([(one, PLAN), (other, PLAN)], HEDGED)
-    assert hedges.take(HEDGED + 1_000) == [(one, PLAN), (other, PLAN)]
-    assert hedges.take(HEDGED + 1_000) == []
+    assert hedges.take(HEDGED + 1_000, 1) == [(one, PLAN), (other, PLAN)]
+    assert hedges.take(HEDGED + 1_000, 1) == []
 
 
 def test_newest_fire_of_a_job_counts() -> None:
     hedges, often, other = Hedges(), an_agendum(), an_agendum("other")
     hedges.add([(often, PLAN), (other, PLAN)], HEDGED)
     hedges.add([(often, PLAN + 1_000)], HEDGED + 1_000)
-    assert hedges.take(HEDGED + 1_000) == [(other, PLAN), (often, PLAN + 1_000)]
+    assert hedges.take(HEDGED + 1_000, 1) == [(other, PLAN), (often, PLAN + 1_000)]
 
 
 def test_after_five_seconds_without_slots_they_are_the_stewards() -> None:
     hedges, late = Hedges(), an_agendum()
     hedges.add([(an_agendum("old"), PLAN)], HEDGED)
     hedges.add([(late, PLAN + 2_000)], HEDGED + 2_000)
-    assert hedges.take(HEDGED + 5_001) == [(late, PLAN + 2_000)]
+    assert hedges.take(HEDGED + 5_001, 1) == [(late, PLAN + 2_000)]
 
 
 def test_misfire_that_is_old_when_its_hedge_ends_is_looked_at() -> None:
     hedges, misfire = Hedges(), an_agendum()
     hedges.add([(misfire, PLAN)], PLAN + 3_600_000)
-    assert hedges.take(PLAN + 3_600_000) == [(misfire, PLAN)]
+    assert hedges.take(PLAN + 3_600_000, 1) == [(misfire, PLAN)]
 
 
 def test_clock_that_jumped_leaves_none() -> None:
     hedges = Hedges()
     hedges.add([(an_agendum(), PLAN)], HEDGED)
     hedges.clear()
-    assert hedges.take(HEDGED) == []
+    assert hedges.take(HEDGED, 1) == []
 
 
 def test_one_whose_job_has_changed_is_forgotten() -> None:
     hedges, gone, there = Hedges(), an_agendum(), an_agendum("other")
     hedges.add([(there, PLAN), (gone, PLAN)], HEDGED)
     gone.gone = True
-    assert hedges.take(HEDGED) == [(there, PLAN)]
+    assert hedges.take(HEDGED, 1) == [(there, PLAN)]
+
+
+def test_job_of_several_slots_waits_until_there_are_as_many() -> None:
+    hedges, small = Hedges(), an_agendum()
+    spec = parse_job({"name": "large", "command": "true", "cronExpr": "0 * * * * * *", "slots": 2})
+    large = Agendum(job=CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
+    hedges.add([(large, PLAN), (small, PLAN)], HEDGED)
+    assert hedges.take(HEDGED, 1) == [(small, PLAN)]
+    assert hedges.take(HEDGED + 1_000, 2) == [(large, PLAN)]
