@@ -171,19 +171,17 @@ class Claims:
     def part(self, proposal: Proposal, *, session: Session, now_ms: int) -> Part:
         """The share of a proposal in a transaction that is about to be sent."""
         job, decision, keys = proposal.job, proposal.decision, self._keys
+        job_key, mark, lock = keys.job(job.name), keys.mark(job.sequence), keys.lock(job.sequence)
         part = Part(
             proposal=proposal,
-            compares=[
-                mod_revision_is(keys.job(job.name), job.revision),
-                value_is(keys.mark(job.sequence), encode_mark(decision.from_ms)),
-            ],
-            then=[Put(keys.mark(job.sequence), encode_mark(decision.to_ms))],
-            otherwise=[Get(keys.mark(job.sequence)), Get(keys.job(job.name), True), Get(keys.lock(job.sequence))],
+            compares=[mod_revision_is(job_key, job.revision), value_is(mark, encode_mark(decision.from_ms))],
+            then=[Put(mark, encode_mark(decision.to_ms))],
+            otherwise=[Get(mark), Get(job_key, True), Get(lock)],
         )
         if (record := passed_record(job, decision, now_ms=now_ms)) is not None:
             self._put_final(part, record)
         if proposal.needs_free_lock:
-            part.compares.append(absent(keys.lock(job.sequence)))
+            part.compares.append(absent(lock))
         for plan_ms in decision.requests:
             request = made_up(job, plan_ms, now_ms=now_ms)
             part.then.append(Put(keys.request(request.run_id), request.to_json()))
@@ -202,9 +200,10 @@ class Claims:
             part.compares.append(create_revision_is(keys.lock(job.sequence), proposal.blocker.lock_revision))
             return
         run_id = RunId.planned(job.sequence, plan_ms)
-        part.compares.append(absent(keys.run(run_id)))
+        key = keys.run(run_id)
+        part.compares.append(absent(key))
         part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
-        part.witness = Put(keys.run(run_id), part.entry.to_json())
+        part.witness = Put(key, part.entry.to_json())
         part.then.append(part.witness)
         if proposal.locks:
             part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import EtcdCompactedError, EtcdError, UnavailableError
@@ -38,8 +40,7 @@ _DELETE = 1
 """etcd's number for a deletion event."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class Change(Struct, frozen=True, kw_only=True):
     """One key that is not as the consumer was last told."""
 
     key: str

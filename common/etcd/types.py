@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from operator import methodcaller
 from typing import Any
 
 from msgspec import Struct
@@ -64,12 +66,8 @@ class Status:
     """Alarms of the whole cluster, e.g. `NOSPACE`."""
 
 
-def to_bytes(key: str) -> bytes:
-    """The key as etcd stores it; gives back the very bytes that `to_text` was given."""
-    try:
-        return key.encode()
-    except UnicodeEncodeError:
-        return key.encode(errors="surrogateescape")
+to_bytes: Callable[[str], bytes] = methodcaller("encode", "utf-8", "surrogateescape")
+"""The key as etcd stores it; gives back the very bytes that `to_text` was given."""
 
 
 def to_text(key: bytes) -> str:
