@@ -46,7 +46,7 @@ from worker.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
 from worker.settlement import Settlement
 from worker.steps import Step, Steps
-from worker.unstartable import TooLateError
+from worker.unstartable import NotNowError
 
 _log = logging.getLogger(__name__)
 
@@ -212,14 +212,14 @@ class Dispatcher:
         launch = Launch(
             run_id=run.run_id, command=spec.command, args=entry.args, plan_ms=entry.plan_ms, fence=run.fence,
             shell=spec.shell or self._shell, env={**spec.env, **entry.env}, workdir=spec.workdir, user=spec.user,
-            start_until=run.sent + STAMP_VALID_S, timeout_s=spec.timeout_s, kill_grace_s=spec.kill_grace_s,
-            output_limit=spec.output_limit_bytes,
+            start_until=run.sent + STAMP_VALID_S, not_before_ms=run.dispatch_ms, timeout_s=spec.timeout_s,
+            kill_grace_s=spec.kill_grace_s, output_limit=spec.output_limit_bytes,
         )  # fmt: skip
         run.schedule_ms = now_ms
         try:
             self._executor.start(launch)
-        except TooLateError:
-            self._put_back(run)  # it is stamped again, or is too late in every respect
+        except NotNowError:
+            self._put_back(run)  # it is stamped again, waits for its time, or is too late in every respect
             return
         self._table.started(run)
 

@@ -36,7 +36,7 @@ from worker.run_watch import RunWatch
 from worker.running import Running
 from worker.spawner import Spawner
 from worker.sweeper import Remains, Sweeper
-from worker.unstartable import ShortageError, TooLateError, UnstartableError
+from worker.unstartable import NotNowError, ShortageError, TooEarlyError, TooLateError, UnstartableError
 from worker.usage import MemoryWatch, look_at
 
 __all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
@@ -107,8 +107,9 @@ class Executor:
         """Start a run; returns when its command has been executed, or could not be (that comes through ``on_end``).
 
         Where the worker is short of processes, memory or open files, it is tried again, until ``start_until``.
-        TooLateError: that has passed on the way, and nothing was started. Raises ValueError for a run that is running
-        already, RuntimeError after ``close``: both are the caller's bug.
+        TooLateError, TooEarlyError: that has passed on the way, or the wall clock has jumped back behind the run's
+        time, and nothing was started. Raises ValueError for a run that is running already, RuntimeError after
+        ``close``: both are the caller's bug.
         """
         if launch.run_id in self._runs or launch.run_id in self._waiting:
             raise ValueError(f"{launch.run_id} is running already")
@@ -168,7 +169,7 @@ class Executor:
             self._try_later(waiting, error)
         except UnstartableError as error:
             self._could_not_start(waiting.launch, str(error))
-        except TooLateError:
+        except NotNowError:
             self._guard.over(waiting.launch.run_id)
             raise
         else:
@@ -210,6 +211,8 @@ class Executor:
             self._try(waiting)
         except TooLateError:
             self._give_up(waiting, error)
+        except TooEarlyError:
+            self._try_later(waiting, error)
 
     def _give_up(self, waiting: _Waiting, error: ShortageError) -> None:
         times = "once" if waiting.tries == 1 else f"{waiting.tries} times"

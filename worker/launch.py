@@ -31,6 +31,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     """None: the worker's own."""
     start_until: float | None = None
     """On the boot clock: a start that the worker could not carry out is not tried again past it. None: in 2 s."""
+    not_before_ms: int | None = None
+    """On the wall clock: its dispatch time. None: at once."""
     timeout_s: float = 0
     """0: none."""
     kill_grace_s: float = 5

@@ -14,7 +14,7 @@ from worker.environment import Marks, Surroundings, surroundings
 from worker.first_process import Program, execute
 from worker.launch import Launch
 from worker.running import Running
-from worker.unstartable import Attempt, TooLateError, UnstartableError
+from worker.unstartable import Attempt, TooEarlyError, TooLateError, UnstartableError
 
 _UMASK = 0o022
 
@@ -39,7 +39,8 @@ class Spawner:
     def spawn(self, launch: Launch) -> Running:
         """The run, its command executed. UnstartableError where it could not be, ShortageError where it may be later.
 
-        TooLateError past the launch's ``start_until``: looked at last of all, for this process may be stopped anywhere.
+        TooLateError past the launch's ``start_until``, TooEarlyError before its time: looked at last of all, for this
+        process may be stopped anywhere, and the clock may jump.
 
         Blocks until the command has been executed, under a millisecond. As another user it may still fail to be: that
         is known once the process has exited (see ``Running.outcome``).
@@ -80,6 +81,8 @@ class Spawner:
             start_ms, started_s = self._clock.wall_ms(), self._clock.boottime()
             if attempt.launch.start_until is not None and started_s >= attempt.launch.start_until:
                 raise TooLateError(f"{attempt.launch.run_id} was allowed to start until {attempt.launch.start_until}")
+            if attempt.launch.not_before_ms is not None and start_ms < attempt.launch.not_before_ms:
+                raise TooEarlyError(f"{attempt.launch.run_id} was not to start before {attempt.launch.not_before_ms}")
             if failpoints.armed:
                 failpoints.hit("before_spawn")
             pid, becoming = self._execute(attempt, write_end, around)

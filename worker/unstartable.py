@@ -39,8 +39,16 @@ class ShortageError(UnstartableError):
     """The worker has not got what a start needs; that may pass."""
 
 
-class TooLateError(Exception):
-    """What allowed a start does not hold any more: this process was stopped on the way to it. Nothing was started."""
+class NotNowError(Exception):
+    """What allowed a start does not hold now. Nothing was started; whoever asked for it decides anew."""
+
+
+class TooLateError(NotNowError):
+    """It does not hold any more: this process was stopped on the way to the start."""
+
+
+class TooEarlyError(NotNowError):
+    """The wall clock stands before the run's time: it has jumped back on the way to the start."""
 
 
 class Attempt(Struct, frozen=True, kw_only=True):

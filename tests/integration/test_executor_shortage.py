@@ -15,7 +15,7 @@ from common.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from worker.executor import Ending
-from worker.unstartable import TooLateError
+from worker.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
 
@@ -75,6 +75,17 @@ async def test_a_process_that_was_stopped_on_the_way_to_a_start_does_not_start_i
             runs.start("echo hello", start_until=CLOCK.boottime() - 1)
         assert not runs.started
         assert not runs.executor.running
+        await runs.executor.drained()
+        assert not runs.outcomes, "whoever asked for it decides what becomes of it"
+        assert descriptors() == before
+
+
+async def test_a_clock_that_jumps_back_on_the_way_to_a_start_does_not_start_it_early() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        with pytest.raises(TooEarlyError):
+            runs.start("echo hello", not_before_ms=CLOCK.wall_ms() + 30_000)
+        assert not runs.started
         await runs.executor.drained()
         assert not runs.outcomes, "whoever asked for it decides what becomes of it"
         assert descriptors() == before

@@ -34,7 +34,7 @@ from worker.records import run_record
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settlement import Settlement
-from worker.unstartable import TooLateError
+from worker.unstartable import TooEarlyError, TooLateError
 
 SECOND = 1000
 NOON = 1_790_000_040_000
@@ -47,14 +47,19 @@ class FakeExecutor:
     def __init__(self, clock: FakeClock) -> None:
         self.launches: list[Launch] = []
         self.stopped_for_ms = 0
-        """On the way to the next start."""
+        """On the way to the next start; so is what follows."""
+        self.set_back_by_ms = 0
         self._clock = clock
 
     def start(self, launch: Launch) -> None:
         self._clock.advance(self.stopped_for_ms)
-        self.stopped_for_ms = 0
+        if self.set_back_by_ms:
+            self._clock.set_wall(self._clock.wall_ms() - self.set_back_by_ms)
+        self.stopped_for_ms = self.set_back_by_ms = 0
         if launch.start_until is not None and self._clock.boottime() >= launch.start_until:
             raise TooLateError
+        if launch.not_before_ms is not None and self._clock.wall_ms() < launch.not_before_ms:
+            raise TooEarlyError
         self.launches.append(launch)
 
     @property

@@ -93,6 +93,18 @@ async def test_run_on_whose_way_the_worker_was_stopped_is_stamped_again_before_i
         assert (shop.table.running, shop.table.claimed) == (1, 0)
 
 
+async def test_run_on_whose_way_the_clock_jumped_back_waits_for_its_time(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        shop.executor.set_back_by_ms = 500
+        run = await shop.claim(plan_ms=NOON + 1000)
+        shop.passes(1000)
+        await wait_until(lambda: not shop.executor.set_back_by_ms, description="it was about to start")
+        assert not shop.executor.started
+        assert (shop.table.running, shop.table.claimed) == (0, 1)
+        shop.passes(500)
+        await shop.started(run)
+
+
 async def test_run_that_was_given_up_as_lost_does_not_start(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)
