@@ -32,8 +32,8 @@ MUTANTS: Final = (
         patches=(
             Patch(
                 file="worker/claims.py",
-                old="                value_is(keys.mark(job.sequence), encode_mark(decision.from_ms)),\n",
-                new="",
+                old=", value_is(mark, encode_mark(decision.from_ms))],\n",
+                new="],\n",
             ),
             Patch(
                 file="worker/claims.py",
