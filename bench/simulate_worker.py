@@ -100,7 +100,7 @@ class SimulatedWorker:
         self._session = Session(client, lease=lease, key=key, value=b"", clock=SystemClock())
         etcd.txn([], [Put(key, b"{}", lease.id)])
         self._wanted: dict[str, tuple[CatalogJob, int]] = {}
-        self._to_hedge: list[tuple[CatalogJob, int]] = []
+        self._to_hedge: list[tuple[CatalogJob, int, int]] = []
         self._hedged: set[str] = set()
         self._requests: dict[str, tuple[CatalogJob, Request]] = {}
         self._to_start: deque[Run] = deque()
@@ -132,15 +132,16 @@ class SimulatedWorker:
     def hedge(self, fires: Sequence[tuple[CatalogJob, int]]) -> None:
         """It is the second in rank, and it is time to look, once it has slots to spare."""
         if self.health is not Health.DEAD:
-            self._to_hedge += fires
+            until_ms = self._timeline.now_ms() + OFFER_AFTER_MS
+            self._to_hedge += [(job, plan_ms, until_ms) for job, plan_ms in fires]
             self._look_at_hedged()
 
     def _look_at_hedged(self) -> None:
         """With one batched read; what is too old is the steward's."""
         if not self._to_hedge or not self.free_slots or self._wanted:
             return
-        since_ms = self._timeline.now_ms() - OFFER_AFTER_MS
-        fires = [(job, plan_ms) for job, plan_ms in self._to_hedge if job.dispatch_ms(plan_ms) >= since_ms]
+        now_ms = self._timeline.now_ms()
+        fires = [(job, plan_ms) for job, plan_ms, until_ms in self._to_hedge if now_ms <= until_ms]
         self._to_hedge = []
         marks = self._etcd.get_many([self._keys.mark(job.name) for job, _ in fires])
         self._tries.hedges += len(fires)

@@ -131,7 +131,7 @@ class Keys:
         return self.locks + job
 
     def run(self, run: RunId) -> str:
-        return f"{self.runs}{_tail(run)}"
+        return self.runs + _tail(run)
 
     def request(self, run: RunId) -> str:
         return self.requests + _tail(run)
@@ -213,7 +213,5 @@ def _is_text(key: str) -> bool:
 
 
 def _tail(run: RunId) -> str:
-    fire = run.fire
-    if fire.isdecimal() and fire.isascii():
-        fire = fire.zfill(_PLAN_DIGITS)
+    fire = run.fire.zfill(_PLAN_DIGITS) if _is_number(run.fire) else run.fire
     return f"{run.job}/{fire}/{run.attempt}"

@@ -25,6 +25,10 @@ from worker.guardian.messages import (
     decode,
     decode_all,
     encode,
+    group_line,
+    in_json,
+    intent_line,
+    over_line,
 )
 
 ODD_RUN = 'jöb "of \\ 日本\n' + "@1700000000000#1"
@@ -52,6 +56,18 @@ def test_a_message_is_one_line_and_comes_back_as_it_was(message: Message) -> Non
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert decode(line) == message
+
+
+@pytest.mark.parametrize("name", [ODD_RUN, "job@1#1"])
+@pytest.mark.parametrize("allowance_s", [None, 291.0])
+@pytest.mark.parametrize("pid", [None, 4711])
+def test_lines_made_by_hand_say_the_same(name: str, allowance_s: float | None, pid: int | None) -> None:
+    run, began, told = in_json(name), 0.0 if pid is None else 100.25, 0.0 if pid is None else 1e9 / 3
+    intent = intent_line(run, "75a", 12.25, allowance_s, 5, locked=pid is None, pid=pid, began=began, told=told)
+    said = Intent(name, "75a", 12.25, allowance_s, 5, pid is None, pid, began, told)
+    assert decode(intent) == said
+    assert decode(group_line(run, 4711, began, told)) == Group(name, 4711, began, told)
+    assert decode(over_line(run)) == Over(name)
 
 
 def test_the_longest_line_is_written_whole_or_not_at_all() -> None:

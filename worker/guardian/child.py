@@ -21,8 +21,6 @@ _PIPE_CAPACITY: Final = 1 << 20
 _READ_SIZE: Final = 65_536
 _ATOMIC: Final = select.PIPE_BUF
 """Bytes that are written whole or not at all, whoever is killed meanwhile."""
-_FEW: Final = 4
-"""Lines that are an atomic write in any case."""
 
 
 class Child:
@@ -77,18 +75,13 @@ class Child:
                 return True
             except OSError:
                 return False
-            if lines is self._unsaid:
-                lines.clear()
-            else:
-                for _ in lines:
-                    self._unsaid.popleft()
+            for _ in lines:
+                self._unsaid.popleft()
         return True
 
-    def _next_lines(self) -> deque[bytes]:
+    def _next_lines(self) -> list[bytes]:
         """As many as go into one atomic write, one at least."""
-        if len(self._unsaid) <= _FEW:
-            return self._unsaid  # so it is with nearly all
-        lines: deque[bytes] = deque()
+        lines: list[bytes] = []
         size = 0
         for line in self._unsaid:
             size += len(line)

@@ -28,7 +28,6 @@ from worker.guardian.messages import (
     Confirmed,
     Ended,
     Ending,
-    Intent,
     Message,
     Past,
     Ping,
@@ -208,10 +207,7 @@ class GuardianLink:
         one = self._open.get(run_id)
         if one is None:
             one = self._open[run_id] = _Open(run=run, session=run.session, name=in_json(str(run_id)))
-        session, locked = run.session, run.holds_lock
-        allowance_s, grace_s = self._allowance_s(run), run.job.spec.kill_grace_s
-        line = intent_line(one.name, session.id, session.confirmed_boottime, allowance_s, grace_s, locked=locked)
-        if self._say_line(line) and self.guarding:
+        if self._say_line(self._intent_of(one)) and self.guarding:
             return True  # it lies in the pipe, and is heard even if this process ends now
         self.over(run_id)
         return False
@@ -251,17 +247,14 @@ class GuardianLink:
             self._confirmed = {session.id: session.confirmed_boottime}
             self._say(Confirmed(session.id, session.confirmed_boottime))
 
-    def _intent_of(self, one: _Open) -> Intent:
+    def _intent_of(self, one: _Open) -> bytes:
         run = one.run
-        return Intent(
-            run=str(run.run_id), session=run.session.id, confirmed=run.session.confirmed_boottime,
-            allowance_s=self._allowance_s(run), grace_s=run.job.spec.kill_grace_s, locked=run.holds_lock,
+        lost_after_ms, grace_s = run.entry.lost_after_ms, run.job.spec.kill_grace_s
+        allowance_s = None if lost_after_ms is None else lost_after_ms / 1000 - grace_s - self._margin_s
+        return intent_line(
+            one.name, run.session.id, run.session.confirmed_boottime, allowance_s, grace_s, locked=run.holds_lock,
             pid=one.pid, began=one.began, told=one.told,
         )  # fmt: skip
-
-    def _allowance_s(self, run: Run) -> float | None:
-        lost_after_ms = run.entry.lost_after_ms
-        return None if lost_after_ms is None else lost_after_ms / 1000 - run.job.spec.kill_grace_s - self._margin_s
 
     def _say(self, message: Message) -> bool:
         return self._say_line(encode(message))
@@ -340,7 +333,7 @@ class GuardianLink:
         _log.info("guarded by process %d", self._child.pid, extra=extra)
         for one in tuple(self._open.values()):
             one.session = one.run.session
-            self._say(self._intent_of(one))
+            self._say_line(self._intent_of(one))
         self._changed.set()
         self._on_ready()
 

@@ -137,12 +137,14 @@ def in_json(run: str) -> str:
 
 
 def intent_line(
-    run: str, session: str, confirmed: float, allowance_s: float | None, grace_s: float, *, locked: bool
-) -> bytes:
-    """An ``Intent`` of a run that has no process yet."""
+    run: str, session: str, confirmed: float, allowance_s: float | None, grace_s: float, *, locked: bool,
+    pid: int | None, began: float, told: float,
+) -> bytes:  # fmt: skip
+    """An ``Intent``."""
     allowance = "null" if allowance_s is None else repr(allowance_s)
     is_locked = "true" if locked else "false"
-    return f'["intent",{run},"{session}",{confirmed!r},{allowance},{grace_s!r},{is_locked}]\n'.encode()
+    process = "" if pid is None else f",{pid},{began!r},{told!r}"
+    return f'["intent",{run},"{session}",{confirmed!r},{allowance},{grace_s!r},{is_locked}{process}]\n'.encode()
 
 
 def group_line(run: str, pid: int, began: float, told: float) -> bytes:
