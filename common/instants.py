@@ -16,6 +16,11 @@ def to_ms(moment: datetime) -> int:
     return (moment - _EPOCH) // _MILLISECOND
 
 
+def first_ms(moment: datetime) -> int:
+    """The first whole millisecond since the epoch that is not before an aware datetime: when it may start."""
+    return -((_EPOCH - moment) // _MILLISECOND)
+
+
 def from_ms(epoch_ms: int) -> datetime:
     """The aware UTC datetime of milliseconds since the epoch."""
     return _EPOCH + timedelta(milliseconds=epoch_ms)

@@ -1,6 +1,7 @@
 """An instant as a user writes it: ISO 8601 with an offset, or a local time in the job's zone.
 
 A local time in a gap is the first instant after it, one in a repeated hour its first pass, as for a fixed-time fire.
+What is finer than a millisecond counts as a whole one: nothing starts before its time.
 Pure: standard library and its neighbours. Source: ``docs/job-model.md``, fields ``at``, ``startAt``, ``endAt``.
 """
 
@@ -11,7 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from common.cron import LAST_LOCAL
-from common.instants import to_ms
+from common.instants import first_ms
 from common.zones import load_zone
 
 _NEEDED: Final = "a time such as 2026-12-24T18:00:00+01:00, or without an offset in the job's timezone"
@@ -38,10 +39,10 @@ def parse_moment(text: str, timezone: str = "UTC") -> Moment:
     if len(text) < len("2026-12-24T18:00"):  # a bare date says no time of day
         raise ValueError(_NEEDED)
     if moment.tzinfo is None:
-        local_ms = to_ms(moment.replace(tzinfo=UTC))
+        local_ms = first_ms(moment.replace(tzinfo=UTC))
         ms = zone.first_instant(local_ms // 1000) * 1000 + local_ms % 1000
     else:
-        ms = to_ms(moment)
+        ms = first_ms(moment)
     if not 0 <= ms <= LAST_LOCAL * 1000:
         raise ValueError("a time in the years 1970 to 2199")
     return Moment(text, ms)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import Problem
-from common.instants import to_ms
+from common.instants import first_ms
 from common.job_fields import FIELDS
 from common.kinds import AnyText, Number, Several
 from common.reading import Faults, FieldError, Kind, given, shown, text
@@ -83,7 +83,7 @@ def _moment(now_ms: int) -> Any:
         told = text(value, needed.removeprefix("needed: "))
         try:
             moment = datetime.fromisoformat(told)
-            at_ms = to_ms(moment) if moment.tzinfo is not None and len(told) > len("2026-12-24") else None
+            at_ms = first_ms(moment) if moment.tzinfo is not None and len(told) > len("2026-12-24") else None
         except (ValueError, OverflowError):
             at_ms = None
         if at_ms is None or at_ms < 0:  # before 1970 an answer could not even name it

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,6 +22,7 @@ ETCRON: Final = web.AppKey("etcron", aiohttp.ClientSession)
 LABEL: Final = "example"
 MAX_BODY: Final = 65_536
 _SUCCEEDED: Final = "success"
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class BadRequestError(Exception):
@@ -99,7 +100,7 @@ def _to_ms(text: str) -> int:
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("no offset")
-    return int(moment.timestamp() * 1000)
+    return -((_EPOCH - moment) // timedelta(milliseconds=1))  # rounded up: never before its time
 
 
 def _iso(ms: int | None) -> str | None:

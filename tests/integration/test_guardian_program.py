@@ -125,7 +125,7 @@ async def test_a_confirmed_or_adopted_run_is_not_past(tmp_path: Path) -> None:
 async def test_a_worker_that_ends_it_in_words_leaves_only_the_kill_to_the_guardian(tmp_path: Path) -> None:
     told = tmp_path / "told"
     with guarding(tmp_path) as guard:
-        guard.start("late@1#1", TELLS_OF_TERM.format(file=told), allowance_s=0.1, grace_s=0.8)
+        guard.start("late@1#1", TELLS_OF_TERM.format(file=told), allowance_s=0.1, grace_s=3)
         await guard.said(Past("late@1#1"))
         guard.child.say(Ending("late@1#1"))
         os.killpg(guard.commands["late@1#1"].pid, signal.SIGTERM)
