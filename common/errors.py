@@ -69,6 +69,13 @@ class UnavailableError(EtcronError):
     """A server that etcron needs cannot be reached. It is tried again by itself; check that it runs."""
 
 
+class OvertakenError(UnavailableError):
+    """It changed each time before the edit was carried out, until the time for that was over: nothing was done.
+
+    Workers change a job with each of its fires, so this is no conflict of two people. Try again.
+    """
+
+
 class ClockOffError(UnavailableError):
     """This process does not know the time: its clock is off. Mend the clock (NTP), or ask another manager."""
 

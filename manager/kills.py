@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 
 from common.clock import Clock
-from common.errors import ConflictError, EtcdInDoubtError, UnavailableError
+from common.errors import EtcdInDoubtError, OvertakenError, UnavailableError
 from common.etcd import Compare, EtcdClient, Get, KeyValue, Put, create_revision_is, mod_revision_is, present
 from common.job_reader import check_name
 from common.keys import Keys, RunId, Watched
@@ -88,7 +88,7 @@ class KillService:
                 break
             # It has been claimed, or handed on, meanwhile: then it lies under its other key.
             if self._clock.monotonic() > deadline:
-                raise ConflictError(f"{run} was not asked to end: it went from worker to worker meanwhile; try again")
+                raise OvertakenError(f"{run} was not asked to end: it went from worker to worker meanwhile; try again")
         _log.info("%s is to be killed", run, extra={"action": "run.kill", "run": str(run), "by": by})
         return KillOutcome.ASKED
 

@@ -27,6 +27,7 @@ from common.errors import (
     EtcdInDoubtError,
     InvalidInputError,
     NotFoundError,
+    OvertakenError,
     Problem,
     UnavailableError,
 )
@@ -148,7 +149,9 @@ class RunNow:
                 return asked
             there = found
             if self._clock.monotonic() > deadline:
-                raise ConflictError(f"no run of {name!r} was asked for: others kept changing it; try again")
+                raise OvertakenError(
+                    f"no run of {name!r} was asked for: it changed each time before etcd had answered; try again"
+                )
 
     def _call(self, name: str, wanted: Wanted, by: str, idempotency: Idempotency | None) -> _Call:
         now_ms, keys = self._clock.wall_ms(), self._keys

@@ -21,7 +21,14 @@ from typing import Final
 
 from common import failpoints
 from common.clock import Clock
-from common.errors import ConflictError, EtcdError, EtcdInDoubtError, InvalidInputError, UnavailableError
+from common.errors import (
+    ConflictError,
+    EtcdError,
+    EtcdInDoubtError,
+    InvalidInputError,
+    OvertakenError,
+    UnavailableError,
+)
 from common.etcd import EtcdClient
 from common.instants import iso
 from common.job import NEVER, JobSpec
@@ -124,8 +131,8 @@ class JobService:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
 
         InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
-        at the revision `if_match` (0: there must be none). ConflictError: others kept changing it. UnavailableError:
-        its text says whether the job may have been saved.
+        at the revision `if_match` (0: there must be none). OvertakenError: it changed each time before.
+        UnavailableError: its text says whether the job may have been saved.
         """
         self._refuse_unfit(spec)
 
@@ -245,8 +252,9 @@ class JobService:
                 return _Outcome(before=stored, revision=revision, edit=edit)
             stored, tries = there, tries + 1
             if self._clock.monotonic() > deadline:
-                raise ConflictError(
-                    f"job {name!r} was not {done}: it was changed by others {tries} times meanwhile; try again"
+                raise OvertakenError(
+                    f"job {name!r} was not {done}, and nothing was changed: it or its fires changed {tries} times "
+                    "meanwhile, each time before etcd had answered; try again"
                 )
             # Short however often: each round carries out one of those who compete, so waiting long only loses rounds.
             await asyncio.sleep(random.uniform(0, _COMPETING_S))

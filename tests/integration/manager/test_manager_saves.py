@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.errors import ConflictError, UnavailableError
+from common.errors import OvertakenError, UnavailableError
 from common.etcd import Compare, EtcdClient, Operation, TxnResult
 from common.instants import iso
 from common.job_reader import parse_job
@@ -423,7 +423,7 @@ async def test_save_that_stays_in_doubt_says_so(manager: Managed, place: Place) 
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
 
 
-async def test_job_that_others_keep_changing_is_a_conflict(manager: Managed, place: Place) -> None:
+async def test_job_that_changes_each_time_before_is_to_be_tried_again(manager: Managed, place: Place) -> None:
     await manager.save(job())
 
     async def overtake(edit: int) -> None:
@@ -434,7 +434,7 @@ async def test_job_that_others_keep_changing_is_a_conflict(manager: Managed, pla
         etcd, Keys(place.prefix), clock=SystemClock(), timings=Timings(), deliver=lambda _: None, patience_s=0.2
     )
     async with etcd:
-        with pytest.raises(ConflictError, match="was not saved: it was changed by others"):
+        with pytest.raises(OvertakenError, match="was not saved, and nothing was changed"):
             await service.save(parse_job(json.loads(job("echo 1"))), by="test")
 
 
