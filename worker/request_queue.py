@@ -118,6 +118,8 @@ class RequestQueue:
 
     def lock_freed(self, job: str) -> None:
         """The job's lock was freed by this worker: its first request is tried at once."""
+        if job not in self.by_job and job not in self._turns:
+            return  # so it is with nearly all
         self._plan(job)
         for turn in self._turns.get(job, {}).values():
             turn.freed = turn.busy

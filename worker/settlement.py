@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
+from functools import partial
 from itertools import islice
 from typing import Final, Protocol
 
@@ -46,10 +47,15 @@ _WORTH_FORGETTING: Final = 256
 
 
 class RecordKeeper(Protocol):
-    """Where records are safe once they are done. EtcronError: it is not safe there."""
+    """Where records are safe."""
 
-    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = ...) -> asyncio.Future[int]:
-        """``is_needed``: whether a later process may have to ask for it, though the log store has it."""
+    def accept(
+        self, record: RunRecord, told: Callable[[int | EtcronError], None], is_needed: Callable[[], bool] = ...
+    ) -> None:
+        """``told``, later: its position, once it is safe there, or why it is not.
+
+        ``is_needed``: whether a later process may have to ask for it, though the log store has it.
+        """
 
 
 class Settlement:
@@ -91,6 +97,8 @@ class Settlement:
             on_unlocked=self._unlocked, on_changed=lambda run: self._changed.append(run),
         )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
+        self._told: list[tuple[Run | None, RunRecord, int | EtcronError]] = []
+        """What the spool has said of records."""
         self._finals: dict[RunId, int] = {}
         self._waiting: dict[RunId, Run | None] = {}
         """Those with a record in the spool and a key that waits for the log store; None: its key is a final one."""
@@ -182,36 +190,31 @@ class Settlement:
         while True:
             await self._recording.wait()
             self._recording.clear()
-            batch, self._to_record = self._to_record, []
-            self._busy += len(batch)
-            try:
-                await self._keep(batch)
-            finally:
-                self._busy -= len(batch)
-
-    async def _keep(self, batch: Sequence[tuple[Run | None, RunRecord]]) -> None:
-        futures = [self._accept(run, record) for run, record in batch]
-        try:
-            await asyncio.wait(futures)
-        finally:
-            for future in futures:
-                future.cancel()  # those that are not done: nobody waits for them any more
-        for (run, record), future in zip(batch, futures, strict=True):
-            match future.exception():
-                case None:
+            to_record, self._to_record = self._to_record, []
+            for run, record in to_record:
+                self._accept(run, record)
+            told, self._told = self._told, []
+            for run, record, outcome in told:
+                self._busy -= 1
+                if isinstance(outcome, EtcronError):
+                    self._is_refused(run, record, outcome)
+                else:
                     self._is_safe(run, record)
-                case EtcronError() as error:
-                    self._is_refused(run, record, error)
-                case error:
-                    raise error
 
-    def _accept(self, run: Run | None, record: RunRecord) -> asyncio.Future[int]:
+    def _accept(self, run: Run | None, record: RunRecord) -> None:
         if failpoints.armed and run is not None:
             failpoints.hit("before_record")
+        self._busy += 1
+        told = partial(self._take_answer, run, record)
         if run is None:
-            return self._spool.accept(record)
-        # Until etcd knows that it has ended: if we die first, and the log store is away then, it would be run again.
-        return self._spool.accept(record, lambda: not run.unlocked and self._table.get(run.run_id) is run)
+            self._spool.accept(record, told)
+        else:
+            # Until etcd knows that it has ended: if we die first, with the log store away, it would be run again.
+            self._spool.accept(record, told, lambda: not run.unlocked and self._table.get(run.run_id) is run)
+
+    def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
+        self._told.append((run, record, outcome))
+        self._recording.set()
 
     def _is_safe(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)

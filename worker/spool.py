@@ -19,6 +19,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -60,12 +61,17 @@ class SpoolError(EtcronError):
     """The spool did not take the record. Make room on the worker's disk; the spool goes on by itself."""
 
 
+def _is_not() -> bool:
+    """No later process has to find it."""
+    return False
+
+
 class _Waiting(Struct, frozen=True):
     """An append whose frame is not on the disk yet."""
 
     frame: bytes
     record: RunRecord
-    done: asyncio.Future[int]
+    told: Callable[[int | SpoolError], None]
     is_needed: Callable[[], bool]
 
 
@@ -182,29 +188,28 @@ class Spool:
         """How much of the newest records is kept in memory, by their size on the disk."""
         return self._tail_bytes
 
-    async def append(self, record: RunRecord) -> int:
+    async def append(self, record: RunRecord, is_needed: Callable[[], bool] = _is_not) -> int:
         """The record's position, once it is on the disk for good, with as much of its output as there is room for.
 
-        SpoolError: it is not there (the disk is full, or fails); the spool stays usable.
+        SpoolError: it is not there (the disk is full, or fails); the spool stays usable. ``is_needed``: whether a
+        process that begins when this one has died has to find the record, though it is delivered.
         """
-        return await self.accept(record)
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.accept(record, partial(_settle, done), is_needed)
+        return await done
 
-    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = lambda: False) -> asyncio.Future[int]:
-        """The same, for who has many: done, with the position or the error, when ``append`` would return.
-
-        ``is_needed``: whether a process that begins when this one has died has to find it, though it is delivered.
-        """
+    def accept(
+        self, record: RunRecord, told: Callable[[int | SpoolError], None], is_needed: Callable[[], bool] = _is_not
+    ) -> None:
+        """The same, for who has many: ``told`` gets the position or the error, later. It must not raise."""
         if self._is_closed:
-            refused: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            refused.set_exception(SpoolError(_CLOSED))
-            return refused
+            asyncio.get_running_loop().call_soon(told, SpoolError(_CLOSED))
+            return
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
-        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Waiting(data, record, done, is_needed))
+        self._waiting.append(_Waiting(data, record, told, is_needed))
         self._commit_what_waits()
-        return done
 
     async def read(
         self, limit: int, *, after: int | None = None, max_bytes: int = READ_BYTES
@@ -320,7 +325,7 @@ class Spool:
         else:
             self._refused_bytes = size
             for waiting in batch:
-                _settle(waiting.done, error=self._fault(error))
+                waiting.told(self._fault(error))
         self._commit_what_waits()
 
     def _took(self, batch: Sequence[_Waiting], replacing: Sequence[Segment]) -> None:
@@ -331,11 +336,12 @@ class Spool:
             self._tail_bytes += len(waiting.frame)
             if waiting.is_needed():
                 self._needed.append((position, waiting.is_needed))
-            _settle(waiting.done, position=position)
         self._drop_unneeded()
         while self._tail_bytes > self._cache_bytes:
             self._tail_bytes -= self._tail.popleft().size
         self.changed.set()
+        for position, waiting in enumerate(batch, first):
+            waiting.told(position)
 
     def _read_tail(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:
         start = position + 1 - self._tail[0].position
@@ -388,11 +394,11 @@ class Spool:
         return SpoolError(f"the spool's disk fails: {error}")
 
 
-def _settle(done: asyncio.Future[int], *, position: int = 0, error: Exception | None = None) -> None:
+def _settle(done: asyncio.Future[int], outcome: int | SpoolError) -> None:
     """Whoever waits is told; an append that was cancelled waits no more."""
     if done.done():
         return
-    if error is None:
-        done.set_result(position)
+    if isinstance(outcome, SpoolError):
+        done.set_exception(outcome)
     else:
-        done.set_exception(error)
+        done.set_result(outcome)

@@ -75,14 +75,18 @@ class FakeSpool:
         self.fault: str | None = None
         self.open = asyncio.Event()
         self.open.set()
+        self._tasks: set[asyncio.Future[int | EtcronError]] = set()
 
-    def accept(self, record: RunRecord, is_needed: Callable[[], bool] = lambda: False) -> asyncio.Future[int]:
-        return asyncio.ensure_future(self._append(record))
+    def accept(
+        self, record: RunRecord, told: Callable[[int | EtcronError], None], is_needed: Callable[[], bool] = bool
+    ) -> None:
+        self._tasks.add(task := asyncio.ensure_future(self._append(record)))
+        task.add_done_callback(lambda done: None if done.cancelled() else told(done.result()))
 
-    async def _append(self, record: RunRecord) -> int:
+    async def _append(self, record: RunRecord) -> int | EtcronError:
         await self.open.wait()
         if self.fault is not None:
-            raise EtcronError(self.fault)
+            return EtcronError(self.fault)
         self.records.append(record)
         return len(self.records)
 

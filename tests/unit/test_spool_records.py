@@ -235,7 +235,7 @@ async def test_what_is_delivered_and_still_needed_is_found_by_the_next_process(t
     """Etcd does not know yet that the run has ended: who begins next must not take it for lost."""
     spool, needed = Spool.open(tmp_path), {1, 2, 4}
     for number in (1, 2, 3, 4):
-        await spool.accept(record(number), partial(needed.__contains__, number))
+        await spool.append(record(number), partial(needed.__contains__, number))
     needed.remove(1)
     await spool.acknowledge(4)
     assert spool.pending == 0
@@ -254,10 +254,10 @@ async def test_what_is_delivered_and_still_needed_is_found_by_the_next_process(t
 
 async def test_what_is_needed_behind_one_that_stays_is_not_remembered_for_ever(tmp_path: Path) -> None:
     spool, needed = Spool.open(tmp_path), {0}
-    await spool.accept(record(0), lambda: True)
+    await spool.append(record(0), lambda: True)
     for number in range(1, 6):
         needed.add(number)
-        await asyncio.gather(*(spool.accept(record(1), partial(needed.__contains__, number)) for _ in range(600)))
+        await asyncio.gather(*(spool.append(record(1), partial(needed.__contains__, number)) for _ in range(600)))
         needed.remove(number)
     assert len(spool._needed) <= 1601
     await spool.close()
