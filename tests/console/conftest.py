@@ -79,7 +79,8 @@ async def browser(chromium: str) -> AsyncIterator[Browser]:
 async def cluster(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
     """etcd, log store, one manager, one worker: for all tests; each has job names of its own."""
     directory, quick = tmp_path_factory.mktemp("console"), ("--shutdown-grace-seconds", "1")
-    async with running_cluster(directory, workers=1, managers=1, worker_flags=quick) as cluster:
+    patient = {"manager-1": ("--api-write-timeout", "20000")}  # a record of 6 MB takes seconds on a busy machine
+    async with running_cluster(directory, workers=1, managers=1, worker_flags=quick, flags_of=patient) as cluster:
         yield cluster
 
 

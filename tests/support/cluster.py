@@ -238,7 +238,7 @@ async def running_cluster(
     worker_flags: tuple[str, ...] = (),
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[Cluster]:
-    """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single workers, by name."""
+    """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single processes, by name."""
     binary = etcd35()
     assert binary is not None, "the extra `embedded` is installed with the tests"
     etcd, log_store = EtcdServer(binary, directory / "etcd"), LogStoreServer(directory / "logs" / "data")
@@ -250,7 +250,8 @@ async def running_cluster(
             port = free_port()
             cluster.ports.append(port)
             name = f"manager-{number}"
-            cluster.managers.append(Process("manager", name, directory / name, (*shared, "--api-port", str(port))))
+            flags = (*shared, "--api-port", str(port), *(flags_of or {}).get(name, ()))
+            cluster.managers.append(Process("manager", name, directory / name, flags))
         for number in range(1, workers + 1):
             name = f"worker-{number}"
             cluster.add_worker(name, *worker_flags, *(flags_of or {}).get(name, ()))
