@@ -42,7 +42,9 @@ def parse_moment(text: str, timezone: str = "UTC", *, is_end: bool = False) -> M
     if moment.tzinfo is None:
         local = moment.replace(tzinfo=UTC)
         local_s = to_ms(local) // 1000  # not of what was rounded: the next second may be the next hour's
-        ms = zone.first_instant(local_s) * 1000 + rounded_ms(local) - local_s * 1000
+        second = zone.first_instant(local_s)
+        is_in_gap = zone.latest_local(second) > local_s
+        ms = second * 1000 + (0 if is_in_gap else rounded_ms(local) - local_s * 1000)
     else:
         ms = rounded_ms(moment)
     if not 0 <= ms <= LAST_LOCAL * 1000:

@@ -44,6 +44,7 @@ def test_what_is_no_span_is_refused(text: str) -> None:
         ("2026-12-24T18:00:00.123001Z", "UTC", "2026-12-24T18:00:00.124"),  # not before its time
         ("2026-12-24T18:00:00.9999", "UTC", "2026-12-24T18:00:01"),
         ("2026-03-29T02:30", "Europe/Paris", "2026-03-29T01:00:00"),  # in the gap: at its end
+        ("2026-03-29T02:59:59.9999", "Europe/Paris", "2026-03-29T01:00:00"),  # so is all of it
         ("2026-10-25T02:30", "Europe/Paris", "2026-10-25T00:30:00"),  # comes twice: the first time
         ("2026-10-25T02:59:59.9999", "Europe/Paris", "2026-10-25T01:00:00"),  # not at 03:00, which is an hour later
     ],
