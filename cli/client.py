@@ -306,7 +306,9 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
         document = None
     if not isinstance(document, dict):
         document = {"detail": f"{method} {path} was answered with status {status}"}
-    code, exit_status = document.get("code"), _exit_status(status)
+    code = document.get("code")
+    # The manager is there: it is this one edit alone that was not carried out.
+    exit_status = ExitStatus.CONFLICT if code == "overtaken" else _exit_status(status)
     if code in ("no-such-path", "method-not-allowed"):
         message = f"this manager has no {method} {path}: it is of another version than this command"
         return ProblemError(message, ExitStatus.REFUSED, document)

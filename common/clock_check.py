@@ -73,7 +73,10 @@ class ClockCheck:
         on_change: Callable[[str | None], Awaitable[None]],
         memory: Memory | None = None,
     ) -> None:
-        """``process``: the name of its beat. ``on_change``: is awaited with each new fault, None when it is over."""
+        """``process``: the name of its beat.
+
+        ``on_change``: is awaited with each new fault, None when it is over; also once after each jump.
+        """
         self._client = client
         self._key = keys.clocks
         self._process = process
@@ -82,6 +85,8 @@ class ClockCheck:
         self._max_skew_ms = max_skew_ms
         self._on_change = on_change
         self._told: str | None = None
+        self._has_to_tell = False
+        """Whether the fault may have been looked at since it was told: a jump changes it at once."""
         self._wake = asyncio.Event()
         self._read = ClocksRead(clock)
         self._first_s: float | None = None
@@ -132,6 +137,7 @@ class ClockCheck:
         self._jump = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
         is_doubtful = self._expected.must_be_wrong or (may_be_compared and not self._expected.must_be_right)
         self.fault = self._jump if is_doubtful else None
+        self._has_to_tell = True
         self._wake.set()
 
     async def run(self) -> None:
@@ -240,13 +246,17 @@ class ClockCheck:
             self.fault = self._jump  # it jumped before it was known that others are compared
 
     async def _tell(self) -> None:
-        if self.fault == self._told:
+        if self.fault == self._told and not self._has_to_tell:
             return
-        before, self._told = self._told, self.fault
+        before, self._told, self._has_to_tell = self._told, self.fault, False
+        if self.fault != before:
+            self._log_change(before)
+        await self._on_change(self.fault)
+
+    def _log_change(self, before: str | None) -> None:
         extra = {"action": "clock.off" if self.fault else "clock.trusted", "fault": self.fault or before}
         if self.fault is not None:
             _log.warning("decides nothing: %s", self.fault, extra=extra)
         else:
             unsettled = "it was set back to where it is right" if self._expected.must_be_right else "nobody compares it"
             _log.warning("trusts its clock again%s", "" if self._settled else f": {unsettled}", extra=extra)
-        await self._on_change(self.fault)

@@ -6,6 +6,7 @@ Pure: standard library and its neighbours. Source: ``docs/job-model.md``.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from common.errors import ScheduleError
@@ -28,7 +29,8 @@ def check_timing(faults: Faults, said: Mapping[str, Any], values: dict[str, Any]
     _check_expressions(faults, said, values, timezone)
     for name, attribute in _MOMENTS.items():
         if values.get(attribute) is not None:
-            values[attribute] = faults.take(name, lambda text: _moment(text, timezone), values[attribute])
+            read = partial(_moment, timezone=timezone, is_end=name == "endAt")
+            values[attribute] = faults.take(name, read, values[attribute])
     _check_window(faults, said, values)
     _check_offset(faults, said, values)
     _check_after(faults, said, values)
@@ -58,9 +60,9 @@ def _check_expression(expr: str, timezone: str, name: str) -> None:
         raise FieldError(f"{error.field} {error.text!r}: {error.message}", error.remedy) from error
 
 
-def _moment(text: str, timezone: str) -> Moment:
+def _moment(text: str, *, timezone: str, is_end: bool) -> Moment:
     try:
-        return parse_moment(text, timezone)
+        return parse_moment(text, timezone, is_end=is_end)
     except (ValueError, OverflowError) as error:
         raise FieldError(f"is {shown(text)}", f"needed: {error}") from error
 

@@ -21,6 +21,7 @@ from common.errors import (
     EtcronError,
     InvalidInputError,
     NotFoundError,
+    OvertakenError,
     Problem,
     UnavailableError,
 )
@@ -40,6 +41,17 @@ _CODES = {
     400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
     413: "body-too-large", 415: "unsupported-media-type",
 }  # fmt: skip
+_REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
+    (NotFoundError, 404, "not-found"),
+    (StaleRevisionError, 412, "stale-revision"),
+    (ConflictError, 409, "conflict"),
+    (TooManyClientsError, 503, "too-many-clients"),
+    (ClockOffError, 503, "clock-off"),
+    (OvertakenError, 503, "overtaken"),
+    (UnavailableError, 503, "unavailable"),
+    (EtcdError, 503, "unavailable"),
+)
+"""The first kind that an error is of counts."""
 _REMEDIES = {
     404: "the calls are listed in docs/api.md",
     413: "a request body is at most 1 MiB",
@@ -82,22 +94,10 @@ def failure_of(error: Exception) -> Failure:
             return Failure(status=error.status, code=error.code, detail=str(error))
         case InvalidInputError():
             return Failure(status=400, code="invalid-input", detail=str(error), problems=error.problems)
-        case NotFoundError():
-            return Failure(status=404, code="not-found", detail=str(error))
-        case StaleRevisionError():
-            return Failure(status=412, code="stale-revision", detail=str(error))
-        case ConflictError():
-            return Failure(status=409, code="conflict", detail=str(error))
-        case TooManyClientsError():
-            return Failure(status=503, code="too-many-clients", detail=str(error))
-        case ClockOffError():
-            return Failure(status=503, code="clock-off", detail=str(error))
-        case UnavailableError() | EtcdError():
-            return Failure(status=503, code="unavailable", detail=str(error))
         case web.HTTPException():
             return _of_http(error)
         case _:
-            return _unexpected(error)
+            return _of_kind(error)
 
 
 def respond(request: web.Request, failure: Failure) -> web.Response:
@@ -140,6 +140,13 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         if request.transport is not None:
             request.transport.abort()
         return started
+
+
+def _of_kind(error: Exception) -> Failure:
+    for kind, status, code in _REFUSALS:
+        if isinstance(error, kind):
+            return Failure(status=status, code=code, detail=str(error))
+    return _unexpected(error)
 
 
 def _of_http(error: web.HTTPException) -> Failure:

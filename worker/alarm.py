@@ -17,16 +17,12 @@ class Alarm:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._event = asyncio.Event()
-        self._rung = False
 
     def ring(self) -> None:
-        """Wake the waiter, now or when it next waits; again and again costs next to nothing."""
-        if not self._rung:
-            self._rung = True
-            self._event.set()
+        """Wake the waiter, now or when it next waits."""
+        self._event.set()
 
     def clear(self) -> None:
-        self._rung = False
         self._event.clear()
 
     async def wait_until_wall(self, wall_ms: int | None) -> None:

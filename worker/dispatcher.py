@@ -219,7 +219,8 @@ class Dispatcher:
         try:
             self._executor.start(launch)
         except NotNowError:
-            self._put_back(run)  # it is stamped again, waits for its time, or is too late in every respect
+            # By the time as it is then it is stamped again, waits for its time, or is too late in every respect.
+            asyncio.get_running_loop().call_soon(self._put_back, run)
             return
         self._table.started(run)
 

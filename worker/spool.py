@@ -61,7 +61,7 @@ class SpoolError(EtcronError):
     """The spool did not take the record. Make room on the worker's disk; the spool goes on by itself."""
 
 
-def _is_not() -> bool:
+def _not_needed() -> bool:
     """No later process has to find it."""
     return False
 
@@ -188,7 +188,7 @@ class Spool:
         """How much of the newest records is kept in memory, by their size on the disk."""
         return self._tail_bytes
 
-    async def append(self, record: RunRecord, is_needed: Callable[[], bool] = _is_not) -> int:
+    async def append(self, record: RunRecord, is_needed: Callable[[], bool] = _not_needed) -> int:
         """The record's position, once it is on the disk for good, with as much of its output as there is room for.
 
         SpoolError: it is not there (the disk is full, or fails); the spool stays usable. ``is_needed``: whether a
@@ -199,7 +199,7 @@ class Spool:
         return await done
 
     def accept(
-        self, record: RunRecord, told: Callable[[int | SpoolError], None], is_needed: Callable[[], bool] = _is_not
+        self, record: RunRecord, told: Callable[[int | SpoolError], None], is_needed: Callable[[], bool] = _not_needed
     ) -> None:
         """The same, for who has many: ``told`` gets the position or the error, later. It must not raise."""
         if self._is_closed:
@@ -284,11 +284,11 @@ class Spool:
 
     async def close(self) -> None:
         """Waits for the appends under way; nothing is open then."""
-        while self._committing is not None:
-            await asyncio.wait([self._committing])
         if self._settled() > self._on_disk:
             with contextlib.suppress(SpoolError):  # they are delivered once more
                 await self.acknowledge(self._cursor)
+        while self._committing is not None:  # last: others may come while anything else is waited for
+            await asyncio.wait([self._committing])
         self._is_closed = True
         self._thread.shutdown()
 

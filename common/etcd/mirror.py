@@ -238,17 +238,17 @@ class Mirror:
                 raise _InterruptedError(f"asked to: {self._wish}")
             except TimeoutError:
                 pass
-            if self.last_alive > looked_at:
+            is_quiet, looked_at = self.last_alive <= looked_at, self._clock.monotonic()
+            if not is_quiet:
                 unanswered = 0
             if self.silent_s >= self._timings.silence_s and unanswered >= _QUESTIONS:
                 raise _InterruptedError(f"silent for {self.silent_s:.1f} s")
             if self._overdue():
                 raise _InterruptedError("the sentinel speaks of a write that did not arrive")
-            if self.last_alive <= looked_at:
+            if is_quiet:
                 # The answer proves life only: its revision may be ahead of events that are still to come.
                 await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
                 unanswered += 1
-            looked_at = self._clock.monotonic()
 
     async def _take(self, events: Sequence[Any]) -> None:
         """Tells the events of one or more whole revisions, the last one for each key."""

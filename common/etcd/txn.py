@@ -309,13 +309,13 @@ def _refuse_impossible(branch: Sequence[Operation]) -> None:
     if len(branch) > MAX_OPS:
         raise ValueError(f"{len(branch)} operations in one branch of a transaction; etcd takes {MAX_OPS}")
     put = [operation.key for operation in branch if isinstance(operation, Put)]
-    if not put:
-        return
     keys = set(put)
     if len(keys) != len(put):
         twice = sorted({key for key in put if put.count(key) > 1})
         raise ValueError(f"a transaction puts {', '.join(twice)} twice; etcd refuses that")
-    for operation in branch if len(put) < len(branch) else ():
+    if not 0 < len(put) < len(branch):
+        return  # so it is with nearly all
+    for operation in branch:
         if isinstance(operation, Delete) and operation.key in keys:
             raise ValueError(f"a transaction puts and deletes {operation.key}; etcd refuses that")
         if isinstance(operation, DeletePrefix) and any(key.startswith(operation.prefix) for key in keys):

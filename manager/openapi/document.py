@@ -20,7 +20,7 @@ _REFUSALS = {
     413: "The body is beyond 1 MiB.",
     415: "The body is no `application/json`.",
     422: "This Idempotency-Key came with another request before.",
-    503: "etcd or the log store did not answer.",
+    503: "etcd or the log store did not answer, or it changed each time before the edit: then nothing was done.",
 }
 _ANY = (400, 403, 503)
 _WITH_BODY = (408, 413, 415)

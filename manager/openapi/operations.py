@@ -103,7 +103,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="put", path=_JOB, tag="jobs", summary="Make the job, or replace it.",
         parameters=(given.JOB, given.IF_MATCH, given.IF_NONE_MATCH), takes=ref("Job"), headers=_ETAG,
-        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(409, 412),
+        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(412,),
     ),
     Operation(
         method="patch", path=_JOB, tag="jobs", summary="Change the named fields (JSON merge patch; null: the default).",
@@ -112,7 +112,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="delete", path=_JOB, tag="jobs", summary="Delete the job; what runs goes on.",
-        parameters=(given.JOB, given.IF_MATCH), refuses=(409, 412),
+        parameters=(given.JOB, given.IF_MATCH), refuses=(412,),
         answers={200: record({"before": maybe(ref("Job")), "deleted": TRUTH})},
     ),
     *(

@@ -247,6 +247,26 @@ async def test_a_watch_is_given_up_for_silence_only_when_two_questions_have_no_a
     assert stream.asked == 2
 
 
+async def test_an_answer_that_comes_while_it_is_still_being_asked_is_one(client: EtcdClient, prefix: str) -> None:
+    clock = FakeClock()
+    mirror = Mirror(client, prefix, Copy().take, clock=clock, timings=MirrorTimings(progress_s=0.01))
+
+    class Slow(_Silent):
+        async def write(self, message: Any) -> None:
+            await super().write(message)
+            clock.advance(1_000)
+            if self.asked <= 3:
+                mirror.last_alive = clock.monotonic()
+                clock.advance(1_000)
+            else:
+                clock.advance(30_000)
+
+    stream = Slow()
+    with pytest.raises(Exception, match="silent for"):
+        await mirror._look_after(cast(Stream, stream))
+    assert stream.asked == 3 + 2
+
+
 async def test_a_resync_finds_nothing_where_nothing_was_missed(client: EtcdClient, prefix: str) -> None:
     await client.put(prefix + "a", b"")
     copy = Copy()

@@ -91,6 +91,14 @@ async def test_a_clock_that_jumps_back_on_the_way_to_a_start_does_not_start_it_e
         assert descriptors() == before
 
 
+async def test_a_clock_that_jumps_back_in_a_shortage_does_not_start_it_early() -> None:
+    async with executing() as runs:
+        not_before_ms = CLOCK.wall_ms() + 100
+        outcome = await runs.ended(start_in_vain(runs, not_before_ms=not_before_ms))
+        assert outcome.start_ms is not None
+        assert outcome.start_ms >= not_before_ms
+
+
 async def test_may_be_killed_while_it_waits() -> None:
     async with executing() as runs:
         run_id = start_in_vain(runs)

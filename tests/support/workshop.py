@@ -46,12 +46,15 @@ class FakeExecutor:
 
     def __init__(self, clock: FakeClock) -> None:
         self.launches: list[Launch] = []
+        self.asked = 0
+        """Times that it was to start one."""
         self.stopped_for_ms = 0
         """On the way to the next start; so is what follows."""
         self.set_back_by_ms = 0
         self._clock = clock
 
     def start(self, launch: Launch) -> None:
+        self.asked += 1
         self._clock.advance(self.stopped_for_ms)
         if self.set_back_by_ms:
             self._clock.set_wall(self._clock.wall_ms() - self.set_back_by_ms)

@@ -64,6 +64,12 @@ def test_exit_status_of_an_answer(status: int, expected: int) -> None:
     assert (error.status, str(error)) == (expected, "because")
 
 
+def test_an_edit_that_was_overtaken_does_not_mean_that_the_manager_is_away() -> None:
+    """Else the others of many would not be gone on with."""
+    error = _error(_http(503, json.dumps({"code": "overtaken", "detail": "it changed; try again"}).encode()))
+    assert (error.status, str(error)) == (ExitStatus.CONFLICT, "it changed; try again")
+
+
 def test_a_path_that_this_manager_has_not() -> None:
     error = _error(_http(404, b'{"code": "no-such-path", "detail": "not found"}'))
     assert (error.status, "of another version" in str(error)) == (ExitStatus.REFUSED, True)

@@ -231,6 +231,12 @@ def test_local_times_are_those_of_the_zone() -> None:
     assert spec.end_at.ms == parse_moment("2026-10-25T00:30Z").ms  # the first pass
 
 
+def test_nothing_fires_after_an_end_that_is_finer_than_a_millisecond() -> None:
+    midnight_ms = parse_moment("2027-01-01T00:00Z").ms
+    spec = parse_job(GOOD | {"cronExpr": "@daily", "endAt": "2026-12-31T23:59:59.999999"})
+    assert spec.schedule.next_after_ms(midnight_ms - 1) is None
+
+
 def test_thousands_of_unknown_fields_are_told_in_short() -> None:
     found = problems(**{f"unknown{number}": 1 for number in range(3000)})
     assert len(found) == 51

@@ -44,13 +44,21 @@ def test_what_is_no_span_is_refused(text: str) -> None:
         ("2026-12-24T18:00:00.123001Z", "UTC", "2026-12-24T18:00:00.124"),  # not before its time
         ("2026-12-24T18:00:00.9999", "UTC", "2026-12-24T18:00:01"),
         ("2026-03-29T02:30", "Europe/Paris", "2026-03-29T01:00:00"),  # in the gap: at its end
+        ("2026-03-29T02:59:59.9999", "Europe/Paris", "2026-03-29T01:00:00"),  # so is all of it
         ("2026-10-25T02:30", "Europe/Paris", "2026-10-25T00:30:00"),  # comes twice: the first time
+        ("2026-10-25T02:59:59.9999", "Europe/Paris", "2026-10-25T01:00:00"),  # not at 03:00, which is an hour later
     ],
 )
 def test_instant_is_read_in_its_zone(text: str, timezone: str, utc: str) -> None:
     moment = parse_moment(text, timezone)
     assert moment.ms == to_ms(datetime.fromisoformat(utc).replace(tzinfo=UTC))
     assert str(moment) == text
+
+
+@pytest.mark.parametrize("text", ["2026-12-31T23:59:59.999999", "2026-12-31T23:59:59.999999Z"])
+def test_nothing_of_an_end_lies_after_it(text: str) -> None:
+    end = to_ms(datetime.fromisoformat("2026-12-31T23:59:59.999Z"))
+    assert parse_moment(text, is_end=True).ms == end
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,35 @@ async def test_a_process_that_ends_before_it_has_settled_its_runs_leaves_their_r
     await fourth.close()
 
 
+async def test_each_is_told_once_in_order_also_what_comes_from_within(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=1)
+    told: list[tuple[int, int | SpoolError]] = []
+
+    def tell(number: int, outcome: int | SpoolError) -> None:
+        told.append((number, outcome))
+        if number < 7:
+            spool.accept(record(number + 3), partial(tell, number + 3))
+
+    for number in (1, 2, 3):
+        spool.accept(record(number), partial(tell, number))
+    await spool.close()
+    assert told == [(number, number) for number in range(1, 10)]
+
+
+async def test_what_comes_while_it_is_being_closed_is_kept_and_told(tmp_path: Path) -> None:
+    spool, needed = Spool.open(tmp_path), {1}
+    await spool.append(record(1), partial(needed.__contains__, 1))
+    await spool.acknowledge(1)
+    needed.clear()  # it is written down as delivered when the spool is closed
+    closing = asyncio.create_task(spool.close())
+    await asyncio.sleep(0)
+    told: list[int | SpoolError] = []
+    for number in (2, 3, 4):
+        spool.accept(record(number), told.append)
+    await closing
+    assert told == [2, 3, 4]
+
+
 async def test_what_comes_after_the_end_is_refused(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path)
     await spool.close()

@@ -19,6 +19,7 @@ from common.keys import Keys, RunId, encode_mark
 from common.run import EntryState, RunEntry
 from common.saved_job import SavedJob
 from common.timings import Timings
+from manager.errors import failure_of
 from manager.housekeeping import Delivery
 from manager.service import JobService, StaleRevisionError
 from tests.support.managing import Managed, Place, ShiftedClock, managing
@@ -434,8 +435,10 @@ async def test_job_that_changes_each_time_before_is_to_be_tried_again(manager: M
         etcd, Keys(place.prefix), clock=SystemClock(), timings=Timings(), deliver=lambda _: None, patience_s=0.2
     )
     async with etcd:
-        with pytest.raises(OvertakenError, match="was not saved, and nothing was changed"):
+        with pytest.raises(OvertakenError, match="was not saved, and nothing was changed") as raised:
             await service.save(parse_job(json.loads(job("echo 1"))), by="test")
+    failure = failure_of(raised.value)
+    assert (failure.status, failure.code) == (503, "overtaken")
 
 
 # Warnings

@@ -225,6 +225,22 @@ async def test_jump_in_the_first_seconds_is_borne_for_15_s_where_nobody_compares
     assert own.check.fault is None
 
 
+async def test_jump_that_is_borne_at_the_first_look_is_told_to_who_has_decided_nothing_since(own: Own) -> None:
+    heard: list[str | None] = []
+
+    async def hear(fault: str | None) -> None:
+        heard.append(fault)
+
+    own.check._on_change = hear
+    own.jump(-30_000)
+    assert own.check.fault is not None
+    await say_clocks(own.world.etcd, own.world.keys, count=1)
+    await own.check.look()
+    await own.check.look()
+    assert own.check.fault is None
+    assert heard == [None], "it is told, and once"
+
+
 async def test_jump_before_it_was_known_that_others_are_compared_counts(own: Own, world: World) -> None:
     own.clock.advance(61_000)
     own.jump(-30_000)

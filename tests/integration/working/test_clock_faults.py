@@ -11,6 +11,9 @@ from common.clocks import Clocks
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.launch import Launch
+from worker.running import Running
+from worker.spawner import Spawner
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -54,6 +57,34 @@ async def test_running_commands_go_on_while_the_clock_is_off(place: Place, world
         (place.directory / "go").touch()
         assert (await world.record(run_id))["output"] == "whole\n"
         assert not worker.is_deciding()
+
+
+@pytest.mark.parametrize("left_ms", [50, 600])
+async def test_jump_back_on_the_way_to_a_start_makes_it_wait_for_its_time(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch, left_ms: int
+) -> None:
+    """Within the skew that is allowed (unless the start is late), and beyond it."""
+    clock, spawn = OffClock(), Spawner.spawn
+    tried: list[Launch] = []
+
+    def jumping(spawner: Spawner, launch: Launch) -> Running:
+        assert launch.not_before_ms is not None
+        if not tried:
+            clock.offset_ms -= clock.wall_ms() - launch.not_before_ms + left_ms
+        tried.append(launch)
+        return spawn(spawner, launch)
+
+    monkeypatch.setattr(Spawner, "spawn", jumping)
+    job = await world.save(command="echo once")
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        plan_ms = clock.wall_ms() + 100
+        record = await world.record(await world.ask(job, plan_ms))
+        assert (record["output"], len(tried)) == ("once\n", 2)
+        assert record["startTime"] >= plan_ms
+        await wait_until(lambda: not len(worker.parts.table), description="nothing is left of it")
+        assert not worker.parts.guardian._open
+    assert len(await world.records()) == 1
 
 
 @pytest.mark.parametrize("by_ms", [-30_000, 30_000])
