@@ -76,7 +76,12 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(
     assert min(gaps) < 2000, "who frees the lock tries at once"
     older = [later["planTime"] <= earlier["endTime"] - 3100 for earlier, later in pairwise(runs)]
     assert not any(older), "it is the newest fire that has waited"
-    assert {(one["status"], one["reason"]) for one in skipped} == {("skipped", "overlap: queue kept a newer fire")}
+    kept = ("skipped", "overlap: queue kept a newer fire")
+    # Who decides on a busy machine may not have waited itself: it finds a fire that is late, and a lock that is free.
+    found_late = ("missed", "late: a newer fire was due")
+    why = {(one["status"], one["reason"]) for one in skipped}
+    assert kept in why
+    assert why <= {kept, found_late}
     counts = [one["planTime"] for one in records]
     assert counts == list(range(min(counts), max(counts) + 1, 3000)), "each fire has its record, and one"
 
