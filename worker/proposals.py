@@ -6,7 +6,6 @@ from enum import Enum, auto
 from typing import Final
 
 from msgspec import Struct
-from msgspec.structs import force_setattr
 
 from common.keys import RunId
 from common.planner import Decision
@@ -34,15 +33,16 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     """Past it, the claimed fire does not start any more."""
     blocker: Blocker | None = None
     """Set: the fire is not claimed but recorded as skipped, for this run holds the lock."""
-    claims: bool = False
-    """Whether it takes the right to run a fire; worked out, as is the next, for both are asked for a dozen times."""
-    slots: int = 0
-    """How many of the worker's slots it takes."""
 
-    def __post_init__(self) -> None:
-        claims = self.decision.claim_ms is not None and self.blocker is None
-        force_setattr(self, "claims", claims)
-        force_setattr(self, "slots", self.job.spec.slots if claims else 0)
+    @property
+    def claims(self) -> bool:
+        """Whether it takes the right to run a fire."""
+        return self.decision.claim_ms is not None and self.blocker is None
+
+    @property
+    def slots(self) -> int:
+        """How many of the worker's slots it takes."""
+        return self.job.spec.slots if self.claims else 0
 
     @property
     def locks(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
 from typing import Final
@@ -64,15 +64,15 @@ class Run:
     """It holds no lock any more, and its key says so where it never held one."""
     delivered: bool = False
     """Its record needs its run key no more."""
-    slots: int = field(init=False)
-    """How many of the worker's slots it takes."""
-
-    def __post_init__(self) -> None:
-        self.slots = self.job.spec.slots
 
     @property
     def dispatch_ms(self) -> int:
         return self.entry.dispatch_ms
+
+    @property
+    def slots(self) -> int:
+        """How many of the worker's slots it takes."""
+        return self.job.spec.slots
 
     @property
     def holds_lock(self) -> bool:

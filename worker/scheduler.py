@@ -239,10 +239,8 @@ class Scheduler:
         for cue, agendum, plan_ms in self._agenda.due(now_ms):
             match cue:
                 case Cue.FIRE:
-                    try:
+                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
                         self._fire_came_up(agendum, plan_ms, now_ms)
-                    except Exception as error:  # it harms no other job
-                        self._aside.add(agendum.job.name, agendum.job.revision, error)
                 case Cue.HEDGE:
                     hedged.append((agendum, plan_ms))
                 case Cue.RETRY:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from operator import methodcaller
 from typing import Any
 
 from msgspec import Struct
@@ -66,8 +64,9 @@ class Status:
     """Alarms of the whole cluster, e.g. `NOSPACE`."""
 
 
-to_bytes: Callable[[str], bytes] = methodcaller("encode", "utf-8", "surrogateescape")
-"""The key as etcd stores it; gives back the very bytes that `to_text` was given."""
+def to_bytes(key: str) -> bytes:
+    """The key as etcd stores it; gives back the very bytes that `to_text` was given."""
+    return key.encode(errors="surrogateescape")
 
 
 def to_text(key: bytes) -> str:
