@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import sys
 from pathlib import Path
@@ -33,6 +31,7 @@ def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[
                 environ=without_etcd_variables(os.environ),
                 log=data.log("etcd"),
                 is_ready=lambda: answers(http, f"http://127.0.0.1:{client}/health"),
+                port=client,
             )
         )
     if plan.log_store:
@@ -42,7 +41,8 @@ def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[
                 name="log store",
                 command=log_store_command(plan.log_store, data.log_store, data.log_store_pid, port=port),
                 log=data.log("log-store"),
-                is_ready=lambda: _accepts(port),
+                is_ready=at_once,
+                port=port,
                 # Left by one that was killed; nx-27017 refuses to start while any process has the pid in it.
                 before_start=lambda: data.log_store_pid.unlink(missing_ok=True),
             )
@@ -58,6 +58,7 @@ def manager_spec(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> Chil
         environ=without_configuration(),
         log=data.log("manager"),
         is_ready=lambda: answers(http, f"{plan.url}/livez"),
+        port=plan.manager.api_port,
     )
 
 
@@ -94,16 +95,5 @@ def without_configuration() -> dict[str, str]:
 
 
 async def at_once() -> bool:
-    """Ready as soon as it runs."""
-    return True
-
-
-async def _accepts(port: int) -> bool:
-    try:
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
-    except OSError:
-        return False
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
+    """Ready as soon as it runs, and listens on its port if it has one."""
     return True

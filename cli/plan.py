@@ -14,7 +14,7 @@ from pathlib import Path
 from cli.data_dir import DataDir
 from cli.embedded import Found, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
-from cli.ports import free_loopback_port, holder_of, is_free
+from cli.ports import PortClaims, holder_of, is_free
 from common import failpoints
 from common.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.config_keys import redact_uri
@@ -80,8 +80,11 @@ class Plan:
         return f"{'https' if self.manager.tls_cert else 'http'}://{host}:{self.manager.api_port}"
 
 
-def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None = None) -> Plan:
-    """Decide everything, or raise CommandError or ConfigError with the reason. Remembers ports and kinds in `data`."""
+def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mapping[str, str] | None = None) -> Plan:
+    """Decide everything, or raise CommandError or ConfigError with the reason.
+
+    Remembers ports and kinds in `data`; `ports` has the ports, and is to be kept while the plan is carried out.
+    """
     environ = os.environ if environ is None else environ
     stores = {"etcdEndpoints": options.etcd_endpoints, "mongodbUri": options.mongodb_uri}
     flags = {name: text for name, text in stores.items() if text is not None}
@@ -93,11 +96,11 @@ def make_plan(options: Options, data: DataDir, environ: Mapping[str, str] | None
         remedy = "take it out, and give etcron up --workers N"
         raise ConfigError([Problem(field="processes", message="is for etcron worker alone", remedy=remedy)])
     manager, worker = _agreed(manager, worker)
-    _check_api_port(manager)
+    _take_api_port(manager, ports)
 
     said: list[str] = []
-    etcd, etcd_ports = _plan_etcd(manager, data, said)
-    log_store, log_store_port = _plan_log_store(manager, data, said)
+    etcd, etcd_ports = _plan_etcd(manager, data, ports, said)
+    log_store, log_store_port = _plan_log_store(manager, data, ports, said)
     _refuse_for_production(options, etcd, log_store)
     if etcd:
         endpoints = (f"127.0.0.1:{etcd_ports[0]}",)
@@ -133,22 +136,24 @@ def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig
     return manager, worker
 
 
-def _check_api_port(manager: ManagerConfig) -> None:
+def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
     if manager.api_port == 0:
         raise CommandError("etcron up needs a port of its own; give --port a number above 0", ExitStatus.USAGE)
     try:
         free = is_free(manager.host, manager.api_port)
     except OSError as error:
         raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
-    if not free:
-        by = holder_of(manager.api_port)
+    if not (free and ports.take(manager.api_port)):
+        by = holder_of(manager.api_port) or (" by another etcron up that has not come so far yet" if free else "")
         raise CommandError(
             f"port {manager.api_port} of {manager.host} is taken{by}; stop that, or choose another with --port",
             ExitStatus.CONFLICT,
         )
 
 
-def _plan_etcd(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[Found | None, tuple[int, int]]:
+def _plan_etcd(
+    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str]
+) -> tuple[Found | None, tuple[int, int]]:
     origin = manager.origins.get("etcdEndpoints")
     if origin:
         said.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
@@ -157,8 +162,8 @@ def _plan_etcd(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[
         message = "is set, and no endpoint: the etcd that etcron up would start has no users"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="give etcdEndpoints, or take it out")])
     found = find_etcd(data.remembered().get("etcd"))
-    client = _port(data, "etcdPort", _ETCD_PORTS, said)
-    peer = _port(data, "etcdPeerPort", _PEER_PORTS, said, taken=(client,))
+    client = _port(data, ports, "etcdPort", _ETCD_PORTS, said)
+    peer = _port(data, ports, "etcdPeerPort", _PEER_PORTS, said)
     data.remember(etcd=found.kind, etcdPort=client, etcdPeerPort=peer)
     said.append(f"etcd:      starting {found.version} ({found.kind}; no endpoint is configured) on 127.0.0.1:{client}")
     if found.warning:
@@ -166,14 +171,16 @@ def _plan_etcd(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[
     return found, (client, peer)
 
 
-def _plan_log_store(manager: ManagerConfig, data: DataDir, said: list[str]) -> tuple[Found | None, int]:
+def _plan_log_store(
+    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str]
+) -> tuple[Found | None, int]:
     origin = manager.origins.get("mongodbUri")
     if origin:
         said.append(f"log store: {redact_uri(manager.mongodb_uri)} ({origin})")
         return None, 0
     earlier = data.remembered().get("logStore")
     found = find_log_store(earlier)
-    port = _port(data, "logStorePort", _LOG_STORE_PORTS, said)
+    port = _port(data, ports, "logStorePort", _LOG_STORE_PORTS, said)
     data.remember(logStore=found.kind, logStorePort=port)
     said.append(f"log store: starting {found.kind} (no URI is configured) on 127.0.0.1:{port}")
     if isinstance(earlier, str) and earlier != found.kind:
@@ -185,11 +192,11 @@ def _plan_log_store(manager: ManagerConfig, data: DataDir, said: list[str]) -> t
     return found, port
 
 
-def _port(data: DataDir, name: str, preferred: tuple[int, ...], said: list[str], taken: tuple[int, ...] = ()) -> int:
+def _port(data: DataDir, ports: PortClaims, name: str, preferred: tuple[int, ...], said: list[str]) -> int:
     """The port that this data directory had last time; another one where somebody has taken it."""
     earlier = data.remembered().get(name)
     known = (earlier,) if isinstance(earlier, int) and 0 < earlier < 65536 else ()
-    port = free_loopback_port((*known, *preferred), taken=taken)
+    port = ports.take_free((*known, *preferred))
     if known and port != earlier:
         said.append(f"           port {earlier} of last time is taken{holder_of(known[0])}; using {port}")
     return port

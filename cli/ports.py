@@ -1,12 +1,55 @@
-"""Which TCP ports of this machine are free, and who has those that are not."""
+"""Which TCP ports of this machine are free, and who has those that are not; no port is chosen by two at once."""
 
 from __future__ import annotations
 
 import errno
 import socket
 from collections.abc import Iterable
+from typing import Self
 
 import psutil
+
+
+class PortClaims:
+    """The ports that this process has chosen: until it closes them, nobody else who asks here is given one of them.
+
+    Between choosing a port and listening there lies the start of a server, in which another `etcron up` would find the
+    same port free. A claim is a Unix socket with an abstract name that has the port in it: like a port it belongs to
+    the network namespace, one process has it at a time, and it goes when the process does.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[int, socket.socket] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for claim in self._held.values():
+            claim.close()
+        self._held.clear()
+
+    def take(self, port: int) -> bool:
+        """Whether the port is ours from now on; not where somebody has it already, also we ourselves."""
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            claim.bind(f"\0etcron-port-{port}")
+        except OSError as error:
+            claim.close()
+            if error.errno == errno.EADDRINUSE:
+                return False
+            raise
+        self._held[port] = claim
+        return True
+
+    def take_free(self, preferred: Iterable[int]) -> int:
+        """The first of the preferred ports that is free on 127.0.0.1, and nobody's, else any such one; now ours."""
+        for port in preferred:
+            if is_free("127.0.0.1", port) and self.take(port):
+                return port
+        while not self.take(port := free_loopback_port(())):
+            pass
+        return port
 
 
 def is_free(host: str, port: int) -> bool:
@@ -24,18 +67,14 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def free_loopback_port(preferred: Iterable[int], *, taken: Iterable[int] = ()) -> int:
-    """The first of the preferred ports that is free on 127.0.0.1 and not among `taken`, else any free one."""
-    avoid = set(taken)
+def free_loopback_port(preferred: Iterable[int]) -> int:
+    """The first of the preferred ports that is free on 127.0.0.1, else any free one."""
     for port in preferred:
-        if port not in avoid and is_free("127.0.0.1", port):
+        if is_free("127.0.0.1", port):
             return port
-    while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = int(probe.getsockname()[1])
-        if port not in avoid:
-            return port
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def holder_of(port: int) -> str:

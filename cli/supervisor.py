@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+import psutil
+
 from cli.errors import CommandError, ExitStatus
 from common.lifecycle import set_parent_death_signal
 
@@ -41,6 +43,8 @@ class ChildSpec:
     log: Path | None
     """None: it prints where we print."""
     is_ready: Callable[[], Awaitable[bool]]
+    port: int | None = None
+    """Where it listens: it is ready only once it does so itself. Somebody else there may have answered `is_ready`."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     before_start: Callable[[], None] = lambda: None
     hopeless: int | None = None
@@ -72,13 +76,25 @@ class Child:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self.spec.ready_within_s):
                 while not self._ended.is_set():
-                    if await self.spec.is_ready():
+                    if self._listens() and await self.spec.is_ready() and not self._ended.is_set():
                         return
                     await self._ends_within(0.05)
         what = self._how() if self._ended.is_set() else f"is not ready after {self.spec.ready_within_s:g} s"
         raise CommandError(
             f"{self.spec.name} {what}; the end of {self.spec.log}:\n{self.log_end()}", ExitStatus.UNAVAILABLE
         )
+
+    def _listens(self) -> bool:
+        """Whether it listens on its port; believed where the system does not let us see what it has open."""
+        if self.spec.port is None or self._process is None:
+            return True
+        try:
+            connections = psutil.Process(self._process.pid).net_connections("tcp")
+        except psutil.AccessDenied:
+            return True
+        except psutil.Error:
+            return False
+        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == self.spec.port for one in connections)
 
     async def keep_running(self) -> None:
         """Start it again whenever it ends, until `stop`; says so, with the end of its log where it ended by itself.

@@ -21,6 +21,7 @@ from cli.errors import CommandError, ExitStatus
 from cli.examples import save_examples
 from cli.log_echo import LogEcho
 from cli.plan import Options, Plan, make_plan
+from cli.ports import PortClaims
 from cli.supervisor import Child, trim_log
 from common.lifecycle import Stop, run_loops
 from common.tls import pinned_context
@@ -32,8 +33,8 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
     async def main(stop: Stop) -> None:
         _check_neighbours()
         data = DataDir(options.data_dir)
-        with data.held():
-            plan = make_plan(options, data)
+        with data.held(), PortClaims() as ports:
+            plan = make_plan(options, data, ports)
             say(f"data:      {data.path}")
             for line in plan.said:
                 say(line)

@@ -16,7 +16,7 @@ import pytest
 from cli.children import store_specs
 from cli.data_dir import DataDir
 from cli.plan import Options, Plan, make_plan
-from cli.ports import free_loopback_port
+from cli.ports import PortClaims, free_loopback_port
 from cli.supervisor import Child
 from tests.support.waiting import wait_until
 
@@ -41,7 +41,8 @@ async def stores(data: DataDir, http: aiohttp.ClientSession) -> AsyncIterator[tu
     """A running etcd and log store, and the plan by which they were started."""
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
-        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, {})
+        ports = stack.enter_context(PortClaims())
+        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, ports, {})
         etcd, log_store = (Child(spec, print) for spec in store_specs(plan, data, http))
         for child in (etcd, log_store):
             await child.start()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from cli.data_dir import DataDir
 from cli.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
 from cli.plan import Options, Plan, make_plan
-from cli.ports import free_loopback_port, holder_of, is_free
+from cli.ports import PortClaims, free_loopback_port, holder_of, is_free
 from common.errors import ConfigError
 
 _GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
@@ -44,7 +46,8 @@ def listener() -> Iterator[socket.socket]:
 
 def _plan(data: DataDir, environ: dict[str, str] | None = None, **options: object) -> Plan:
     port = free_loopback_port(())
-    return make_plan(Options(**{"data_dir": data.path, "port": port, **options}), data, environ or {})  # type: ignore[arg-type]
+    with PortClaims() as ports:
+        return make_plan(Options(**{"data_dir": data.path, "port": port, **options}), data, ports, environ or {})  # type: ignore[arg-type]
 
 
 def _file(tmp_path: Path, name: str, **keys: object) -> Path:
@@ -248,3 +251,42 @@ def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
     free = free_loopback_port(())
     assert is_free("127.0.0.1", free)
     assert free_loopback_port((free,)) == free
+
+
+def test_two_that_choose_at_the_same_time_choose_different_ports(data: DataDir, tmp_path: Path) -> None:
+    other = DataDir(tmp_path / "other")
+    other.path.mkdir()
+    with PortClaims() as first, PortClaims() as second:
+        ours = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, first, {})
+        theirs = make_plan(Options(data_dir=other.path, port=free_loopback_port(())), other, second, {})
+
+    assert len({port for plan in (ours, theirs) for port in (*plan.etcd_ports, plan.log_store_port)}) == 6
+
+
+def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> None:
+    port = free_loopback_port(())
+    with PortClaims() as first:
+        assert first.take(port)
+        with pytest.raises(CommandError, match=rf"port {port} .* is taken by another etcron up.*--port") as caught:
+            _plan(data, port=port)
+
+    assert caught.value.status is ExitStatus.CONFLICT
+    assert _plan(data, port=port).manager.api_port == port, "it is free again"
+
+
+def test_a_claim_of_a_port_goes_with_its_process() -> None:
+    port = free_loopback_port(())
+    script = f"from cli.ports import PortClaims; ours = PortClaims(); print(ours.take({port}), flush=True); input()"
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "True\n"
+        with PortClaims() as ports:
+            assert not ports.take(port)
+            assert ports.take_free((port,)) != port
+        other.kill()
+
+    with PortClaims() as ports:
+        assert ports.take_free((port,)) == port

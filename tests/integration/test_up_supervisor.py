@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -116,6 +117,20 @@ async def test_a_child_that_is_never_ready_is_given_up(tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match=r"not ready after 0\.1 s"):
         await child.start()
+    await child.stop(asyncio.Event())
+
+
+async def test_a_child_is_not_ready_while_somebody_else_listens_on_its_port(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        child = Child(_spec(tmp_path, port=port, ready_within_s=0.2), lambda _: None)
+        with pytest.raises(CommandError, match=r"not ready after 0\.2 s"):
+            await child.start()
+        await child.stop(asyncio.Event())
+
+    listens = f"import socket; server = socket.create_server(('127.0.0.1', {port})); {_FOREVER}"
+    child = Child(_spec(tmp_path, listens, port=port), lambda _: None)
+    await child.start()
     await child.stop(asyncio.Event())
 
 

@@ -15,6 +15,7 @@ import pytest
 from cli.data_dir import DataDir
 from cli.errors import CommandError, ExitStatus
 from cli.plan import Options, make_plan
+from cli.ports import PortClaims
 from common import failpoints
 from common.errors import InvalidInputError
 
@@ -92,8 +93,12 @@ def test_a_program_ends_at_once_where_it_is_told_an_unknown_one(program: str, tm
 
 def test_up_refuses_them_for_production(tmp_path: Path) -> None:
     environ = {failpoints.VARIABLE: "after_claim:kill"}
-    with pytest.raises(CommandError, match="refused with --production: ETCRON_FAILPOINT is set") as refused:
-        make_plan(Options(data_dir=tmp_path, production=True), DataDir(tmp_path), environ)
+    options = Options(data_dir=tmp_path, production=True)
+    with (
+        PortClaims() as ports,
+        pytest.raises(CommandError, match="refused with --production: ETCRON_FAILPOINT is set") as refused,
+    ):
+        make_plan(options, DataDir(tmp_path), ports, environ)
     assert refused.value.status is ExitStatus.REFUSED
 
 
