@@ -13,6 +13,7 @@
                                   the JSON shapes; the warnings of a save and the preview of a schedule (pure)
     housekeeping.py presence.py   background: deliver our own final records, show that we live
     health.py                     /livez and /readyz
+    metrics.py metrics_api.py     /metrics
     errors.py guards.py inputs.py every error as JSON, who may call, how input is read
     parts.py wiring.py            what the handlers are given, and how it is put together
     app.py __main__.py            the application, and the process

@@ -10,6 +10,7 @@ from manager import (
     drains_api,
     events_api,
     jobs_api,
+    metrics_api,
     openapi_api,
     run_now_api,
     runs_api,
@@ -34,7 +35,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/workers", list_workers)
     for calls in (
         bulk_api, jobs_api, runs_api, run_now_api, drains_api, versions_api, statistics_api, events_api, system,
-        openapi_api,
+        openapi_api, metrics_api,
     ):  # fmt: skip
         calls.add_routes(app)
 

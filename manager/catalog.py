@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -114,6 +115,8 @@ class Catalog:
         self._on_changed = on_changed
         self._jobs: dict[str, KnownJob] = {}
         self._names: list[str] = []  # sorted
+        self.states: Counter[ListState] = Counter()
+        """How many are enabled, paused and broken."""
         self.changes = Changes()
 
     def __len__(self) -> int:
@@ -148,13 +151,17 @@ class Catalog:
         self.changes.notify()
 
     def _take(self, job: KnownJob) -> None:
-        if job.name not in self._jobs:
+        if (known := self._jobs.get(job.name)) is None:
             self._names.insert(bisect_left(self._names, job.name), job.name)
+        else:
+            self.states[known.state] -= 1
         self._jobs[job.name] = job
+        self.states[job.state] += 1
 
     def _forget(self, name: str) -> None:
-        if self._jobs.pop(name, None) is not None:
+        if (known := self._jobs.pop(name, None)) is not None:
             del self._names[bisect_left(self._names, name)]
+            self.states[known.state] -= 1
 
 
 def encode_cursor(name: str) -> str:

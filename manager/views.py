@@ -121,7 +121,7 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
         "instance": member.instance,
         "host": member.host,
         "address": member.address,
-        "state": _state(member, seen),
+        "state": worker_state(seen),
         "problem": member.not_accepting or (beat.problem if beat else None),
         "slots": member.slots,
         "labels": dict(member.labels),
@@ -139,7 +139,11 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
     return view
 
 
-def _state(member: Member, seen: SeenWorker) -> str:
+def worker_state(seen: SeenWorker) -> str:
+    """Whether it takes fires, in a word or two."""
+    member = seen.member
+    if member is None:
+        return "broken" if seen.drain is None else "drained"
     if not member.attached:
         return "detached"
     if seen.drain is None:
@@ -150,10 +154,11 @@ def _state(member: Member, seen: SeenWorker) -> str:
 
 
 def _away_or_broken(seen: SeenWorker) -> dict[str, Any]:
+    state = worker_state(seen)
     if seen.drain is None:
-        return {"key": seen.key, "state": "broken", "problem": seen.problem}
+        return {"key": seen.key, "state": state, "problem": seen.problem}
     return {
-        "name": seen.name, "state": "drained", "problem": f"not live; {seen.drain}", "drained": drain_view(seen.drain),
+        "name": seen.name, "state": state, "problem": f"not live; {seen.drain}", "drained": drain_view(seen.drain),
         "beat": None,
     }  # fmt: skip
 

@@ -70,6 +70,11 @@ class Watching:
         """Set once the catalog has been read."""
         return self._jobs.synced
 
+    @property
+    def runs_read(self) -> asyncio.Event:
+        """Set once the open runs have been read."""
+        return self._runs.synced
+
     async def ready(self) -> None:
         """Jobs and runs have been read once. UnavailableError where that does not come about within two seconds."""
         if self._jobs.synced.is_set() and self._runs.synced.is_set():

@@ -22,7 +22,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pymongo import DeleteOne, ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
@@ -57,6 +57,11 @@ class DayCounts:
     duration_ms: int
     """Of all of them together."""
     max_duration_ms: int
+
+    @classmethod
+    def nothing(cls, day: int) -> Self:
+        """A day that has no record yet."""
+        return cls(day=day, by_status=dict.fromkeys(Verdict, 0), timed=0, duration_ms=0, max_duration_ms=0)
 
 
 class Statistics:

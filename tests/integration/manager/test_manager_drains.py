@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,8 +12,9 @@ from yarl import URL
 from common.clock import SystemClock
 from common.drain import Drain
 from common.keys import RunId
-from common.member import Beat, Member
+from common.member import Beat
 from common.run import EntryState, RunEntry
+from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 from tests.support.waiting import wait_until
@@ -20,23 +22,7 @@ from tests.support.waiting import wait_until
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 WORKERS = "/api/v1/workers"
-
-
-async def join(manager: Managed, name: str, *, running: int | None = None, **fields: Any) -> None:
-    """A live worker, as it describes itself."""
-    lease = await manager.etcd.lease_grant(60)
-    session = f"{lease.id:x}"
-    values: dict[str, Any] = {"instance": "i", "host": "h", "address": "10.0.0.1", "slots": 2} | fields
-    member = Member(worker=name, session=session, **values)
-    await manager.etcd.put(manager.keys.worker(name, session), member.to_json(), lease.id)
-    if running is not None:
-        beat = Beat(kind="worker", wall_ms=5, running=running)
-        await manager.etcd.put(manager.keys.beat(name), beat.to_json(), lease.id)
-
-    def seen() -> bool:
-        return any(member.session == session for member in manager.parts.watching.members)
-
-    await wait_until(seen, description=f"{name} is seen")
+BEAT = Beat(kind="worker", wall_ms=5, running=1)
 
 
 async def listed(manager: Managed) -> dict[str, dict[str, Any]]:
@@ -44,7 +30,7 @@ async def listed(manager: Managed) -> dict[str, dict[str, Any]]:
 
 
 async def test_a_drain_says_who_why_and_since_when(manager: Managed) -> None:
-    await join(manager, "w1", running=1)
+    await join(manager, "w1", beat=BEAT)
     before_ms = SystemClock().wall_ms()
     done = await manager.call("POST", f"{WORKERS}/w1/drain", {"reason": "new kernel"})
     assert (done["name"], done["changed"]) == ("w1", True)
@@ -69,7 +55,8 @@ async def test_a_drain_says_who_why_and_since_when(manager: Managed) -> None:
 async def test_it_is_drained_once_it_knows_and_nothing_runs_there(
     manager: Managed, not_accepting: str | None, running: int | None, state: str
 ) -> None:
-    await join(manager, "w1", not_accepting=not_accepting, running=running)
+    beat = None if running is None else replace(BEAT, running=running)
+    await join(manager, "w1", not_accepting=not_accepting, beat=beat)
     await manager.etcd.put(manager.keys.drain("w1"), Drain(by="me", since_ms=1).to_json())
     assert (await listed(manager))["w1"]["state"] == state
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.keys import RunId, encode_mark
-from common.member import Member
 from common.run import Verdict
+from tests.support.joining import join
 from tests.support.managing import Managed
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until
@@ -36,17 +36,6 @@ async def save(manager: Managed, *, ago_minutes: int = 30, **changes: Any) -> in
 def _anchor(manager: Managed) -> int | None:
     job = manager.parts.watching.catalog.get("j")
     return job.saved.anchor_ms if job is not None and job.saved is not None else None
-
-
-async def join(manager: Managed, name: str, **values: Any) -> None:
-    lease = (await manager.etcd.lease_grant(60)).id
-    session = f"{lease:x}"
-    member = Member(
-        worker=name, session=session, instance="i", host="h", address="a", **{"slots": 4, "since_ms": 1, **values}
-    )
-    key = manager.keys.worker(name, session)
-    await manager.etcd.put(key, member.to_json(), lease=lease)
-    await wait_until(lambda: key in manager.parts.watching.workers, description=f"the manager sees {name}")
 
 
 async def fires(manager: Managed, from_ms: int, to_ms: int, **query: str) -> dict[str, Any]:

@@ -9,25 +9,15 @@ import pytest
 
 from common.errors import EtcdAccessError, Problem
 from common.etcd import EtcdClient
-from common.member import Beat, Member
+from common.member import Beat
 from common.runlog import RetentionState
 from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.joining import join
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.waiting import wait_until
 
 JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
-
-
-async def join(manager: Managed, name: str, *, slots: int = 4, not_accepting: str | None = None) -> None:
-    """A worker's session, as the worker would write it."""
-    lease = (await manager.etcd.lease_grant(60)).id
-    session = f"{lease:x}"
-    member = Member(
-        worker=name, session=session, instance=name, host="h", address="10.0.0.1", slots=slots,
-        not_accepting=not_accepting,
-    )  # fmt: skip
-    await manager.etcd.put(manager.keys.worker(name, session), member.to_json(), lease)
 
 
 @pytest.fixture

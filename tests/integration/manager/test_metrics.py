@@ -1,0 +1,149 @@
+"""``GET /metrics``: what Prometheus reads is what there is; what is not known is left out."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
+from prometheus_client.parser import text_string_to_metric_families
+
+from common.clocks import Clocks, Measured
+from common.keys import RunId
+from common.member import Beat
+from common.run import Verdict
+from common.version import VERSION
+from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.joining import join
+from tests.support.managing import Managed, Place, managing
+from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+JOB = {"command": "a", "cronExpr": "@yearly"}
+ROOT = Path(__file__).parents[3]
+BEAT = Beat(kind="worker", wall_ms=1, free_slots=3, running=1, waiting=7, unsent_records=9)
+
+
+async def scrape(manager: Managed) -> dict[str, float]:
+    """The samples, by name and labels as they are written."""
+    response = await manager.http.get("/metrics")
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+    samples = {}
+    for family in text_string_to_metric_families(await response.text()):
+        for sample in family.samples:
+            labels = ",".join(f"{name}={value}" for name, value in sample.labels.items())
+            samples[f"{sample.name}{{{labels}}}" if labels else sample.name] = sample.value
+    return samples
+
+
+async def test_jobs_by_state_as_they_come_and_go(manager: Managed) -> None:
+    for name in ("one", "two", "three"):
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
+    await manager.call("POST", "/api/v1/jobs/two/pause", {})
+    await manager.call("PUT", "/api/v1/jobs/one", {**JOB, "command": "b"})
+    await manager.call("DELETE", "/api/v1/jobs/three")
+    await manager.etcd.put(manager.keys.job("odd"), b"{")
+    await wait_until(lambda: manager.parts.watching.catalog.get("odd") is not None, description="the odd one is seen")
+    samples = await scrape(manager)
+    assert {name: value for name, value in samples.items() if name.startswith("etcron_jobs{")} == {
+        "etcron_jobs{state=enabled}": 1, "etcron_jobs{state=paused}": 1, "etcron_jobs{state=broken}": 1,
+    }  # fmt: skip
+
+
+async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
+    assert (await scrape(manager))["etcron_fires_today{status=failed}"] == 0
+    midnight = now_ms() // 86_400_000 * 86_400_000
+    await manager.write([
+        record_of(RunId.planned("a", midnight)),
+        record_of(RunId.planned("a", midnight + 1), Verdict.FAILED, end_ms=midnight + 2503),
+        record_of(RunId.planned("b", midnight + 1), Verdict.MISSED),
+        record_of(RunId.planned("b", midnight - 1), Verdict.MISSED),
+    ])  # fmt: skip
+    while await manager.runlog.fold_statistics(limit=100):
+        pass
+    samples = await scrape(manager)
+    today = {name: value for name, value in samples.items() if name.startswith("etcron_fires_today")}
+    assert {name: value for name, value in today.items() if value} == {
+        "etcron_fires_today{status=success}": 1, "etcron_fires_today{status=failed}": 1,
+        "etcron_fires_today{status=missed}": 1,
+    }  # fmt: skip
+    assert len(today) == len(Verdict)
+    assert samples["etcron_jobs_failing"] == 2
+    assert samples["etcron_longest_run_today_seconds"] == 2.5
+
+
+async def test_open_runs(manager: Managed) -> None:
+    assert (await scrape(manager))["etcron_runs_open"] == 0
+    await claim(manager, "a", now_ms())
+    await claim(manager, "b", now_ms())
+    await wait_until(lambda: len(manager.parts.watching.open_runs) == 2, description="both are seen")
+    assert (await scrape(manager))["etcron_runs_open"] == 2
+
+
+async def test_workers_and_what_each_says_of_itself(manager: Managed) -> None:
+    await join(manager, "w1", slots=4, beat=BEAT)
+    await join(manager, "w2", not_accepting="its disk is full")
+    await manager.call("POST", "/api/v1/workers/w2/drain", {})
+    await manager.etcd.put(f"{manager.keys.workers}odd/1", b"{")
+    samples = await scrape(manager)
+    assert {name: value for name, value in samples.items() if name.startswith("etcron_workers") and value} == {
+        "etcron_workers{state=accepting}": 1, "etcron_workers{state=draining}": 1, "etcron_workers{state=broken}": 1,
+    }  # fmt: skip
+    assert {name: value for name, value in samples.items() if name.startswith("etcron_worker_")} == {
+        "etcron_worker_accepting{worker=w1}": 1, "etcron_worker_accepting{worker=w2}": 0,
+        "etcron_worker_slots{worker=w1}": 4, "etcron_worker_slots{worker=w2}": 2,
+        "etcron_worker_free_slots{worker=w1}": 3, "etcron_worker_running{worker=w1}": 1,
+        "etcron_worker_waiting_fires{worker=w1}": 7, "etcron_worker_unsent_records{worker=w1}": 9,
+    }  # fmt: skip
+
+
+async def test_state_and_servers(manager: Managed) -> None:
+    samples = await scrape(manager)
+    assert samples[f"etcron_build_info{{version={VERSION}}}"] == 1
+    assert [samples[f"etcron_ready{{state={state}}}"] for state in ("ready", "degraded", "unready")] == [0, 1, 0]
+    assert samples["etcron_problems"] == 1, "no worker is live"
+    assert (samples["etcron_etcd_up"], samples["etcron_log_store_up"]) == (1, 1)
+    (endpoint,) = manager.parts.etcd.endpoints
+    assert samples[f"etcron_etcd_database_bytes{{endpoint={endpoint}}}"] > 0
+    assert samples[f"etcron_etcd_alarms{{endpoint={endpoint}}}"] == 0
+
+
+async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path: Path) -> None:
+    binary = etcd35()
+    assert binary is not None
+    nowhere = EtcdServer(binary, tmp_path / "etcd")
+    place = Place.new(etcd=nowhere.endpoint, log_store="mongodb://127.0.0.1:9")
+    async with managing(place, apiWriteTimeout=1000) as manager:
+        samples = await scrape(manager)
+    assert (samples["etcron_etcd_up"], samples["etcron_log_store_up"]) == (0, 0)
+    assert samples["etcron_ready{state=unready}"] == 1
+    assert {name.partition("{")[0] for name in samples} == {
+        "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
+    }  # fmt: skip
+
+
+async def test_openmetrics_for_who_asks_for_it(manager: Managed) -> None:
+    response = await manager.http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+    names = {family.name for family in read_openmetrics(await response.text())}  # type: ignore[no-untyped-call]
+    assert {"etcron_build", "etcron_ready", "etcron_jobs"} <= names
+
+
+async def test_a_page_of_another_site_cannot_read_it(manager: Managed) -> None:
+    response = await manager.http.get("/metrics", headers={"Host": "evil.example"})
+    assert response.status == 403
+
+
+async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None:
+    await join(manager, "w1", beat=BEAT)
+    clocks = Clocks(count=3, measured={"w1": Measured(offset_ms=5, clock="c")})
+    await manager.etcd.put(manager.keys.clocks, clocks.to_json())
+    there = {name.partition("{")[0] for name in await scrape(manager)}
+    documented = set(re.findall(r"^\| `(etcron_\w+)", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE))
+    assert documented == there
+    alerts = set(re.findall(r"\betcron_\w+", (ROOT / "deploy" / "prometheus-alerts.yml").read_text()))
+    assert alerts <= there

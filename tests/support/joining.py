@@ -1,0 +1,22 @@
+"""Live workers, as they would describe themselves in etcd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from common.member import Beat, Member
+from tests.support.managing import Managed
+from tests.support.waiting import wait_until
+
+
+async def join(manager: Managed, name: str, *, beat: Beat | None = None, **fields: Any) -> None:
+    """The worker has a session, and a beat if one is given; the manager has seen it."""
+    lease = await manager.etcd.lease_grant(60)
+    session = f"{lease.id:x}"
+    values: dict[str, Any] = {"instance": "i", "host": "h", "address": "10.0.0.1", "slots": 2} | fields
+    member = Member(worker=name, session=session, **values)
+    key = manager.keys.worker(name, session)
+    await manager.etcd.put(key, member.to_json(), lease.id)
+    if beat is not None:
+        await manager.etcd.put(manager.keys.beat(name), beat.to_json(), lease.id)
+    await wait_until(lambda: key in manager.parts.watching.workers, description=f"the manager sees {name}")
