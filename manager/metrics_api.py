@@ -18,8 +18,8 @@ from manager.parts import PARTS, Parts
 
 T = TypeVar("T")
 
-MAX_FAILING: Final = 10_000
-"""Beyond so many, more are not counted."""
+MAX_FAILING: Final = 1_000
+"""Beyond so many they are not counted: their names have to be read for it, at each scrape."""
 _DAY_MS: Final = 86_400_000
 
 
