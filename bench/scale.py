@@ -26,7 +26,7 @@ from common.job import JobSpec
 from common.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.etcd_server import free_port
-from worker.stuck_fires import FIRST_LOOKS
+from worker.stewarding.stuck_fires import FIRST_LOOKS
 
 SIZES: Final = (1_000, 10_000, 100_000)
 _PROBE: Final = "is-planned"

@@ -26,8 +26,8 @@ from common.placement import Candidate, Placement, bucket_of
 from common.request import Origin, Request
 from common.timings import Timings
 from worker.catalog import CatalogJob, read_job
-from worker.claims import read_mark
-from worker.undecided_fires import OFFER_AFTER_MS
+from worker.deciding.claims import read_mark
+from worker.deciding.hedges import OFFER_AFTER_MS
 
 MIDNIGHT_MS: Final = 1_790_035_200_000
 """The fires of all jobs lie in the seconds after this midnight (UTC)."""
@@ -189,7 +189,7 @@ class _Fleet:
                 self._offer(job, plan_ms, order)
 
     def _offer(self, job: CatalogJob, plan_ms: int, order: Sequence[str]) -> None:
-        """As `worker.undecided_fires` does; the two compares of the steward's office are left out."""
+        """As `worker.stewarding.undecided_fires` does; the two compares of the steward's office are left out."""
         request = Request(
             run_id=RunId.planned(job.name, plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
             plan_ms=plan_ms, dispatch_ms=job.dispatch_ms(plan_ms), not_before_ms=self._now_ms,

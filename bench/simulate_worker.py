@@ -21,14 +21,14 @@ from common.planner import decide
 from common.request import Request
 from common.run import RunEntry
 from worker.catalog import CatalogJob
-from worker.claims import Claims, read_mark
+from worker.deciding.claims import Claims, read_mark
+from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.identity import Identity
 from worker.proposals import Answer, Proposal, Result
-from worker.request_claims import claim_of
+from worker.requests.request_claims import claim_of
 from worker.runs import Run, RunTable
-from worker.steps import MAX_STEPS
-from worker.undecided_fires import OFFER_AFTER_MS
-from worker.unlock_pace import AT_ONCE_S, TOGETHER_S
+from worker.settling.steps import MAX_STEPS
+from worker.settling.unlock_pace import AT_ONCE_S, TOGETHER_S
 
 ACTS_EVERY_MS: Final = 20
 """How soon a claim follows the one before; a real one is as quick as its answers."""

@@ -17,7 +17,7 @@ from unittest import mock
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
-from worker.spool import Spool
+from worker.spooling.spool import Spool
 
 RECORDS = 2000
 TOGETHER = (1, 10, 50, 500)

@@ -28,7 +28,7 @@ from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from common.member import is_worker_name
 from worker.identity import DirectoryTakenError, locked_directory
-from worker.spool import Spool, SpoolError
+from worker.spooling.spool import Spool, SpoolError
 
 _log = logging.getLogger(__name__)
 

@@ -1,6 +1,6 @@
 """The key ``clocks``: how far the clock of each process is from the median of all, as the steward has measured it.
 
-Pure: standard library only. Who measures is ``worker.clock_keeping``, who heeds it ``common.clock_check``.
+Pure: standard library only. Who measures is ``worker.stewarding.clock_keeping``, who heeds it ``common.clock_check``.
 """
 
 from __future__ import annotations

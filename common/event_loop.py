@@ -1,7 +1,7 @@
 """The event loop of the programs: uvloop, which does the same as Python's own at a fraction of its cost a turn.
 
 A run costs its worker some ten turns of the loop; with Python's own a sixth of the worker's time goes there. Processes
-are not started by it (see ``worker.first_process``).
+are not started by it (see ``worker.commands.first_process``).
 """
 
 from __future__ import annotations

@@ -1,0 +1,23 @@
+"""The worker: it watches jobs, claims their fires in etcd, runs the commands, and writes what came of them.
+
+    agent.py parts.py __main__.py   the worker as a whole: what one part tells another; how they are wired; the process
+    stewarding/                     what is nobody's turn, done by the one worker that is steward
+    dispatcher.py                   from a claim to the start, at its time
+    requests/                       runs that were asked for: offered, retried, by hand, after another
+    deciding/                       from a due fire to the claim that etcd grants
+    settling/                       from the end of a run to the deletion of its keys; taking over what was left
+    commands/                       a command started, captured, ended
+    guardian/                       the process beside the worker that ends what runs when the worker cannot
+    spooling/                       records on the disk, and on their way to the log store
+    machine/                        the processes of this machine, and whose they are
+
+    runs.py launch.py proposals.py  what the others speak of: a run, what is to be started, what etcd is to decide
+    catalog.py members.py kills.py draining.py registry.py sentinels.py
+                                    what this worker knows from etcd, and says of itself there
+    identity.py written_once.py clock_memory.py
+                                    what its data directory keeps beside the spool
+    alarm.py aside.py refusals.py   one waiter for many causes; what is set aside; what etcd refuses for good
+
+Each package knows those below it alone (``make lint`` sees to it). One fire goes down: deciding -> dispatcher ->
+commands, and its end comes back as calls that the agent has wired: commands -> settling -> spooling -> settling.
+"""

@@ -21,7 +21,7 @@ from common.lifecycle import Stop, run, run_loops
 from common.logs import configure_logging
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory
-from worker.spool import Spool, SpoolError
+from worker.spooling.spool import Spool, SpoolError
 
 _log = logging.getLogger(__name__)
 

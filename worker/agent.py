@@ -25,16 +25,16 @@ from common.lifecycle import Stop
 from common.member import Beat
 from common.run import Verdict
 from common.runlog import RunLog
+from worker.commands.leftovers import end_leftovers, find_leftovers
+from worker.commands.shortage import once_possible
 from worker.guardian.link import REASON
 from worker.identity import Identity
 from worker.launch import Ending, Outcome
-from worker.leftovers import end_leftovers, find_leftovers
-from worker.log_store import prepare_log_store
 from worker.parts import Parts
-from worker.records import run_record
 from worker.runs import Phase, Run
-from worker.shortage import once_possible
-from worker.spool import Spool
+from worker.settling.records import run_record
+from worker.spooling.log_store import prepare_log_store
+from worker.spooling.spool import Spool
 
 _log = logging.getLogger(__name__)
 

@@ -34,19 +34,19 @@ from common.etcd import (
 from common.keys import Keys, RunId, Watched
 from common.run import RunRecord, Verdict
 from worker.alarm import Alarm
-from worker.executor import Executor
+from worker.commands.executor import Executor
+from worker.commands.unstartable import NotNowError
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.members import Members
 from worker.proposals import Result
-from worker.records import not_started_record
 from worker.refusals import AGAIN_S, Refusals, is_for_good
-from worker.request_claims import handed_on
+from worker.requests.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
-from worker.settlement import Settlement
-from worker.steps import Step, Steps
-from worker.unstartable import NotNowError
+from worker.settling.records import not_started_record
+from worker.settling.settlement import Settlement
+from worker.settling.steps import Step, Steps
 
 _log = logging.getLogger(__name__)
 

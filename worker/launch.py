@@ -84,7 +84,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     by: str | None = None
     max_rss: int | None = None
-    """Bytes, of the largest process; None where it is not known (see ``worker.usage``)."""
+    """Bytes, of the largest process; None where it is not known (see ``worker.commands.usage``)."""
     cpu_seconds: float | None = None
     """User and system, of the first process and of all that were waited for, by it or by those in turn."""
 

@@ -17,44 +17,44 @@ from common.keys import Keys, RunId, Watched
 from common.kill import Kill
 from common.member import Beat
 from common.runlog import RunLog
-from worker.adoption import Adoption
-from worker.aftermath import Aftermath
-from worker.broadcast import Broadcast
 from worker.catalog import Catalog
-from worker.chains import Chains
-from worker.claims import Claims
-from worker.clock_keeping import ClockKeeping
 from worker.clock_memory import ClockMemory
-from worker.dedupe_sweeping import DedupeSweeping
-from worker.delivery import Delivery
+from worker.commands.end_dates import EndDates
+from worker.commands.executor import Executor
+from worker.commands.slots import affordable_slots
+from worker.deciding.broadcast import Broadcast
+from worker.deciding.claims import Claims
+from worker.deciding.doubts import Doubts
+from worker.deciding.scheduler import Scheduler
 from worker.dispatcher import Dispatcher
-from worker.doubts import Doubts
 from worker.draining import DrainWatch
-from worker.end_dates import EndDates
-from worker.executor import Executor
 from worker.guardian.link import GuardianLink
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Outcome
-from worker.lost_runs import LostRuns
 from worker.members import Beats, Members
 from worker.refusals import Refusals
 from worker.registry import Registry
-from worker.request_queue import RequestQueue
-from worker.retention import Retention
+from worker.requests.request_queue import RequestQueue
 from worker.runs import Run, RunTable
-from worker.scheduler import Scheduler
 from worker.sentinels import Sentinels
-from worker.settlement import Settlement
-from worker.slots import affordable_slots
-from worker.spool import Spool
-from worker.spool_name import name_of_spool
-from worker.spool_watch import SpoolWatch
-from worker.statistics import StatisticsKeeping
-from worker.steward import Duty, Steward
-from worker.stuck_fires import StuckFires
-from worker.stuck_requests import StuckRequests
-from worker.sweeping import Sweeping
+from worker.settling.adoption import Adoption
+from worker.settling.aftermath import Aftermath
+from worker.settling.settlement import Settlement
+from worker.spooling.delivery import Delivery
+from worker.spooling.spool import Spool
+from worker.spooling.spool_name import name_of_spool
+from worker.spooling.spool_watch import SpoolWatch
+from worker.stewarding.chains import Chains
+from worker.stewarding.clock_keeping import ClockKeeping
+from worker.stewarding.dedupe_sweeping import DedupeSweeping
+from worker.stewarding.lost_runs import LostRuns
+from worker.stewarding.retention import Retention
+from worker.stewarding.statistics import StatisticsKeeping
+from worker.stewarding.steward import Duty, Steward
+from worker.stewarding.stuck_fires import StuckFires
+from worker.stewarding.stuck_requests import StuckRequests
+from worker.stewarding.sweeping import Sweeping
 
 
 class Events(Protocol):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from worker.spool_segments import sync_directory
+from worker.spooling.spool_segments import sync_directory
 
 
 def written_once(path: Path, value: str) -> str:

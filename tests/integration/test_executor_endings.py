@@ -15,9 +15,9 @@ from common.keys import RunId
 from common.run import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.executor import Ending
-from worker.processes import read_process
-from worker.sweeper import Remains, look
+from worker.commands.executor import Ending
+from worker.commands.sweeper import Remains, look
+from worker.machine.processes import read_process
 
 KILL = Ending(reason="kill", by="console 127.0.0.1")
 
@@ -232,7 +232,7 @@ async def test_storm_of_forks_is_over_after_a_kill() -> None:
 
 async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on kernels before 6.9."""
-    monkeypatch.setattr("worker.process_group.kernel_has_group_pidfds", lambda: False)
+    monkeypatch.setattr("worker.machine.process_group.kernel_has_group_pidfds", lambda: False)
     async with executing() as runs:
         killed, left, plain = runs.start("sleep 300 & sleep 300"), runs.start("sleep 300 & exit 0"), runs.start("true")
         runs.executor.end(killed, KILL)
@@ -243,8 +243,8 @@ async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkey
 
 
 async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.sweeper._GIVE_UP_AFTER_KILL_S", 0.05)
-    monkeypatch.setattr("worker.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
+    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.05)
+    monkeypatch.setattr("worker.commands.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
     async with executing() as runs:
         run_id = runs.start("sleep 300", kill_grace_s=0.05)
         runs.executor.end(run_id, KILL)
@@ -260,7 +260,7 @@ async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplo
             raise error
         return look(looked_for, instance)
 
-    monkeypatch.setattr("worker.sweeper.look", fails_twice)
+    monkeypatch.setattr("worker.commands.sweeper.look", fails_twice)
     async with executing() as runs:
         run_id = runs.start("sleep 300 & sleep 300")
         runs.executor.end(run_id, KILL)

@@ -12,8 +12,8 @@ from common.clock import SystemClock
 from common.run import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.executor import Ending
-from worker.leftovers import end_leftovers
+from worker.commands.executor import Ending
+from worker.commands.leftovers import end_leftovers
 
 
 async def test_joins_stdout_and_stderr_in_order() -> None:

@@ -14,8 +14,8 @@ from common.clock import SystemClock
 from common.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
-from worker.executor import Ending
-from worker.unstartable import TooEarlyError, TooLateError
+from worker.commands.executor import Ending
+from worker.commands.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from worker import first_process
-from worker.first_process import Program, execute
+from worker.commands import first_process
+from worker.commands.first_process import Program, execute
 
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 

@@ -31,7 +31,7 @@ from worker.guardian.messages import (
     Ready,
     encode,
 )
-from worker.marked import find_leftovers
+from worker.machine.marked import find_leftovers
 
 DEAF = "trap '' TERM; echo up; while :; do sleep 0.2; done"
 TELLS_OF_TERM = "trap 'echo term >> {file}' TERM; echo up; while :; do sleep 0.05; done"

@@ -12,9 +12,9 @@ import pytest
 from tests.support.descriptors import no_descriptor_left
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.leftovers import find_leftovers
-from worker.shortage import once_possible
-from worker.spool import Spool
+from worker.commands.leftovers import find_leftovers
+from worker.commands.shortage import once_possible
+from worker.spooling.spool import Spool
 
 
 async def test_leftovers_and_the_spool_are_looked_through_once_there_is_a_descriptor(

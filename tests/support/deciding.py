@@ -22,14 +22,14 @@ from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog, CatalogJob, read_job
-from worker.claims import Claims
-from worker.doubts import Doubts
+from worker.deciding.claims import Claims
+from worker.deciding.doubts import Doubts
+from worker.deciding.scheduler import Scheduler
 from worker.identity import Identity
 from worker.members import Members
 from worker.proposals import Result
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
-from worker.scheduler import Scheduler
 
 SECOND = 1000
 MINUTE = 60 * SECOND

@@ -11,8 +11,8 @@ from typing import Any
 from common.clock import SystemClock
 from common.keys import RunId
 from tests.support.waiting import wait_until
-from worker.executor import Executor, Launch, Outcome
-from worker.processes import Process, all_processes, run_mark
+from worker.commands.executor import Executor, Launch, Outcome
+from worker.machine.processes import Process, all_processes, run_mark
 
 PATIENCE_S = 30
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from common.keys import RunId
 from common.run import RunRecord, Verdict
-from worker.spool import Spool
+from worker.spooling.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000
 """The plan time of number 0; each further one is a second later."""

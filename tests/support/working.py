@@ -25,8 +25,8 @@ from tests.support.waiting import wait_until
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory
 from worker.parts import Parts
-from worker.spool import Spool
-from worker.steward import Term
+from worker.spooling.spool import Spool
+from worker.stewarding.steward import Term
 
 TTL_S = 2
 NEVER = "0 0 0 1 1 * 2199"

@@ -20,21 +20,21 @@ from common.run import RunEntry, RunRecord, Verdict
 from common.saved_job import SavedJob
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
-from worker.aftermath import Aftermath
 from worker.catalog import Catalog, read_job
-from worker.claims import Claims
+from worker.commands.executor import Executor
+from worker.commands.unstartable import TooEarlyError, TooLateError
+from worker.deciding.claims import Claims
 from worker.dispatcher import Dispatcher
-from worker.executor import Executor
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch, Outcome
 from worker.members import Members
 from worker.proposals import Proposal
-from worker.records import run_record
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
-from worker.settlement import Settlement
-from worker.unstartable import TooEarlyError, TooLateError
+from worker.settling.aftermath import Aftermath
+from worker.settling.records import run_record
+from worker.settling.settlement import Settlement
 
 SECOND = 1000
 NOON = 1_790_000_040_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from common.job_reader import parse_job
-from worker.agenda import Agenda, Agendum, Cue
 from worker.catalog import CatalogJob
+from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.proposals import Blocker
 
 SECOND = 1000

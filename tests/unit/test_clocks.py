@@ -11,7 +11,7 @@ from common.clock_watch import ClockWatch, WatchedClock
 from common.clocks import Clocks, Measured, off_by
 from common.member import Beat
 from tests.support.fake_clock import FakeClock
-from worker.clock_book import ClockBook, Hearing
+from worker.stewarding.clock_book import ClockBook, Hearing
 
 WALL = 1_790_000_000_000
 BOUND = 250

@@ -21,8 +21,8 @@ from common.runlog.last import entry_of, joined
 from tests.support.background import running
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.delivery import Delivery
-from worker.spool import Spool
+from worker.spooling.delivery import Delivery
+from worker.spooling.spool import Spool
 
 NEVER_MS = 3_600_000
 

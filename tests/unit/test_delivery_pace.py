@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_clock import FakeClock
-from worker.delivery_pace import BETWEEN_S, BURST_S, Pace
+from worker.spooling.delivery_pace import BETWEEN_S, BURST_S, Pace
 
 
 class Rig:

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from common.keys import RunId
-from worker.accounts import Account
-from worker.environment import Marks, give_commands_default_signals, surroundings
+from worker.commands.accounts import Account
+from worker.commands.environment import Marks, give_commands_default_signals, surroundings
 
 MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
               worker="w1", instance="i1")  # fmt: skip

@@ -103,6 +103,6 @@ def test_up_refuses_them_for_production(tmp_path: Path) -> None:
 
 
 def test_every_place_in_the_table_is_a_place_in_the_code() -> None:
-    sources = [path.read_text() for folder in ("worker", "manager") for path in (ROOT / folder).glob("*.py")]
+    sources = [path.read_text() for folder in ("worker", "manager") for path in (ROOT / folder).rglob("*.py")]
     found = {place for text in sources for place in re.findall(r'failpoints\.hit\("(\w+)"\)', text)}
     assert found == set(failpoints.PLACES)

@@ -18,7 +18,7 @@ from common.request import Origin, Request
 from common.retry import Retry
 from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
-from worker.following import NOTHING, SHUTDOWN, End, Facts, Follow, another_attempt, follow, merged, next_link
+from worker.settling.following import NOTHING, SHUTDOWN, End, Facts, Follow, another_attempt, follow, merged, next_link
 
 KEYS = Keys()
 PLAN_MS = 1_790_000_000_000

@@ -12,7 +12,7 @@ import pytest
 from common.clock import SystemClock
 from worker.guardian.ends import GIVE_UP_AFTER_KILL_S, Ends
 from worker.guardian.leader import Leader
-from worker.marked import Leftover
+from worker.machine.marked import Leftover
 
 INSTANCE = f"ends-{os.getpid()}"
 RUN = "frozen@1#1"

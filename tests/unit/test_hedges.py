@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from common.job_reader import parse_job
-from worker.agenda import Agendum
 from worker.catalog import CatalogJob
-from worker.hedges import Hedges
+from worker.deciding.agenda import Agendum
+from worker.deciding.hedges import Hedges
 
 NOON = 1_790_000_040_000
 PLAN = NOON + 60_000

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from common.keys import RunId
 from common.request import Origin, Request
-from worker.lineup import Lineup, order_of
-from worker.request_turns import Timetable, Turn
+from worker.requests.lineup import Lineup, order_of
+from worker.requests.request_turns import Timetable, Turn
 
 
 def request(fire: str, plan_ms: int = 0, not_before_ms: int = 0, revision: int = 1) -> Request:

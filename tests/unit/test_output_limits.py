@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from worker.output import Output
+from worker.commands.output import Output
 
 
 def kept(limit: int, *chunks: bytes) -> Output:

@@ -14,7 +14,7 @@ from common.keys import Keys, RunId
 from common.request import Origin, Request
 from common.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
-from worker.request_claims import RequestClaim
+from worker.requests.request_claims import RequestClaim
 
 KEYS = Keys()
 SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 
 from common.keys import RunId
 from tests.support.waiting import wait_until
+from worker.commands.run_watch import RunWatch
+from worker.commands.running import Running
 from worker.launch import Launch
-from worker.run_watch import RunWatch
-from worker.running import Running
 
 
 def run(number: int, pipe: int) -> Running:

@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from worker.slots import affordable_slots
+from worker.commands.slots import affordable_slots
 
 
 @pytest.mark.parametrize(

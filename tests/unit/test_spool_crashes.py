@@ -14,7 +14,7 @@ import pytest
 from common.run import RunRecord
 from tests.support.disks import full_disk
 from tests.support.records import record, waiting_in
-from worker.spool import Spool, SpoolError
+from worker.spooling.spool import Spool, SpoolError
 
 
 async def spool_with(directory: Path, count: int) -> list[RunRecord]:
@@ -181,7 +181,7 @@ _APPEND_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path
 from tests.support.records import record, waiting_in
-from worker.spool import Spool
+from worker.spooling.spool import Spool
 
 async def main():
     spool = Spool.open(Path(sys.argv[1]), segment_bytes=20_000)

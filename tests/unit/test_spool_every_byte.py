@@ -12,8 +12,8 @@ import pytest
 
 from common.run import RunRecord
 from tests.support.records import record, waiting_in
-from worker.spool import Spool
-from worker.spool_segments import frame, frames, record_of
+from worker.spooling.spool import Spool
+from worker.spooling.spool_segments import frame, frames, record_of
 
 RECORDS = [record(number, output=f"{number}: ünïcödé") for number in range(3)]
 FRAMES = [frame(one) for one in RECORDS]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from worker.spool_name import name_of_spool
+from worker.spooling.spool_name import name_of_spool
 
 
 def test_name_stays_until_the_directory_is_emptied(tmp_path: Path) -> None:

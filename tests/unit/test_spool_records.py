@@ -14,7 +14,7 @@ import pytest
 
 from common.run import RunRecord
 from tests.support.records import record, waiting_in
-from worker.spool import Spool, SpoolError
+from worker.spooling.spool import Spool, SpoolError
 
 
 @pytest.fixture

@@ -10,8 +10,8 @@ import pytest
 from tests.support.background import running
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.spool import Spool, SpoolError
-from worker.spool_watch import SpoolWatch
+from worker.spooling.spool import Spool, SpoolError
+from worker.spooling.spool_watch import SpoolWatch
 
 
 async def test_a_trial_leaves_the_records_alone(tmp_path: Path) -> None:

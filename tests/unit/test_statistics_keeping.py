@@ -8,8 +8,8 @@ from common.errors import UnavailableError
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
-from worker import statistics
-from worker.statistics import KEPT_DAYS, STEP, StatisticsKeeping
+from worker.stewarding import statistics
+from worker.stewarding.statistics import KEPT_DAYS, STEP, StatisticsKeeping
 
 DAY_MS = 86_400_000
 

@@ -9,7 +9,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import EtcdAccessError, Problem
-from worker.steward import Steward, Term
+from worker.stewarding.steward import Steward, Term
 
 
 class Forbidden:

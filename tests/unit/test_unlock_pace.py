@@ -14,7 +14,7 @@ from common.request import Request
 from common.run import EntryState, RunEntry, RunRecord, Verdict
 from worker.catalog import CatalogJob
 from worker.runs import Run
-from worker.unlock_pace import is_wanted_soon
+from worker.settling.unlock_pace import is_wanted_soon
 
 PLAN = 1_800_000_000_000
 HOURLY = {"cronExpr": "0 0 * * * * *"}

@@ -18,7 +18,7 @@ last check and the exec starts the process when it thaws, perhaps long after ano
 it the guardian looks for such a process every 100 ms, and kills it at once.
 
 **Identity.** A process group is known by a pidfd of its leader, taken while the leader is the worker's child or carries
-the run's mark (see ``worker.process_group``); everything else by the marks in its environment, or by its session.
+the run's mark (see ``process_group``); everything else by the marks in its environment, or by its session.
 
 **Without a guardian** nothing is started: ``link`` (in the worker) notices its end at once and starts another, which
 waits for the lock of the one before, and is told of all that is open. A guardian that does not answer for five of the

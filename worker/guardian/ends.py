@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from worker.guardian.leader import Leader
-from worker.marked import Leftover, find_leftovers
-from worker.processes import send
+from worker.machine.marked import Leftover, find_leftovers
+from worker.machine.processes import send
 
 _log = logging.getLogger(__name__)
 

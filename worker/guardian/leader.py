@@ -6,8 +6,8 @@ import os
 import signal
 from typing import Final, Self
 
-from worker.process_group import ProcessGroup
-from worker.processes import read_process, run_mark
+from worker.machine.process_group import ProcessGroup
+from worker.machine.processes import read_process, run_mark
 
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
 

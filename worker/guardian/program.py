@@ -34,7 +34,7 @@ from worker.guardian.messages import (
     encode,
 )
 from worker.guardian.wards import Ward, Wards
-from worker.process_group import kernel_has_group_pidfds
+from worker.machine.process_group import kernel_has_group_pidfds
 
 _log = logging.getLogger(__name__)
 

@@ -31,12 +31,12 @@ MUTANTS: Final = (
         name="no mark comparison",
         patches=(
             Patch(
-                file="worker/claims.py",
+                file="worker/deciding/claims.py",
                 old=", value_is(mark, encode_mark(decision.from_ms))],\n",
                 new="],\n",
             ),
             Patch(
-                file="worker/claims.py",
+                file="worker/deciding/claims.py",
                 old="    if mark_ms != proposal.decision.from_ms:\n",
                 new="    if mark_ms is None:\n",
             ),
@@ -56,7 +56,7 @@ MUTANTS: Final = (
         name="unconditional release of locks",
         patches=(
             Patch(
-                file="worker/unlocking.py",
+                file="worker/settling/unlocking.py",
                 old="[create_revision_is(lock, run.fence), *then.compares]",
                 new="[*then.compares]",
             ),
@@ -78,7 +78,7 @@ MUTANTS: Final = (
         name="in-doubt claims forgotten",
         patches=(
             Patch(
-                file="worker/sending.py",
+                file="worker/deciding/sending.py",
                 old="            await self._doubts.settle(batch, self._listener)\n",
                 new="            for proposal in batch.proposals:\n"
                 "                not_done = Result(proposal=proposal, answer=Answer.NOT_DONE)\n"
@@ -116,7 +116,7 @@ MUTANTS: Final = (
         name="run key deleted before the log is acknowledged",
         patches=(
             Patch(
-                file="worker/settlement.py",
+                file="worker/settling/settlement.py",
                 old="        if run is None or not run.delivered:\n",
                 new="        if run is not None:\n            run.delivered = True\n        else:\n",
             ),

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import worker.doubts
+import worker.deciding.doubts
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient, TxnResult
 from common.run import Verdict
@@ -26,7 +26,7 @@ MINUTELY = "0 * * * * * *"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.doubts, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(worker.deciding.doubts, "LOOK_AGAIN_S", 0.05)
 
 
 class Doubtful(EtcdClient):

@@ -9,7 +9,7 @@ import pytest
 
 from common.etcd import EtcdClient, Put
 from common.keys import Keys
-from worker.mark_reading import read_marks
+from worker.deciding.mark_reading import read_marks
 
 pytestmark = pytest.mark.etcd
 

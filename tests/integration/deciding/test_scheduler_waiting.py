@@ -197,7 +197,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
 async def test_who_still_waits_for_a_lock_that_came_free_unheard_is_in_time_for_the_next_fire(
     client: EtcdClient, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap=overlap, cronExpr=MINUTELY)
         await world.lock("job@1789999999000#1")
@@ -294,7 +294,7 @@ async def test_job_that_is_paused_while_a_fire_waits_claims_nothing(client: Etcd
 async def test_lock_that_comes_free_while_a_try_is_under_way_is_tried_again_at_once(
     client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap="queue", cronExpr=MINUTELY)
         await world.lock()

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import worker.settlement
-import worker.steps
-import worker.unlocking
+import worker.settling.settlement
+import worker.settling.steps
+import worker.settling.unlocking
 from common.etcd import Delete, Put
 from common.keys import RunId, encode_mark
 from common.request import Origin
@@ -17,8 +17,8 @@ from common.run import EntryState, Verdict
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
-from worker.following import End, Follow
 from worker.runs import Run
+from worker.settling.following import End, Follow
 
 RETRY: dict[str, Any] = {"retry": {"limit": 1, "delaySeconds": 10}}
 CRON = "* * * * * * *"
@@ -26,9 +26,9 @@ CRON = "* * * * * * *"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.settlement, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.steps, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.unlocking, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.settling.settlement, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.settling.unlocking, "RETRY_S", 0.02)
 
 
 async def started(shop: Workshop, name: str = "job", **fields: Any) -> Run:
@@ -77,7 +77,7 @@ async def test_retry_is_asked_for_in_the_transaction_that_frees_the_lock(etcd: E
 async def test_lost_answer_asks_for_the_retry_once_even_if_that_is_over_already(
     etcd: EtcdServer, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.steps, "RETRY_S", 0.3)
+    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.3)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, overlap=overlap, **RETRY)
         shop.client.losing = 1
@@ -255,7 +255,7 @@ async def test_job_that_has_become_a_chain_during_the_run_goes_on_as_one(etcd: E
 
 
 async def test_lost_answer_puts_the_link_once(etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.steps, "RETRY_S", 0.3)
+    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.3)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, after="30s")
         shop.client.losing = 1

@@ -13,7 +13,7 @@ from common.runlog import RunLog
 from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStoreServer, serving_log_store
 from tests.support.working import Place, World, term_of
-from worker.steward import Term
+from worker.stewarding.steward import Term
 
 
 @pytest.fixture(scope="session")

@@ -16,8 +16,8 @@ from common.run import RunRecord, Verdict
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
-from worker.broadcast import Broadcast
 from worker.catalog import Catalog, CatalogJob
+from worker.deciding.broadcast import Broadcast
 from worker.identity import Identity
 
 pytestmark = pytest.mark.etcd

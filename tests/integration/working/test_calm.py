@@ -18,9 +18,9 @@ from tests.support.etcd_metrics import etcd_counts
 from tests.support.working import Place, SteppingClock, World
 from worker.catalog import Catalog
 from worker.members import Beats, Members
-from worker.settlement import Settlement
-from worker.steward import Term
-from worker.stuck_fires import StuckFires
+from worker.settling.settlement import Settlement
+from worker.stewarding.steward import Term
+from worker.stewarding.stuck_fires import StuckFires
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

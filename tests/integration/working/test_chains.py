@@ -13,9 +13,9 @@ from common.keys import Keys, RunId
 from common.request import Origin, Request
 from tests.support.working import World
 from worker.catalog import Catalog
-from worker.chains import Chains
-from worker.request_queue import RequestQueue
-from worker.steward import Term
+from worker.requests.request_queue import RequestQueue
+from worker.stewarding.chains import Chains
+from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd]
 

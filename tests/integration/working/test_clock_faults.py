@@ -11,9 +11,9 @@ from common.clocks import Clocks
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.commands.running import Running
+from worker.commands.spawner import Spawner
 from worker.launch import Launch
-from worker.running import Running
-from worker.spawner import Spawner
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -13,12 +13,12 @@ from common.keys import RunId
 from common.request import Origin
 from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from tests.support.working import SteppingClock, World
-from worker.aftermath import Aftermath
 from worker.catalog import Catalog
-from worker.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
 from worker.members import Members
-from worker.settlement import Settlement
-from worker.steward import Term
+from worker.settling.aftermath import Aftermath
+from worker.settling.settlement import Settlement
+from worker.stewarding.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
+from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

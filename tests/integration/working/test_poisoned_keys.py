@@ -11,7 +11,7 @@ from common.clock import SystemClock
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.sweeping import COMPARE_EVERY_S
+from worker.stewarding.sweeping import COMPARE_EVERY_S
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

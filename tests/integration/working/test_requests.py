@@ -16,8 +16,8 @@ from common.request import Origin, Request
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.request_claiming import Tried
-from worker.request_claims import RequestClaim
+from worker.requests.request_claiming import Tried
+from worker.requests.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -59,7 +59,7 @@ async def test_oldest_first_one_at_a_time_and_the_next_at_once(
     place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who frees the lock does not wait for the next look at it: there is none.
-    monkeypatch.setattr("worker.request_queue.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.requests.request_queue.LOOK_AT_LOCKS_S", 1000)
     evidence = tmp_path / "evidence"
     job = await world.save(command=f"echo begin $ETCRON_PLAN_MS >> {evidence}; sleep 0.05; echo end >> {evidence}")
     now_ms = SystemClock().wall_ms()

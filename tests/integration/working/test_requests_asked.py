@@ -17,7 +17,7 @@ from common.run import Trigger
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker.request_claims import RequestClaim
+from worker.requests.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

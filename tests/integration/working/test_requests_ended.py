@@ -16,8 +16,8 @@ from common.run import Trigger
 from common.saved_job import SavedJob
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.dedupe_sweeping import MARGIN_MS, DedupeSweeping
-from worker.steward import Term
+from worker.stewarding.dedupe_sweeping import MARGIN_MS, DedupeSweeping
+from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

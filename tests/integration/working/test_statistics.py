@@ -11,7 +11,7 @@ from common.run import Verdict
 from common.runlog.counting import day_of
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker import statistics
+from worker.stewarding import statistics
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -11,7 +11,7 @@ from common.keys import RunId
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.spool import SpoolError
+from worker.spooling.spool import SpoolError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

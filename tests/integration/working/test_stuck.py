@@ -19,11 +19,11 @@ from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
-from worker.request_queue import RequestQueue
-from worker.settlement import Settlement
-from worker.steward import Term
-from worker.stuck_fires import StuckFires
-from worker.stuck_requests import StuckRequests
+from worker.requests.request_queue import RequestQueue
+from worker.settling.settlement import Settlement
+from worker.stewarding.steward import Term
+from worker.stewarding.stuck_fires import StuckFires
+from worker.stewarding.stuck_requests import StuckRequests
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

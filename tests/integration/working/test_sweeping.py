@@ -16,8 +16,8 @@ from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
 from worker.sentinels import Sentinels
-from worker.steward import Term
-from worker.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, Sweeping
+from worker.stewarding.steward import Term
+from worker.stewarding.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, Sweeping
 
 pytestmark = pytest.mark.etcd
 

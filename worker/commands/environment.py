@@ -1,0 +1,103 @@
+"""What a command finds around it is the same on every worker: a clean environment, nothing of the worker's own.
+
+From the bottom up: who the command runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
+that begin with ``ETCRON_`` are etcron's: a process is known by them (``worker.machine.marks``), so no job sets them.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Final
+
+from msgspec import Struct
+
+from common.instants import iso
+from common.keys import RunId
+from worker.commands.accounts import Account
+from worker.machine.marks import INSTANCE_MARK, RESERVED, RUN_MARK
+
+_REMEMBERED: Final = 256
+_RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
+
+
+class Marks(Struct, frozen=True, kw_only=True):
+    """What a run's environment says of it, and what it is found by."""
+
+    run_id: RunId
+    plan_ms: int
+    fence: int
+    worker: str
+    instance: str
+
+    def variables(self) -> dict[str, str]:
+        """The ``ETCRON_*`` variables of the run."""
+        return {
+            "ETCRON_JOB": self.run_id.job_name,
+            RUN_MARK: str(self.run_id),
+            "ETCRON_PLAN_TIME": _iso(self.plan_ms),
+            "ETCRON_PLAN_MS": str(self.plan_ms),
+            "ETCRON_ATTEMPT": str(self.run_id.attempt),
+            "ETCRON_FENCE": str(self.fence),
+            "ETCRON_WORKER": self.worker,
+            INSTANCE_MARK: self.instance,
+        }
+
+    def encoded(self) -> list[bytes]:
+        """The same, ``NAME=value`` each."""
+        # In one, for no name or value has a NUL: each by itself would cost as much as a pipe.
+        return os.fsencode("\0".join([f"{name}={value}" for name, value in self.variables().items()])).split(b"\0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """An environment but for the marks: the same for all runs of a job."""
+
+    variables: Mapping[str, str]
+    encoded: tuple[bytes, ...]
+    """The same, ``NAME=value`` each."""
+
+
+def surroundings(*, account: Account, path: str, shell: str, job_env: Mapping[str, str]) -> Surroundings:
+    """Nothing is in them that is not named here or in the job. ValueError: a name that no variable can have."""
+    return _surroundings(account.user, account.home, path, shell, tuple(job_env.items()))
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _surroundings(user: str, home: str, path: str, shell: str, job_env: tuple[tuple[str, str], ...]) -> Surroundings:
+    variables = {"PATH": path, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "LANG": "C.UTF-8"}
+    variables.update((name, value) for name, value in job_env if not name.startswith(RESERVED))
+    if any("=" in name for name in variables):
+        raise ValueError("illegal environment variable name")
+    return Surroundings(
+        variables=variables, encoded=tuple(os.fsencode(f"{name}={value}") for name, value in variables.items())
+    )
+
+
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _iso(plan_ms: int) -> str:
+    """In a burst all runs have one plan time."""
+    return iso(plan_ms)
+
+
+def give_commands_default_signals() -> None:
+    """Commands start with no signal ignored, however the worker itself was started.
+
+    An ignored signal stays ignored across exec: under a worker started by ``nohup``, or with ``&`` in a script, no
+    command would notice HUP or INT. A handler does not survive exec, so one that does nothing takes the place of the
+    ignoring. (SIGCHLD ignored would even take the exit statuses away.) Only the main thread may do this.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return
+    for number in signal.valid_signals() - _RESTORED_BY_SUBPROCESS:
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else _do_nothing)
+
+
+def _do_nothing(_number: int, _frame: FrameType | None) -> None:
+    """Stand in for an ignored signal."""

@@ -1,0 +1,334 @@
+"""Starts a run's command, captures what it prints, and ends it: every start gives exactly one ``Outcome``.
+
+A run is over when nothing of it is left, and only then is its outcome given:
+
+    start ──the worker is short of processes, memory, files──> waiting ──2 s, end()──> on_end (failed, killed; no start)
+      │                                                          └──tried again──> (start)
+      ├─────spawn fails──────────────────────────────────────────────> on_end (failed, no start)
+      │
+    running ──exits──> reaped ──its group is empty (the usual case)──> on_end (success, failed)
+      │                   └────something is left──> Sweeper ─────────> on_end (success, failed)
+      └──end(), timeout──> Sweeper ── everything is gone ──> reaped ─> on_end (killed, timeout)
+
+There is no thread and no task per run, and no registration at the loop (see ``run_watch``). The exit is what
+ends a run, not the end of its output: a daemon that keeps the pipe holds up nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from common.clock import Clock
+from common.keys import RunId
+from common.run import Verdict
+from worker.commands.end_dates import EndDates
+from worker.commands.environment import give_commands_default_signals
+from worker.commands.exit import OwnPeak, reap
+from worker.commands.run_watch import RunWatch
+from worker.commands.running import Running
+from worker.commands.spawner import Spawner
+from worker.commands.sweeper import Remains, Sweeper
+from worker.commands.unstartable import NotNowError, ShortageError, TooEarlyError, TooLateError, UnstartableError
+from worker.commands.usage import MemoryWatch, look_at
+from worker.guardian.guard import Guard, Unguarded
+from worker.launch import Ending, Launch, Outcome, unstarted
+from worker.machine.process_group import kernel_has_group_pidfds
+
+__all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
+
+log = logging.getLogger(__name__)
+
+DEFAULT_PATH = "/usr/bin:/bin"
+_WATCH_AGAIN_AFTER_S = 0.05
+_START_AGAIN_AFTER_S = 0.05
+_START_AGAIN_AT_LEAST_EVERY_S = 0.4
+_START_WITHIN_S = 2.0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Waiting:
+    """A start for which the worker has not got what it takes."""
+
+    launch: Launch
+    until: float
+    """On the boot clock."""
+    tries: int = 0
+    timer: asyncio.TimerHandle | None = None
+
+
+class Executor:
+    """Runs commands on the event loop that it is made on. ``on_started`` and ``on_end`` must not raise."""
+
+    def __init__(
+        self,
+        *,
+        worker: str,
+        instance: str,
+        clock: Clock,
+        on_end: Callable[[Outcome], None],
+        on_started: Callable[[RunId, int, int], None] | None = None,
+        path: str = DEFAULT_PATH,
+        allowed_users: Collection[str] = (),
+        guard: Guard | None = None,
+        end_dates: EndDates | None = None,
+    ) -> None:
+        self._worker = worker
+        self._guard: Guard = guard or Unguarded()
+        self._clock = clock
+        self._end_dates = end_dates or EndDates(clock)
+        self._on_started = on_started
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self._runs: dict[RunId, Running] = {}
+        self._waiting: dict[RunId, _Waiting] = {}
+        self._unstarted = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._closed = False
+        self._own_peak = OwnPeak()
+        self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
+        self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
+        self._memory = MemoryWatch(self._runs)
+        self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)
+        give_commands_default_signals()
+        kernel_has_group_pidfds()  # asked now: when it is needed, there may be no descriptor to ask with
+
+    @property
+    def running(self) -> Mapping[RunId, Running]:
+        """The runs that have a process, or something left of one."""
+        return MappingProxyType(self._runs)
+
+    def start(self, launch: Launch) -> None:
+        """Start a run; returns when its command has been executed, or could not be (that comes through ``on_end``).
+
+        Where the worker is short of processes, memory or open files, it is tried again, until ``start_until``.
+        TooLateError, TooEarlyError: that has passed on the way, or the wall clock has jumped back behind the run's
+        time, and nothing was started. Raises ValueError for a run that is running already, RuntimeError after
+        ``close``: both are the caller's bug.
+        """
+        if launch.run_id in self._runs or launch.run_id in self._waiting:
+            raise ValueError(f"{launch.run_id} is running already")
+        if self._closed:
+            raise RuntimeError("the executor is closed")
+        until = launch.start_until
+        self._try(_Waiting(launch=launch, until=self._clock.boottime() + _START_WITHIN_S if until is None else until))
+
+    def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:
+        """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
+
+        False where there is no such run, or its first process has exited of its own accord: its verdict stands. A run
+        whose start is still being tried ends without one. ``exited_too``: its first process may have exited, and not
+        of its own accord, if that is not known here yet: somebody has ended it for us.
+        """
+        waiting = self._waiting.pop(run_id, None)
+        if waiting is not None:
+            self._ended_unstarted(waiting, ending)
+            return True
+        run = self._runs.get(run_id)
+        if run is None:
+            return False
+        if run.ending is not None:
+            return True
+        if run.exit is not None or (run.group.leader_exited() and not exited_too):
+            return False
+        look_at(run)
+        run.ending = ending
+        self._sweep(run)
+        return True
+
+    async def drained(self) -> None:
+        """Return when nothing runs and every outcome has been given."""
+        while self._runs or self._waiting or self._unstarted:
+            await self._idle.wait()
+
+    async def close(self) -> None:
+        """End what still runs (``killed: worker shutdown``), wait for it, and give everything back."""
+        already, self._closed = self._closed, True
+        for run_id in (*self._waiting, *self._runs):
+            self.end(run_id, Ending(reason="worker shutdown"))
+        await self.drained()
+        if not already:
+            self._memory.close()
+            self._run_watch.close()
+            self._sweeper.close()
+            self._spawner.close()
+
+    def _try(self, waiting: _Waiting) -> None:
+        waiting.tries += 1
+        if not self._guard.intent(waiting.launch.run_id):
+            self._try_later(waiting, ShortageError(f"worker {self._worker} has no guardian now (see its log)"))
+            return
+        try:
+            run = self._spawner.spawn(waiting.launch)
+        except ShortageError as error:
+            self._try_later(waiting, error)
+        except UnstartableError as error:
+            self._could_not_start(waiting.launch, str(error))
+        except NotNowError:
+            self._guard.over(waiting.launch.run_id)
+            raise
+        else:
+            self._begin(run)
+
+    def _begin(self, run: Running) -> None:
+        launch = run.launch
+        self._guard.group(launch.run_id, run.pid, run.started_s)
+        self._runs[launch.run_id] = run
+        self._idle.clear()
+        self._watch(run)
+        self._run_watch.output_soon(run)
+        self._memory.begin()
+        if launch.timeout_s > 0:
+            run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
+        if self._on_started is not None:
+            self._on_started(launch.run_id, run.pid, run.start_ms)
+
+    def _try_later(self, waiting: _Waiting, error: ShortageError) -> None:
+        """Try again soon, or, where that would be too late, give up."""
+        run_id = waiting.launch.run_id
+        delay = min(_START_AGAIN_AFTER_S * 2 ** (waiting.tries - 1), _START_AGAIN_AT_LEAST_EVERY_S)
+        if self._clock.boottime() + delay >= waiting.until:
+            self._give_up(waiting, error)
+            return
+        if waiting.tries == 1:
+            log.warning("%s is tried again: %s", run_id, error,
+                        extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
+        self._waiting[run_id] = waiting
+        self._idle.clear()
+        waiting.timer = self._loop.call_later(delay, self._try_again, waiting, error)
+
+    def _try_again(self, waiting: _Waiting, error: ShortageError) -> None:
+        del self._waiting[waiting.launch.run_id]
+        if self._clock.boottime() >= waiting.until:
+            self._give_up(waiting, error)  # the loop was late: what allowed the start may not hold any more
+            return
+        try:
+            self._try(waiting)
+        except TooLateError:
+            self._give_up(waiting, error)
+        except TooEarlyError:
+            self._try_later(waiting, error)
+
+    def _give_up(self, waiting: _Waiting, error: ShortageError) -> None:
+        times = "once" if waiting.tries == 1 else f"{waiting.tries} times"
+        self._could_not_start(waiting.launch, f"{error} (tried {times}; not the job's fault)")
+
+    def _could_not_start(self, launch: Launch, why: str) -> None:
+        self._guard.over(launch.run_id)
+        outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
+        _log_unstarted(outcome)
+        self._give_soon(outcome)
+
+    def _ended_unstarted(self, waiting: _Waiting, ending: Ending) -> None:
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        launch = waiting.launch
+        self._guard.over(launch.run_id)
+        self._give_soon(Outcome(run_id=launch.run_id, verdict=ending.kind, end_ms=self._clock.wall_ms(),
+                                err=ending.in_words(launch.timeout_s), reason=ending.reason, by=ending.by))  # fmt: skip
+
+    def _give_soon(self, outcome: Outcome) -> None:
+        """Not from within ``start`` or ``end``: nobody expects to be called back there."""
+        self._unstarted += 1
+        self._idle.clear()
+        self._loop.call_soon(self._give_unstarted, outcome)
+
+    def _give_unstarted(self, outcome: Outcome) -> None:
+        self._unstarted -= 1
+        self._give(outcome)
+
+    def _give(self, outcome: Outcome) -> None:
+        if not self._runs and not self._waiting and not self._unstarted:
+            self._idle.set()
+        self._on_end(outcome)
+
+    def _watch(self, run: Running) -> None:
+        """Be told of the exit; without a descriptor for it, try again: the run goes on."""
+        if self._runs.get(run.launch.run_id) is not run:
+            return  # ended before it could be watched
+        try:
+            if run.group.pidfd is None:
+                run.group.pidfd = os.pidfd_open(run.pid)
+            self._run_watch.exit_of(run, run.group.pidfd)
+        except OSError as error:
+            log.warning("%s cannot be watched yet: %s", run.launch.run_id, error,
+                        extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
+            self._loop.call_later(_WATCH_AGAIN_AFTER_S, self._watch, run)
+
+    def _on_output(self, run: Running) -> None:
+        """Take one pipe's worth, then let others have their turn."""
+        if run.read_output() == 0:
+            self._close_pipe(run)  # the run goes on until it exits
+
+    def _on_exits(self, runs: Sequence[Running]) -> None:
+        self._guard.heed()
+        for run in runs:
+            self._on_exit(run)
+
+    def _on_exit(self, run: Running) -> None:
+        if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
+            return  # it has been seen to while others were told
+        self._run_watch.forget(run.group.pidfd)
+        if run.ending is not None:
+            self._sweeper.look_soon()
+            return
+        self._reap(run)
+        if run.group.send(0):
+            self._sweep(run)
+        else:
+            self._finish(run)
+
+    def _reap(self, run: Running) -> None:
+        run.exit = reap(run.pid, self._own_peak)
+        run.group.leader_reaped = True
+        self._cancel_timeout(run)
+
+    def _sweep(self, run: Running) -> None:
+        self._cancel_timeout(run)
+        kill_at = self._clock.monotonic() + run.launch.kill_grace_s
+        everything = run.ending is not None
+        self._sweeper.add(Remains(run_id=run.launch.run_id, group=run.group, everything=everything, kill_at=kill_at))
+
+    def _cleared(self, remains: Remains, survivors: Sequence[int]) -> None:
+        run = self._runs[remains.run_id]
+        if run.exit is None:
+            self._reap(run)
+        self._finish(run, survivors)
+
+    def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
+        run.read_rest()
+        self._close_pipe(run)
+        if run.group.pidfd is not None:
+            self._run_watch.forget(run.group.pidfd)
+        run.group.close()
+        del self._runs[run.launch.run_id]
+        self._guard.over(run.launch.run_id)
+        end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
+        outcome = run.outcome(end_ms, survivors)
+        if run.becoming is not None:
+            run.becoming.close()
+        if outcome.start_ms is None:
+            _log_unstarted(outcome)
+        self._give(outcome)
+
+    def _close_pipe(self, run: Running) -> None:
+        if run.pipe is not None:
+            self._run_watch.forget(run.pipe)
+            os.close(run.pipe)
+            run.pipe = None
+
+    @staticmethod
+    def _cancel_timeout(run: Running) -> None:
+        if run.timeout is not None:
+            run.timeout.cancel()
+            run.timeout = None
+
+
+def _log_unstarted(outcome: Outcome) -> None:
+    log.warning("%s %s", outcome.run_id, outcome.err,
+                extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip

@@ -1,0 +1,67 @@
+"""What a killed worker and its guardian left running is found again by its marks (``marked``), and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Collection, Iterable
+
+from common.clock import Clock
+from worker.commands.shortage import is_short
+from worker.machine.marked import Leftover, find_leftovers
+from worker.machine.processes import send
+
+__all__ = ["Leftover", "end_leftovers", "find_leftovers"]
+
+log = logging.getLogger(__name__)
+
+_FIRST_LOOK_AFTER_S = 0.005
+_LOOK_EVERY_S = 0.2
+_GIVE_UP_AFTER_KILL_S = 10.0
+
+
+async def end_leftovers(
+    instance: str, kill_grace_s: float, clock: Clock, *, spared: Collection[str] = ()
+) -> list[Leftover]:
+    """End what runs of this instance left running: TERM, after the grace KILL; returns when all of it is gone.
+
+    ``spared``: runs that had ended by themselves; what they have left in the background on purpose goes on.
+
+    Gives up ten seconds after the KILL and returns what is still there: stuck in the kernel, or another user's.
+    """
+    kill_at = clock.monotonic() + kill_grace_s
+    told: set[tuple[int, int]] = set()
+    delay, left = _FIRST_LOOK_AFTER_S, list[Leftover]()
+    while True:
+        try:
+            left = [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]
+            now = clock.monotonic()
+            if not left or now >= kill_at + _GIVE_UP_AFTER_KILL_S:
+                break
+            await asyncio.to_thread(_end, left, told, killing=now >= kill_at)
+        except OSError as error:
+            if not is_short(error):
+                raise
+            # What was not seen may be there: until it can be looked for, the old runs are not settled.
+            log.warning("cannot look for what is left running: %s", error, extra={"action": "leftovers.unseen"})
+            delay = _LOOK_EVERY_S
+        await asyncio.sleep(delay)
+        delay = min(delay * 2, _LOOK_EVERY_S)
+    if left:
+        pids = [leftover.pid for leftover in left]
+        log.error("left running by an earlier worker, and not to be ended: %s", pids,
+                  extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
+    return left
+
+
+def _end(left: Iterable[Leftover], told: set[tuple[int, int]], *, killing: bool) -> None:
+    for leftover in left:
+        process = leftover.process
+        if killing:
+            send(process, signal.SIGKILL)
+        elif (process.pid, process.started) not in told:
+            send(process, signal.SIGTERM, signal.SIGCONT)
+            told.add((process.pid, process.started))
+            log.warning("process %d of %s was left running: ended", process.pid, leftover.run_id,
+                        extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": process.pid})  # fmt: skip

@@ -1,0 +1,102 @@
+"""A run whose process was started: what is known of it, what it has printed, and in the end its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from collections.abc import Sequence
+
+from common.run import Verdict
+from worker.commands.becoming import Becoming
+from worker.commands.exit import Exit
+from worker.commands.output import Output
+from worker.launch import Ending, Launch, Outcome, exit_in_words, unstarted
+from worker.machine.process_group import ProcessGroup
+
+_PIPE_CAPACITY = 65_536
+
+
+class Running:
+    """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
+
+    __slots__ = (
+        "becoming", "ending", "exit", "group", "launch", "output", "pipe", "seen_peak_rss",
+        "start_ms", "started_s", "timeout",
+    )  # fmt: skip
+
+    def __init__(
+        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float,
+        becoming: Becoming | None = None,
+    ) -> None:  # fmt: skip
+        self.launch = launch
+        self.group = ProcessGroup(pid)
+        self.pipe: int | None = pipe
+        self.becoming = becoming
+        """Only of a run as another user: whether its command was executed at all is known at its end."""
+        self.output = Output(launch.output_limit)
+        self.start_ms = start_ms
+        self.started_s = started_s
+        """The same on the boot clock."""
+        self.seen_peak_rss = 0
+        """Bytes: the most memory that one of its processes was seen with (see ``usage``)."""
+        self.ending: Ending | None = None
+        """Why it is being ended from outside."""
+        self.exit: Exit | None = None
+        """Set once its first process has been reaped."""
+        self.timeout: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int:
+        """The first process: leader of its group and of its session."""
+        return self.group.leader
+
+    def read_output(self) -> int | None:
+        """Take at most a usual pipe's worth of what was printed; how many bytes, 0 at its end, None where none come.
+
+        No more than that at a time, so that who prints without end leaves the loop to others.
+        """
+        if self.pipe is None:
+            return 0
+        try:
+            chunk = os.read(self.pipe, _PIPE_CAPACITY)
+        except BlockingIOError:
+            return None
+        self.output.add(chunk)
+        return len(chunk)
+
+    def read_rest(self) -> None:
+        """Take all that was printed before now: one read but where the pipe holds more than it usually does.
+
+        Its command may have widened it, and where memory pages are greater it holds more from the start. No more than
+        it can hold, for somebody may go on printing.
+        """
+        if self.read_output() != _PIPE_CAPACITY or self.pipe is None:
+            return
+        left = fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ) - _PIPE_CAPACITY
+        while left > 0 and (size := self.read_output()):
+            left -= size
+
+    def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
+        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""
+        ended, ending = self.exit or Exit(), self.ending
+        why_not = self.becoming.why_not() if self.becoming is not None and ending is None else None
+        if why_not is not None:
+            return unstarted(self.launch.run_id, str(why_not), end_ms)
+        err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        if err and survivors:
+            err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
+        return Outcome(
+            run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
+            exit_code=ended.exit_code, signal=ended.signal, max_rss=self._max_rss(ended), cpu_seconds=ended.cpu_seconds,
+            output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
+            reason=ending.reason if ending else None, by=ending.by if ending else None,
+        )  # fmt: skip
+
+    def _max_rss(self, ended: Exit) -> int | None:
+        return max(ended.max_rss or 0, self.seen_peak_rss) or None
+
+    def _verdict(self, ended: Exit) -> Verdict:
+        if self.ending is not None:
+            return self.ending.kind
+        return Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED

@@ -1,0 +1,198 @@
+"""What is left of a run is ended: TERM, after the run's grace KILL, and again until nothing of it lives.
+
+Two kinds of remains. After an exit of its own accord, a run's *process group* is what counts. After a kill or a
+timeout everything does that the run started: its group, its session, and whatever carries its marks.
+
+    add ──TERM──> look ──nothing lives──> on_clear
+                   │ ^
+                   └─┘ every 5 to 200 ms; from ``kill_at`` on with KILL; ten seconds later it gives up,
+                       but never on the leader: without its exit there is no verdict
+
+One look serves all remains: one pass over /proc, in a thread, and none at all for a group that is empty. While
+everything counts, the leader is kept as a zombie, so that its number, which names the group and the session, cannot
+be given to anybody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+from common.clock import Clock
+from common.keys import RunId
+from worker.machine.process_group import ProcessGroup
+from worker.machine.processes import Process, all_processes, run_mark, send
+
+log = logging.getLogger(__name__)
+
+_FIRST_LOOK_AFTER_S = 0.005
+_LOOK_AT_LEAST_EVERY_S = 0.2
+_GIVE_UP_AFTER_KILL_S = 10.0
+_QUIET_LOOKS = 2
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Remains:
+    """What is left of one run, and how far its ending has come."""
+
+    run_id: RunId
+    group: ProcessGroup
+    everything: bool
+    """Also what has left the group. Then the leader must not be reaped before ``on_clear``."""
+    kill_at: float
+    """On the monotonic clock."""
+    killing: bool = False
+    told: set[tuple[int, int]] = field(default_factory=set)
+    """Who outside of the group was sent a TERM: process id and start time. Only the looking thread uses it."""
+    quiet_looks: int = 0
+    overdue: bool = False
+
+
+class Sweeper:
+    """Ends remains, and tells ``on_clear(remains, survivors)`` for each; survivors are the pids it had to give up."""
+
+    def __init__(self, *, instance: str, clock: Clock, on_clear: Callable[[Remains, Sequence[int]], None]) -> None:
+        self._instance = instance
+        self._clock = clock
+        self._on_clear = on_clear
+        self._loop = asyncio.get_running_loop()
+        self._remains: list[Remains] = []
+        self._delay = _FIRST_LOOK_AFTER_S
+        self._timer: asyncio.TimerHandle | None = None
+        self._looking = False
+        self._is_blind = False
+        self._thread = ThreadPoolExecutor(1, "sweeper")
+        # Started now: when it is needed, the machine may be out of processes.
+        self._thread.submit(int)
+
+    def add(self, remains: Remains) -> None:
+        """Begin to end them."""
+        self._remains.append(remains)
+        remains.group.send(signal.SIGTERM)
+        remains.group.send(signal.SIGCONT)  # a stopped process takes no TERM
+        self.look_soon()
+
+    def look_soon(self) -> None:
+        """Something has happened: do not wait for the next look."""
+        self._delay = _FIRST_LOOK_AFTER_S
+        self._schedule()
+
+    def close(self) -> None:
+        """Stop looking."""
+        self._remains.clear()
+        self._schedule()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._remains and not self._looking:
+            self._timer = self._loop.call_later(self._next_delay(), self._look)
+
+    def _next_delay(self) -> float:
+        now = self._clock.monotonic()
+        due = [remains.kill_at - now for remains in self._remains if not remains.killing]
+        return max(0.0, min([self._delay, *due]))
+
+    def _look(self) -> None:
+        self._timer = None
+        self._delay = min(self._delay * 2, _LOOK_AT_LEAST_EVERY_S)
+        for remains in tuple(self._remains):
+            self._kill_if_due(remains)
+            if not remains.everything and not remains.group.send(0):
+                self._clear(remains)
+        if self._remains:
+            self._looking = True
+            looked_for = tuple(self._remains)
+            looking = self._loop.run_in_executor(self._thread, look, looked_for, self._instance)
+            looking.add_done_callback(lambda looked: self._looked(looked_for, looked))
+
+    def _kill_if_due(self, remains: Remains) -> None:
+        if self._clock.monotonic() < remains.kill_at:
+            return
+        if not remains.killing:
+            remains.killing = True
+            self._delay = _FIRST_LOOK_AFTER_S
+            log.warning("%s did not end on TERM", remains.run_id,
+                        extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
+        remains.group.send(signal.SIGKILL)
+
+    def _looked(self, looked_for: Sequence[Remains], looked: asyncio.Future[list[list[int]]]) -> None:
+        self._looking = False
+        if looked.cancelled():
+            return
+        if (error := looked.exception()) is not None:
+            if not self._is_blind:  # once: it looks five times a second
+                log.warning("cannot look for what runs have left: %s", error, extra={"action": "look_failed"})
+            self._is_blind = True
+        else:
+            self._is_blind = False
+            for remains, living in zip(looked_for, looked.result(), strict=True):
+                self._judge(remains, living)
+        self._schedule()
+
+    def _judge(self, remains: Remains, living: Sequence[int]) -> None:
+        remains.quiet_looks = 0 if living else remains.quiet_looks + 1
+        gone = remains.group.leader_exited()
+        # A look is not a snapshot: a process in the middle of an exec shows no environment. So look twice for marks.
+        if gone and remains.quiet_looks >= (_QUIET_LOOKS if remains.everything else 1):
+            # Only zombies are left in the group; a living one that was missed by the look would go with this.
+            remains.group.send(signal.SIGKILL)
+            self._clear(remains)
+        elif self._clock.monotonic() >= remains.kill_at + _GIVE_UP_AFTER_KILL_S:
+            self._tell_overdue(remains, living)
+            if gone:
+                self._clear(remains, living)
+
+    @staticmethod
+    def _tell_overdue(remains: Remains, living: Sequence[int]) -> None:
+        if not remains.overdue:
+            remains.overdue = True
+            log.error("%s: processes cannot be ended: %s", remains.run_id, living,
+                      extra={"action": "run_survived_kill", "run_id": str(remains.run_id), "pids": living})  # fmt: skip
+
+    def _clear(self, remains: Remains, survivors: Sequence[int] = ()) -> None:
+        self._remains.remove(remains)
+        self._on_clear(remains, survivors)
+
+
+def look(looked_for: Sequence[Remains], instance: str) -> list[list[int]]:
+    """The living pids of each, in the same order; those outside of the group are sent TERM once, or KILL. Blocks."""
+    by_leader = {remains.group.leader: remains for remains in looked_for}
+    by_mark = {str(remains.run_id): remains for remains in looked_for if remains.everything}
+    living: dict[int, list[int]] = {id(remains): [] for remains in looked_for}
+    for process in all_processes():
+        if process.dead:
+            continue
+        remains = by_leader.get(process.group)
+        if remains is None:
+            remains = _whose_stray(process, by_leader, by_mark, instance)
+            if remains is not None:
+                _end_stray(process, remains)
+        if remains is not None:
+            living[id(remains)].append(process.pid)
+    return [living[id(remains)] for remains in looked_for]
+
+
+def _whose_stray(
+    process: Process, by_leader: dict[int, Remains], by_mark: dict[str, Remains], instance: str
+) -> Remains | None:
+    """The run whose group this process has left; by its session, else by its marks."""
+    remains = by_leader.get(process.session)
+    if remains is not None and remains.everything:
+        return remains
+    mark = run_mark(process.pid, instance) if by_mark else None
+    return by_mark.get(mark) if mark is not None else None
+
+
+def _end_stray(process: Process, remains: Remains) -> None:
+    if remains.killing:
+        send(process, signal.SIGKILL)
+    elif (process.pid, process.started) not in remains.told:
+        send(process, signal.SIGTERM, signal.SIGCONT)
+        remains.told.add((process.pid, process.started))

@@ -1,0 +1,146 @@
+"""What etcd answered, taken in: what was won goes to the dispatcher, the rest is decided anew, or left to others."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping
+from typing import Any, Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient, Session
+from common.keys import Keys
+from common.planner import Decision
+from common.run import RunRecord
+from worker.deciding.agenda import Agenda, Agendum, Cue
+from worker.deciding.passing_over import pass_over
+from worker.proposals import Answer, Blocker, Proposal, Result
+
+LOCK_RETRY_MS = 100
+"""A held lock is tried again this long after the dispatch time; only then the overlap policy decides."""
+_LOOK_AGAIN_MS = 1000
+
+
+class Claimant(Protocol):
+    """Who takes over what was decided."""
+
+    def won(self, result: Result, session: Session) -> None:
+        """A fire was claimed."""
+
+    def recorded(self, record: RunRecord, revision: int) -> None:
+        """A final record was put into a run key, at this revision, for fires that did not run."""
+
+
+class Decider(Protocol):
+    """Who decides on, once an answer was taken in."""
+
+    def wake(self) -> None: ...
+
+    def outage(self, error: Exception) -> None: ...
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
+
+    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+        """A due fire of a job that keeps one waiting found the lock held."""
+
+
+class Answers:
+    """Takes in the answers to proposals; the agenda says afterwards what is still to be decided."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        agenda: Agenda,
+        agenda_of: Mapping[str, Agendum],
+        claimant: Claimant,
+        decider: Decider,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._agenda = agenda
+        self._agenda_of = agenda_of
+        self._claimant = claimant
+        self._decider = decider
+        self._clock = clock
+
+    def outage(self, error: Exception) -> None:
+        """etcd did not answer, or would not."""
+        self._decider.outage(error)
+
+    def answered(self, result: Result, session: Session) -> None:
+        """Takes in what became of one proposal. What was won is won, even where the job has changed meanwhile."""
+        proposal = result.proposal
+        if result.answer is Answer.DONE:
+            self.won_late(result, session)
+        agendum = self._agenda_of.get(proposal.job.name)
+        if agendum is None or agendum.job is not proposal.job:
+            return
+        self._update(agendum, result, session)
+        agendum.busy = agendum.freed = False
+        agendum.tidy()
+        if agendum.look_again:
+            agendum.look_again = False
+            self._agenda.put_cue(self._clock.wall_ms(), Cue.LOOK, agendum, 0)
+        self._agenda.enqueue(agendum)
+        self._decider.wake()
+
+    def won_late(self, result: Result, session: Session) -> None:
+        """A proposal was carried out: its run is started, its records are delivered."""
+        if result.proposal.claims:
+            self._claimant.won(result, session)
+        for record in result.finals:
+            self._claimant.recorded(record, result.revision)
+
+    def _update(self, agendum: Agendum, result: Result, session: Session) -> None:
+        decision = result.proposal.decision
+        match result.answer:
+            case Answer.DONE:
+                agendum.base_ms, agendum.blocker = decision.to_ms, None
+                agendum.waited &= decision.claim_ms is None
+            case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= agendum.job.anchor_ms:
+                agendum.base_ms, agendum.blocker = result.mark_ms, None
+            # Until the steward has mended the mark, the session its key, or somebody what etcd has refused it for:
+            case Answer.MARK_MOVED | Answer.DETACHED | Answer.REFUSED:
+                agendum.give_up()
+                self._agenda.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, agendum, 0)
+            case Answer.JOB_CHANGED:
+                agendum.give_up()  # the catalog brings the job
+            case Answer.LOCKED:
+                self._locked(agendum, decision, result.blocker)
+            case Answer.LOCK_CHANGED:
+                agendum.blocker = None
+            case Answer.RUN_EXISTS:
+                agendum.give_up()
+                self._decider.spawn(self._pass_over(agendum, result.proposal, session), "pass over")
+            case Answer.NO_SESSION:
+                agendum.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
+            case Answer.NOT_DONE:
+                pass
+
+    def _locked(self, agendum: Agendum, decision: Decision, blocker: Blocker | None) -> None:
+        """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
+        assert blocker is not None
+        dispatch_ms, now_ms = agendum.job.dispatch_ms(decision.to_ms), self._clock.wall_ms()
+        if agendum.job.keeps_one and now_ms >= dispatch_ms:
+            if not agendum.freed:
+                self._decider.wait_for_lock(agendum, blocker)
+            return
+        if now_ms >= dispatch_ms + LOCK_RETRY_MS:
+            agendum.blocker, agendum.blocked_ms = blocker, decision.claim_ms
+            return
+        at_ms = dispatch_ms if now_ms < dispatch_ms else dispatch_ms + LOCK_RETRY_MS
+        self._agenda.put_cue(at_ms, Cue.RETRY, agendum, decision.to_ms)
+        agendum.parked = True
+
+    async def _pass_over(self, agendum: Agendum, proposal: Proposal, session: Session) -> None:
+        """A run key stands where a decision would put its own: the mark goes over it, so that the job goes on."""
+        try:
+            is_free = await pass_over(self._client, self._keys, proposal, session)
+        except (EtcdError, UnavailableError) as error:
+            self._decider.outage(error)
+            return
+        at_ms = self._clock.wall_ms() + (0 if is_free else _LOOK_AGAIN_MS)
+        self._agenda.put_cue(at_ms, Cue.LOOK, agendum, 0)
+        self._decider.wake()

@@ -1,0 +1,282 @@
+"""Deciding fires in etcd: proposals for up to 30 jobs go into one transaction, all or nothing.
+
+    if   lease(my session's key) == my lease             a session that ended decides nothing
+    and  mod_revision(jobs/J) == the one planned with    a changed, paused or deleted job never fires stale
+    and  value(marks/J) == P                             nothing is skipped silently, nothing decided twice
+    and  create_revision(runs/J/F/1) == 0
+    and  create_revision(locks/J) == 0                   only where the claim takes the lock, or the fire waits for it
+    then put marks/J = F, put runs/J/F/1, put locks/J
+    else read the marks, the jobs (keys only), the locks
+
+One answer says which proposal failed, and why; the others are sent again without it. An answer that did not come
+leaves the whole batch in doubt: see :mod:`doubts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from common.etcd import (
+    MAX_COMPARES,
+    MAX_OPS,
+    Compare,
+    Get,
+    KeyValue,
+    Operation,
+    Put,
+    Session,
+    TxnResult,
+    absent,
+    create_revision_is,
+    mod_revision_is,
+    value_is,
+)
+from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.request import Origin, Request
+from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from worker.catalog import CatalogJob
+from worker.deciding.passed import passed_record
+from worker.identity import Identity
+from worker.proposals import MAX_PROPOSALS, Answer, Blocker, Proposal, Result
+from worker.settling.records import fire_record, single
+
+MAX_BYTES: Final = 1_000_000
+"""Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Part:
+    """The share of one proposal in a transaction."""
+
+    proposal: Proposal
+    compares: list[Compare]
+    then: list[Operation]
+    otherwise: list[Operation]
+    finals: list[RunRecord] = field(default_factory=list)
+    entry: RunEntry | None = None
+    """Of the run that it claims."""
+    witness: Put | None = None
+    """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values that it puts."""
+        return sum(len(operation.value) for operation in self.then if isinstance(operation, Put))
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Batch:
+    """Proposals in one transaction, which is identical however often it is sent."""
+
+    session: Session
+    claim_ms: int
+    parts: list[Part] = field(default_factory=list)
+    _compares: int = 1
+    """The session's; and so one operation in each branch: the sentinel's, and the session's."""
+    _then: int = 1
+    _otherwise: int = 1
+    _size: int = 0
+
+    @property
+    def proposals(self) -> list[Proposal]:
+        return [part.proposal for part in self.parts]
+
+    @property
+    def claims(self) -> int:
+        """How many runs it would claim."""
+        return sum(part.proposal.claims for part in self.parts)
+
+    def takes(self, part: Part) -> bool:
+        """Adds the part, where the transaction stays within the limits; the first one always."""
+        compares = self._compares + len(part.compares)
+        then, otherwise = self._then + len(part.then), self._otherwise + len(part.otherwise)
+        size = self._size + part.size
+        fits = compares <= MAX_COMPARES and max(then, otherwise) <= MAX_OPS and size <= MAX_BYTES
+        if self.parts and not (fits and len(self.parts) < MAX_PROPOSALS):
+            return False
+        self.parts.append(part)
+        self._compares, self._then, self._otherwise, self._size = compares, then, otherwise, size
+        return True
+
+    def of(self, parts: Iterable[Part]) -> Batch:
+        """The same claims, under the same identity, but only these."""
+        return Batch(session=self.session, claim_ms=self.claim_ms, parts=list(parts))
+
+
+class Claims:
+    """Builds the transactions of a worker's decisions and reads their answers; sends nothing itself."""
+
+    def __init__(self, keys: Keys, identity: Identity, *, lost_after_ms: int) -> None:
+        self._keys = keys
+        self._identity = identity
+        self._lost_after_ms = lost_after_ms
+
+    def batches(self, parts: Iterable[Part], *, session: Session, now_ms: int) -> list[Batch]:
+        """The parts, at most one a job, in as few transactions as etcd's limits allow."""
+        batches: list[Batch] = []
+        for part in parts:
+            if not batches or not batches[-1].takes(part):
+                batches.append(Batch(session=session, claim_ms=now_ms))
+                batches[-1].takes(part)
+        return batches
+
+    def transaction(self, batch: Batch) -> tuple[list[Compare], list[Operation], list[Operation]]:
+        """The compares and both branches of a batch."""
+        compares: list[Compare] = [batch.session.alive]
+        then: list[Operation] = []
+        otherwise: list[Operation] = [Get(batch.session.key, True)]
+        for part in batch.parts:
+            compares += part.compares
+            then += part.then
+            otherwise += part.otherwise
+        if any(part.proposal.decision.requests for part in batch.parts):
+            then.append(Put(self._keys.seen(Watched.REQUESTS), b""))
+        return compares, then, otherwise
+
+    def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
+        """What became of each proposal, and the parts that an answer about others leaves to be sent again."""
+        if not result.succeeded:
+            return self._read_refusal(batch, result)
+        return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []
+
+    def entry(self, proposal: Proposal, *, session: Session, claim_ms: int) -> RunEntry:
+        """The value of the run key that a claim puts."""
+        plan_ms = proposal.decision.claim_ms
+        assert plan_ms is not None, "only a claim has a run"
+        return RunEntry(
+            state=EntryState.OPEN,
+            worker=self._identity.worker,
+            session=session.id,
+            instance=self._identity.instance,
+            revision=proposal.job.revision,
+            locked=proposal.locks,
+            lost_after_ms=self.lost_after_ms(proposal.job),
+            plan_ms=plan_ms,
+            dispatch_ms=proposal.job.dispatch_ms(plan_ms),
+            claim_ms=claim_ms,
+        )
+
+    def lost_after_ms(self, job: CatalogJob) -> int | None:
+        """How long a run of the job may be out of touch; None: for ever."""
+        match job.spec.lost_after_s:
+            case None:
+                return self._lost_after_ms
+            case "never":
+                return None
+            case seconds:
+                return int(seconds * 1000)
+
+    def part(self, proposal: Proposal, *, session: Session, now_ms: int) -> Part:
+        """The share of a proposal in a transaction that is about to be sent."""
+        job, decision, keys = proposal.job, proposal.decision, self._keys
+        job_key, mark, lock = keys.job(job.name), keys.mark(job.sequence), keys.lock(job.sequence)
+        part = Part(
+            proposal=proposal,
+            compares=[mod_revision_is(job_key, job.revision), value_is(mark, encode_mark(decision.from_ms))],
+            then=[Put(mark, encode_mark(decision.to_ms))],
+            otherwise=[Get(mark), Get(job_key, True), Get(lock)],
+        )
+        if (record := passed_record(job, decision, now_ms=now_ms)) is not None:
+            self._put_final(part, record)
+        if proposal.needs_free_lock:
+            part.compares.append(absent(lock))
+        for plan_ms in decision.requests:
+            request = made_up(job, plan_ms, now_ms=now_ms)
+            part.then.append(Put(keys.request(request.run_id), request.to_json()))
+        if decision.claim_ms is not None:
+            self._claim_or_skip(part, session, now_ms)
+        return part
+
+    def _claim_or_skip(self, part: Part, session: Session, now_ms: int) -> None:
+        proposal, keys = part.proposal, self._keys
+        job, plan_ms = proposal.job, proposal.decision.claim_ms
+        assert plan_ms is not None, "asked for only where there is a fire to claim"
+        if proposal.blocker is not None:
+            reason = f"overlap: {proposal.blocker.run} was going"
+            record = fire_record(job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
+            self._put_final(part, record)
+            part.compares.append(create_revision_is(keys.lock(job.sequence), proposal.blocker.lock_revision))
+            return
+        run_id = RunId.planned(job.sequence, plan_ms)
+        key = keys.run(run_id)
+        part.compares.append(absent(key))
+        part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
+        part.witness = Put(key, part.entry.to_json())
+        part.then.append(part.witness)
+        if proposal.locks:
+            part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
+
+    def _put_final(self, part: Part, record: RunRecord) -> None:
+        entry = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
+        key = self._keys.run(record.run_id)
+        part.witness = Put(key, entry.to_json())
+        part.compares.append(absent(key))
+        part.then.append(part.witness)
+        part.finals.append(record)
+
+    def _read_refusal(self, batch: Batch, result: TxnResult) -> tuple[list[Result], list[Part]]:
+        answers: list[Result] = []
+        again: list[Part] = []
+        for index, part in enumerate(batch.parts):
+            mark, job, lock = (result.one(1 + 3 * index + offset) for offset in range(3))
+            ruled_out = _ruled_out(part.proposal, mark=mark, job=job, lock=lock)
+            if ruled_out is None:
+                again.append(part)
+            else:
+                answers.append(ruled_out)
+        session = result.one(0)
+        if session is None or session.lease != batch.session.lease_id:
+            why = Answer.NO_SESSION if session is None else Answer.DETACHED
+            answers += [Result(proposal=part.proposal, answer=why) for part in again]
+            again = []
+        elif not answers and len(again) == 1:
+            answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
+        return answers, again
+
+
+def carried_out(part: Part, *, revision: int, sent: float) -> Result:
+    """The result of a part whose transaction has this revision."""
+    return Result(
+        proposal=part.proposal, answer=Answer.DONE, revision=revision, sent=sent, entry=part.entry,
+        finals=tuple(part.finals),
+    )  # fmt: skip
+
+
+def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
+    """The request for a misfire that the job's policy makes up for."""
+    return Request(
+        run_id=RunId.planned(job.sequence, plan_ms),
+        origin=Origin.MADE_UP,
+        job_create_revision=job.create_revision,
+        plan_ms=plan_ms,
+        dispatch_ms=job.dispatch_ms(plan_ms),
+        not_before_ms=now_ms,
+        expires_ms=job.expires_ms(plan_ms),
+    )
+
+
+def read_mark(kv: KeyValue | None) -> int | None:
+    """The mark in a key; None where it is missing or unreadable."""
+    try:
+        return None if kv is None else decode_mark(kv.value)
+    except ValueError:
+        return None
+
+
+def _ruled_out(
+    proposal: Proposal, *, mark: KeyValue | None, job: KeyValue | None, lock: KeyValue | None
+) -> Result | None:
+    if job is None or job.mod_revision != proposal.job.revision:
+        return Result(proposal=proposal, answer=Answer.JOB_CHANGED)
+    mark_ms = read_mark(mark)
+    if mark_ms != proposal.decision.from_ms:
+        return Result(proposal=proposal, answer=Answer.MARK_MOVED, mark_ms=mark_ms)
+    if proposal.blocker is not None:
+        changed = lock is None or lock.create_revision != proposal.blocker.lock_revision
+        return Result(proposal=proposal, answer=Answer.LOCK_CHANGED) if changed else None
+    if proposal.needs_free_lock and lock is not None:
+        blocker = Blocker(run=lock.value.decode(errors="replace")[:300], lock_revision=lock.create_revision)
+        return Result(proposal=proposal, answer=Answer.LOCKED, blocker=blocker)
+    return None

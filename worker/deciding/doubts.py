@@ -1,0 +1,139 @@
+"""Claims whose answer did not come: settled by sending the identical transaction again, never forgotten.
+
+A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
+batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
+or when it never can be any more: one of its marks is beyond P (it never comes back; one before P may still come to it),
+one of its jobs has changed (its revision neither), or the session has ended. It is all or nothing, so one such compare
+is enough for all of it.
+
+    in doubt --sent again--> carried out                          each proposal: DONE
+                        \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
+                        \\--> refused, but may come true           each proposal alone, under the same identity:
+                                                                    so that a lock held for an hour holds up nobody else
+    alone and LOCKED, or its mark before P: the scheduler is told, for it has to go on; what was sent is watched on,
+    and should it be carried out late after all, the run is won late.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient, KeyValue, Session
+from common.keys import Keys
+from worker.deciding.claims import Batch, Claims, Part, carried_out
+from worker.deciding.passing_over import pass_over
+from worker.proposals import Answer, Result
+from worker.refusals import is_for_good
+
+_log = logging.getLogger(__name__)
+
+LOOK_AGAIN_S = 2.0
+_FIRST_LOOK_S = 0.1
+
+
+class Told(Protocol):
+    """Who hears what became of proposals."""
+
+    def answered(self, result: Result, session: Session) -> None:
+        """What became of a proposal; once for each."""
+
+    def won_late(self, result: Result, session: Session) -> None:
+        """One that had been answered otherwise has been carried out after all."""
+
+
+class Doubts:
+    """Settles batches in doubt."""
+
+    def __init__(self, client: EtcdClient, claims: Claims, keys: Keys, clock: Clock) -> None:
+        self._client = client
+        self._claims = claims
+        self._keys = keys
+        self._clock = clock
+        self.count = 0
+        """Proposals in doubt now."""
+
+    async def settle(self, batch: Batch, told: Told) -> None:
+        """Ends when nothing of the batch can be carried out any more that was not told."""
+        extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
+        _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
+        self.count += len(batch.parts)
+        try:
+            await self._settle(batch, told, _FIRST_LOOK_S)
+        finally:
+            self.count -= len(batch.parts)
+
+    async def _settle(self, batch: Batch, told: Told, pause_s: float) -> None:
+        found = None
+        while found is None:
+            await asyncio.sleep(pause_s)
+            found, pause_s = await self._look(batch), LOOK_AGAIN_S
+        results, is_over = found
+        if is_over:
+            for result in results:
+                told.answered(result, batch.session)
+        elif len(batch.parts) > 1:
+            await asyncio.gather(*(self._settle(batch.of([part]), told, 0) for part in batch.parts))
+        else:
+            await self._watch(batch, results, told)
+
+    async def _watch(self, batch: Batch, results: Sequence[Result], told: Told) -> None:
+        """One proposal that may still come true: a lock is held, its mark is to come, or a run key is in its way."""
+        was_told = False
+        while True:
+            for result in results:
+                if result.answer in (Answer.LOCKED, Answer.MARK_MOVED) and not was_told:
+                    was_told = True
+                    told.answered(result, batch.session)
+                elif result.answer is Answer.RUN_EXISTS:
+                    await self._pass_over(batch, result)
+            await asyncio.sleep(LOOK_AGAIN_S)
+            results, is_over = await self._look(batch) or ([], False)
+            if is_over:
+                break
+        for result in results:
+            if not was_told:
+                told.answered(result, batch.session)
+            elif result.answer is Answer.DONE:
+                told.won_late(result, batch.session)
+
+    async def _look(self, batch: Batch) -> tuple[Sequence[Result], bool] | None:
+        """What became of the batch as far as can be told, and whether that is the last word; None: etcd is silent."""
+        sent = self._clock.boottime()
+        try:
+            answer = await self._client.txn(*self._claims.transaction(batch))
+            results, again = self._claims.read(batch, answer, sent=sent)
+            if answer.succeeded:
+                return results, True
+            found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
+        except (EtcdError, UnavailableError) as error:
+            # Refused now, and perhaps for one of them only: each alone. An earlier sending is in doubt as before.
+            return ([], False) if is_for_good(error) else None
+        is_over = any(result.is_for_ever for result in results)
+        return self._judge(batch, results, again, found), is_over
+
+    def _judge(
+        self, batch: Batch, refusals: Sequence[Result], again: Sequence[Part], found: dict[str, KeyValue]
+    ) -> list[Result]:
+        # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
+        by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
+        by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
+        return [_carried_out(part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
+
+    async def _pass_over(self, batch: Batch, result: Result) -> None:
+        try:
+            await pass_over(self._client, self._keys, result.proposal, batch.session)
+        except (EtcdError, UnavailableError):
+            return  # looked at again soon
+
+
+def _carried_out(part: Part, found: dict[str, KeyValue]) -> Result | None:
+    """The result, where the part's run key is there as it would have put it."""
+    kv = None if part.witness is None else found.get(part.witness.key)
+    if part.witness is None or kv is None or kv.value != part.witness.value:
+        return None
+    return carried_out(part, revision=kv.create_revision, sent=float("-inf"))

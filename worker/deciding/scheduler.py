@@ -1,0 +1,397 @@
+"""The loop: wait until something is due, decide what to do about it, apply it.
+
+Deciding is arithmetic (:mod:`common.planner`, :mod:`common.placement`); applying is one transaction for up to 30 jobs
+(:mod:`claims`, :mod:`sending`), whose answers are taken in by :mod:`answers`. What was won goes to the
+dispatcher, which starts it at its dispatch time. What others have left undecided is found by reading the marks
+(:mod:`looking`); what waits for a lock is woken by :mod:`lock_waits`.
+
+Nothing is decided blindly: after a start, an outage or a clock jump, all marks are read first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Coroutine
+from typing import Any
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient, Session
+from common.keys import Keys, split_sequence
+from common.planner import Decision, decide
+from common.timings import Timings
+from worker.alarm import Alarm
+from worker.aside import Aside
+from worker.catalog import Catalog, CatalogJob
+from worker.deciding.agenda import Agenda, Agendum, Cue
+from worker.deciding.answers import Answers, Claimant
+from worker.deciding.claims import Claims, Part
+from worker.deciding.doubts import Doubts
+from worker.deciding.hedges import Hedges
+from worker.deciding.lock_waits import LockWaits
+from worker.deciding.looking import Looking
+from worker.deciding.sending import Sending
+from worker.members import Members
+from worker.proposals import Blocker, Proposal
+from worker.refusals import Refusals
+from worker.runs import RunTable
+
+_log = logging.getLogger(__name__)
+
+_BACKOFF_S = 0.25
+_LONG_LATE_MS = 2000
+_WAITER = "fires"
+_PLANS_IN_A_TURN = 500
+_ENOUGH_FOR_S = 0.1
+"""While enough is claimed ahead of free slots, what takes none is decided so often: together, and not much later."""
+_TURN_S = 0.02
+"""For so long decisions are made in one turn; then others have theirs."""
+
+
+class Scheduler:
+    """Decides the fires of this worker's ranks, in time, in batches, each job's in order."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        catalog: Catalog,
+        members: Members,
+        table: RunTable,
+        claims: Claims,
+        doubts: Doubts,
+        refusals: Refusals,
+        claimant: Claimant,
+        timings: Timings,
+        clock: Clock,
+    ) -> None:
+        self._worker = worker
+        self._catalog = catalog
+        self._members = members
+        self._table = table
+        self._claims = claims
+        self._timings = timings
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        self._agenda = Agenda(claim_lead_ms=timings.claim_lead_ms)
+        self._agenda_of: dict[str, Agendum] = {}
+        self._answers = Answers(
+            client=client, keys=keys, agenda=self._agenda, agenda_of=self._agenda_of, claimant=claimant,
+            decider=self, clock=clock,
+        )  # fmt: skip
+        self._sending = Sending(
+            client=client, claims=claims, doubts=doubts, refusals=refusals, listener=self._answers, clock=clock
+        )
+        self._looking = Looking(
+            client=client,
+            keys=keys,
+            worker=worker,
+            members=members,
+            table=table,
+            agenda=self._agenda,
+            timings=timings,
+        )
+        self._lock_waits = LockWaits(
+            client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
+        )
+        self._hedges = Hedges()
+        self._aside = Aside("fire of job")
+        self._tasks: asyncio.TaskGroup | None = None
+        self._to_plan: dict[str, Agendum] = {}
+        """Those without a place among the cues, for the clock has jumped."""
+        self._plan_from_ms = 0
+        self._wants_look: str | None = None
+        self._wants_blind_look = False
+        self._holds_until = float("-inf")
+        """Nothing is decided before, by the monotonic clock, where enough is claimed ahead of free slots."""
+        self._blind = True
+        """Whether nothing may be decided before all marks have been read."""
+        self._is_looking = False
+        self._has_looked = False
+        self._looked_under: Session | None = None
+        self._out_of_reach = False
+        self.session: Session | None = None
+        """Under which decisions are made; None: none are made."""
+        self.accepting = False
+        """Whether new fires are taken."""
+
+    # What others tell
+
+    def job_changed(self, name: str) -> None:
+        """The catalog has another revision of the job, or none."""
+        old = self._agenda_of.pop(name, None)
+        if old is not None:
+            self._agenda.retire(old)
+        job = self._catalog.planned(name)
+        if job is not None and job.spec.enabled:
+            self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
+        self._alarm.ring()
+
+    def look_afresh(self, reason: str, *, blind: bool = False) -> None:
+        """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
+        self._wants_look = reason
+        self._wants_blind_look |= blind
+        self._blind |= blind
+        self._alarm.ring()
+
+    def clock_jumped(self) -> None:
+        """The wall clock is not what the cues were planned by: plan all of them again, and look afresh."""
+        self._agenda.forget_cues()
+        self._hedges.clear()
+        self._to_plan, self._plan_from_ms = dict(self._agenda_of), self._clock.wall_ms()
+        self.look_afresh("the clock jumped", blind=True)
+
+    def wake(self) -> None:
+        """A slot came free, or a session is there."""
+        self._alarm.ring()
+
+    def lock_freed(self, sequence: str) -> None:
+        """This worker has freed the lock: a fire that waits for it is tried at once."""
+        agendum = self._agenda_of.get(split_sequence(sequence)[0])
+        if agendum is None or agendum.job.sequence != sequence or not agendum.job.keeps_one:
+            return
+        may_decide = self.session is not None and self.accepting and not self._blind
+        if may_decide and self._lock_waits.freed(agendum, self._clock.wall_ms()):
+            self._alarm.ring()
+
+    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+        """A due fire found the lock held: it waits, or has the run ended that holds it."""
+        self._lock_waits.add(agendum, blocker)
+        self.spawn(self._read(self._lock_waits.replace(agendum, blocker)), "replace")
+
+    @property
+    def claims_in_flight(self) -> int:
+        """Runs whose claim etcd has not answered yet: what is won is still to come."""
+        return self._sending.in_flight
+
+    @property
+    def waiting(self) -> int:
+        """Jobs with due fires that wait for a slot."""
+        return self._agenda.waiting
+
+    def next_fire_ms(self) -> int | None:
+        """The soonest moment at which something comes up."""
+        return self._agenda.next_cue_ms()
+
+    # The loop
+
+    async def run(self) -> None:
+        """Schedules until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._lock_waits.run(), name="locks of fires")
+            while True:
+                self._alarm.clear()
+                await self._alarm.wait_until_wall(self._turn(self._clock.wall_ms()))
+
+    def _turn(self, now_ms: int) -> int | None:
+        """Does what is due; the wall time at which to look again."""
+        if self.session is None or not self.accepting:
+            self._looked_under = None
+            return None
+        if self.session is not self._looked_under:
+            self._looked_under = self.session
+            self.look_afresh(self._wants_look or "decides again", blind=True)
+        self._plan_some()
+        self._start_look(now_ms)
+        self._collect(now_ms)
+        again_ms = None if self._blind else self._decide(self.session, now_ms)
+        self._hedge(now_ms)
+        return min((ms for ms in (again_ms, self._agenda.next_cue_ms()) if ms is not None), default=None)
+
+    def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
+        """Do it beside the loop, and end with it."""
+        assert self._tasks is not None, "only while the loop runs"
+        self._tasks.create_task(work, name=name)
+
+    # Wait: what has come up
+
+    def _new_agendum(self, job: CatalogJob, now_ms: int) -> Agendum:
+        """The job's place on the agenda. A fire that is due already comes up at once, but before the first look,
+        which reads every mark anyhow."""
+        agendum = Agendum(job=job, base_ms=job.anchor_ms)
+        newest = job.fires.newest_due_ms(now_ms) if self._has_looked else None
+        overdue = newest is not None and newest > job.anchor_ms
+        came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
+        self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else came_up_ms)
+        return agendum
+
+    def _plan_some(self) -> None:
+        """Of the jobs that are to be planned anew, as many as take a moment; others have their turn before the rest."""
+        for _ in range(min(len(self._to_plan), _PLANS_IN_A_TURN)):
+            _, agendum = self._to_plan.popitem()
+            if agendum.gone:
+                continue  # it is planned already
+            agendum.parked = False
+            with self._aside.apart(agendum.job.name, agendum.job.revision):
+                self._agenda.enqueue(agendum)
+                # By the time of the jump: what has come up since comes up at once.
+                self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(self._plan_from_ms)))
+        if self._to_plan:
+            self._alarm.ring()
+
+    def _collect(self, now_ms: int) -> None:
+        hedged: list[tuple[Agendum, int]] = []
+        looked_at: list[Agendum] = []
+        for cue, agendum, plan_ms in self._agenda.due(now_ms):
+            match cue:
+                case Cue.FIRE:
+                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
+                        self._fire_came_up(agendum, plan_ms, now_ms)
+                case Cue.HEDGE:
+                    hedged.append((agendum, plan_ms))
+                case Cue.RETRY:
+                    agendum.parked = False
+                    self._agenda.enqueue(agendum)
+                case Cue.LOOK:
+                    looked_at.append(agendum)
+        if hedged:
+            self._hedges.add(hedged, now_ms)
+        if looked_at:
+            self.spawn(self._read(self._looking.look(looked_at, now_ms)), "look at some")
+
+    def _fire_came_up(self, agendum: Agendum, plan_ms: int, now_ms: int) -> None:
+        job = agendum.job
+        if now_ms - job.dispatch_ms(plan_ms) > _LONG_LATE_MS:
+            # Of many that went by, only the newest: the mark tells of the others.
+            plan_ms = max(plan_ms, job.fires.newest_due_ms(now_ms) or plan_ms)
+        match self._members.rank(self._worker, job, str(plan_ms)):
+            case 0:
+                self._agenda.want(agendum, plan_ms)
+                if agendum.parked and job.keeps_one:
+                    # The lock may be free unheard. If it is not, what holds it is to be replaced at the dispatch time.
+                    self._agenda.put_cue(now_ms, Cue.RETRY, agendum, plan_ms)
+                    self._agenda.put_cue(job.dispatch_ms(plan_ms), Cue.RETRY, agendum, plan_ms)
+            case 1:
+                at_ms = job.dispatch_ms(plan_ms) + self._timings.hedge_ms
+                self._agenda.put_cue(at_ms, Cue.HEDGE, agendum, plan_ms)
+            case _:
+                pass
+        self._agenda.advance(agendum, plan_ms)
+
+    def _hedge(self, now_ms: int) -> None:
+        """Looks as the second in rank, with slots that none of its own fires waits for."""
+        spare = 0 if self._agenda.waiting else self._table.free_slots - self._sending.slots_in_flight
+        if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
+            self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
+
+    async def _read(self, look: Coroutine[Any, Any, None]) -> None:
+        try:
+            await look
+        except (EtcdError, UnavailableError) as error:
+            self.outage(error)
+        self._alarm.ring()
+
+    # Looking afresh
+
+    def _start_look(self, now_ms: int) -> None:
+        if self._wants_look is None or self._is_looking:
+            return
+        reason, blind = self._wants_look, self._wants_blind_look
+        self._wants_look, self._wants_blind_look = None, False
+        self._is_looking = self._has_looked = True
+        self.spawn(self._look(reason, now_ms, blind), "look afresh")
+
+    async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
+        extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._agenda_of)}
+        level = logging.DEBUG if self._out_of_reach else logging.INFO
+        _log.log(level, "looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
+        try:
+            await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind)
+        except (EtcdError, UnavailableError) as error:
+            self.outage(error)
+            await asyncio.sleep(_BACKOFF_S)
+        else:
+            self._in_reach()
+            self._blind = self._wants_blind_look
+        self._is_looking = False
+        self._alarm.ring()
+
+    def outage(self, error: Exception) -> None:
+        """etcd did not answer: nothing is decided before all marks have been read."""
+        level = logging.DEBUG if self._out_of_reach else logging.WARNING  # one line for each change of state
+        self._out_of_reach = True
+        _log.log(level, "etcd is out of reach: %s", error, extra={"action": "scheduler.outage"})
+        self.look_afresh("etcd was out of reach", blind=True)
+
+    def _in_reach(self) -> None:
+        if self._out_of_reach:
+            self._out_of_reach = False
+            _log.info("etcd is in reach again", extra={"action": "scheduler.in_reach"})
+
+    # Decide
+
+    def _decide(self, session: Session, now_ms: int) -> int | None:
+        """Decides what may be decided now; the wall time at which to do so again, though nobody rings."""
+        now = self._clock.monotonic()
+        has_enough = self._table.has_enough(now, self._sending.slots_in_flight)
+        if not has_enough or now >= self._holds_until:
+            self._holds_until = now + _ENOUGH_FOR_S
+            self._propose(session, now_ms, claims=not has_enough)
+        # Else nobody rings if what it waits for does not end: runs that take long, say.
+        return now_ms + math.ceil((self._holds_until - now) * 1000) if has_enough else None
+
+    def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:
+        """Hands as many decisions to etcd as slots allow, and as can be made in one turn; or only such as take none."""
+        began = self._clock.monotonic()
+        in_flight = self._sending.slots_in_flight
+        room = self._table.in_full(self._table.may_claim(began, _WAITER) - in_flight, in_flight) if claims else 0
+        waits_for = urgency = 0
+        parts: list[Part] = []
+        while (agendum := self._agenda.dequeue()) is not None:
+            part = self._part(agendum, session, now_ms)
+            if part is None:
+                continue
+            if part.proposal.claims and room < part.proposal.slots:
+                # Those behind it wait, too: else a job of several slots would never have them.
+                waits_for, urgency = part.proposal.slots, agendum.job.spec.priority
+                self._agenda.put_back(agendum)
+                break
+            room -= part.proposal.slots
+            agendum.busy = True
+            parts.append(part)
+            if self._clock.monotonic() - began > _TURN_S:
+                self._alarm.ring()
+                break
+        if claims:
+            had_some = any(part.proposal.claims for part in parts)
+            self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
+        for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
+            self.spawn(self._sending.send(batch), "decisions")
+
+    def _part(self, agendum: Agendum, session: Session, now_ms: int) -> Part | None:
+        """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
+        try:
+            proposal = self._proposal(agendum, now_ms)
+            part = None if proposal is None else self._claims.part(proposal, session=session, now_ms=now_ms)
+        except Exception:  # whatever it is, it harms no other job
+            extra = {"action": "decision.failed", "job": agendum.job.name}
+            _log.exception("the fires of %r cannot be decided", agendum.job.name, extra=extra)
+            part = None
+        if part is None:
+            agendum.give_up()
+        return part
+
+    def _proposal(self, agendum: Agendum, now_ms: int) -> Proposal | None:
+        job = agendum.job
+        decision = decide(
+            job.fires, job.spec.misfire, mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms,
+            fresh_ms=agendum.fresh_ms, waited=agendum.waited,
+        )  # fmt: skip
+        if decision is None:
+            return None
+        if decision.claim_ms != agendum.blocked_ms:
+            agendum.blocker = agendum.blocked_ms = None
+        start_by_ms = _start_by_ms(job, decision, now_ms, waited=agendum.waited)
+        return Proposal(job=job, decision=decision, blocker=agendum.blocker, start_by_ms=start_by_ms)
+
+
+def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool) -> int:
+    """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
+    if decision.claim_ms is None:
+        return 0
+    grace_ends_ms = job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
+    return grace_ends_ms if now_ms <= grace_ends_ms and not waited else job.expires_ms(decision.claim_ms)

@@ -1,0 +1,129 @@
+"""The machine's processes as /proc shows them, and signals that reach the process that was looked at.
+
+A process id alone names nobody: it may be given away between the look and the signal. Id and start time together do,
+so a signal goes through a pidfd, after one more look has found the same start time behind it.
+Reading /proc blocks for some milliseconds: call it in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from worker.machine.marks import INSTANCE_MARK, RUN_MARK
+
+_KIB = 1024
+_KTHREADD = 2
+_READ_SIZE = 65_536
+_DEAD_STATES = b"ZX"
+_VANISHED_OR_NOT_OURS = (FileNotFoundError, ProcessLookupError, PermissionError)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Process:
+    """One line of the process table."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    started: int
+    """Clock ticks since boot."""
+    dead: bool
+    """It has exited and only waits to be reaped."""
+
+
+def all_processes() -> Iterator[Process]:
+    """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read."""
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            process = read_process(int(name))
+            if process is not None and _KTHREADD not in (process.pid, process.parent):
+                yield process
+
+
+def read_process(pid: int) -> Process | None:
+    """The process with this id, None where there is none (any more)."""
+    line = _read(f"/proc/{pid}/stat")
+    if not line:
+        return None
+    # The name stands in parentheses and may hold anything, parentheses too.
+    fields = line[line.rindex(b")") + 2 :].split()
+    # A leader whose own thread has ended shows as a zombie while its other threads run on.
+    dead = fields[0] in _DEAD_STATES and int(fields[17]) <= 1
+    return Process(
+        pid=pid, parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]), dead=dead
+    )
+
+
+def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
+    """The peak memory, in bytes, of the largest of a process and its descendants; and how many were looked at.
+
+    0 where nothing can be seen. At most ``most`` are looked at. Descendants whose parent has exited are not found, nor
+    those of other threads than the first. This does not block: it takes no lock of the processes.
+    """
+    peak, pids, looked_at = 0, [leader], 0
+    for pid in pids:
+        if looked_at >= most:
+            break
+        looked_at += 1
+        peak = max(peak, _peak_rss(pid))
+        pids += map(int, (_read(f"/proc/{pid}/task/{pid}/children") or b"").split())
+    return peak, looked_at
+
+
+def _peak_rss(pid: int) -> int:
+    """A zombie has no memory any more."""
+    _, found, rest = (_read(f"/proc/{pid}/status") or b"").partition(b"\nVmHWM:")
+    return int(rest.split(maxsplit=1)[0]) * _KIB if found else 0
+
+
+def run_mark(pid: int, instance: str) -> str | None:
+    """The run id in the environment of a process that this instance started, as text; None where it is not ours."""
+    environment = _read(f"/proc/{pid}/environ")
+    if not environment or instance.encode() not in environment:
+        return None
+    variables = environment.split(b"\0")
+    if f"{INSTANCE_MARK}={instance}".encode() not in variables:
+        return None
+    prefix = f"{RUN_MARK}=".encode()
+    return next((v[len(prefix) :].decode(errors="replace") for v in variables if v.startswith(prefix)), None)
+
+
+def send(process: Process, *numbers: signal.Signals) -> bool:
+    """Signal exactly this process; False where it is gone or belongs to somebody else."""
+    try:
+        pidfd = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return False
+    try:
+        now = read_process(process.pid)
+        if now is None or now.started != process.started:
+            return False
+        for number in numbers:
+            signal.pidfd_send_signal(pidfd, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    finally:
+        os.close(pidfd)
+    return True
+
+
+def _read(path: str) -> bytes | None:
+    """The whole of a file in /proc, None where the process is gone or not ours to read."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except _VANISHED_OR_NOT_OURS:
+        return None
+    try:
+        content = chunk = os.read(descriptor, _READ_SIZE)
+        while len(chunk) > 0 and len(content) >= _READ_SIZE:
+            chunk = os.read(descriptor, _READ_SIZE)
+            content += chunk
+        return content
+    except _VANISHED_OR_NOT_OURS:
+        return None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,149 @@
+"""Claims of requests on their way to etcd: each is sent, identical, until it is known what became of it.
+
+A claim in doubt that was refused for a lock may still be carried out when that is free, so it is watched on; but not
+being carried out so far, it takes no slot meanwhile, and stands in the way of no other claim. Should it be carried out
+after all, its run waits for slots like any other, or is handed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from common import failpoints
+from common.clock import Clock
+from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.etcd import EtcdClient, KeyValue, Session
+from common.keys import Keys
+from common.request import Request
+from worker.catalog import CatalogJob
+from worker.deciding.claims import Claims, read_mark
+from worker.identity import Identity
+from worker.refusals import Refusals
+from worker.requests.request_claims import RequestClaim, claim_of, is_overtaken
+from worker.runs import Run
+
+_RETRY_S: Final = 0.3
+_LOOK_AGAIN_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """What became of a try."""
+
+    run: Run | None = None
+    """The run that it has claimed."""
+    met_lock: bool = False
+
+
+NOTHING: Final = Tried()
+
+
+class RequestClaiming:
+    """Sends claims, and counts what they may turn into."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        identity: Identity,
+        claims: Claims,
+        refusals: Refusals,
+        clock: Clock,
+        on_room: Callable[[], None],
+    ) -> None:
+        """``on_room``: a claim counts no more."""
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._claims = claims
+        self._refusals = refusals
+        self._clock = clock
+        self._on_room = on_room
+        self.unsettled = 0
+        """Claims of which it is not known what becomes of them."""
+        self.sending = 0
+        """Of these, those that may be carried out right now."""
+        self.slots = 0
+        """That those would take."""
+
+    def count(self, slots: int) -> Counted:
+        """Have a claim count from now on, also before it is sent."""
+        return Counted(self, slots)
+
+    async def claim(self, request: Request, job: CatalogJob, session: Session, counted: Counted) -> Tried:
+        """Try once; ends when the claim certainly was carried out, or certainly never will be."""
+        try:
+            mark = None
+            if request.mark_ms is not None and job.takes_lock:
+                mark = await self._client.get(self._keys.mark(job.sequence))
+                if is_overtaken(request, job, read_mark(mark)):
+                    return NOTHING  # the steward's to end
+            return await self._settled(self._claim(request, job, session, mark), counted)
+        except (EtcdError, UnavailableError) as error:  # certainly not carried out
+            self._refusals.note(str(request.run_id), error)
+            await asyncio.sleep(_RETRY_S)
+            return NOTHING
+
+    def _claim(self, request: Request, job: CatalogJob, session: Session, mark: KeyValue | None) -> RequestClaim:
+        return claim_of(
+            request, job, session, keys=self._keys, identity=self._identity, claims=self._claims,
+            now_ms=self._clock.wall_ms(), mark=mark,
+        )  # fmt: skip
+
+    async def _settled(self, claim: RequestClaim, counted: Counted) -> Tried:
+        transaction, doubtful = claim.transaction(), False
+        while True:
+            sent = self._clock.boottime()
+            if failpoints.armed:
+                failpoints.hit("before_claim")
+            try:
+                result = await self._client.txn(*transaction)
+            except EtcdInDoubtError:
+                doubtful = True
+                await asyncio.sleep(_RETRY_S)
+                continue
+            except (EtcdError, UnavailableError):  # this sending was not; an earlier one may have been
+                if not doubtful:
+                    raise
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if failpoints.armed and result.succeeded:
+                failpoints.hit("after_claim")
+            if result.succeeded:
+                return Tried(run=claim.won(fence=result.revision, sent=sent))
+            fence = claim.is_carried_out_in(result) if doubtful else None
+            if fence is not None:
+                return Tried(run=claim.won(fence=fence, sent=float("-inf")))
+            if not doubtful or claim.is_over(result):
+                return Tried(met_lock=claim.meets_lock(result))
+            counted.leave()
+            await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+class Counted:
+    """The share of one claim in what is counted."""
+
+    def __init__(self, claiming: RequestClaiming, slots: int) -> None:
+        self._claiming = claiming
+        self._slots = slots
+        self._counts = True
+        claiming.unsettled += 1
+        claiming.sending += 1
+        claiming.slots += slots
+
+    def settle(self) -> None:
+        """It is known what became of the claim."""
+        self.leave()
+        self._claiming.unsettled -= 1
+
+    def leave(self) -> None:
+        """It takes no slots, and stands in nobody's way; once is enough."""
+        if self._counts:
+            self._counts = False
+            self._claiming.sending -= 1
+            self._claiming.slots -= self._slots
+            self._claiming._on_room()

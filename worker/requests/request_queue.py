@@ -1,0 +1,329 @@
+"""The requests as this worker sees them, and its tries at them: by rank, a job's oldest first, waiting for the lock.
+
+Rank r of all eligible workers tries once at not-before + r x hedge with free slots, else when it has them, and stops
+when it sees the request gone. While the lock is held only ranks 0 and 1 look, with one batched read a second. Of a job
+that takes no lock several requests are tried at once, but for those that make up for misfires: they go oldest first.
+
+    later --its time--> lined up --among the first of its job--> turn --its rank's time--> due --slots--> claim
+                                                                  ^                                         |
+                                                                  +-- a second later, or the lock is free --+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import Change, EtcdClient, KeyValue, Session
+from common.keys import Keys, sequence_name
+from common.request import Origin, Request
+from common.timings import Timings
+from worker.alarm import Alarm
+from worker.aside import Aside
+from worker.catalog import Catalog, CatalogJob
+from worker.deciding.claims import Claims
+from worker.identity import Identity
+from worker.kills import Kills
+from worker.members import Members
+from worker.refusals import Refusals
+from worker.requests.lineup import Lineup
+from worker.requests.request_claiming import NOTHING, Counted, RequestClaiming
+from worker.requests.request_turns import Timetable, Turn
+from worker.runs import Run, RunTable
+
+_log = logging.getLogger(__name__)
+
+LOOK_AT_LOCKS_S: Final = 1.0
+_LOOK_AGAIN_MS: Final = 1000
+AT_ONCE: Final = 16
+"""Claims on their way at any time; and requests of one lockless job that have their turn."""
+_PLANS_IN_A_TURN: Final = 200
+"""When all jobs are planned anew; then others have their turn."""
+_AVOIDED_HEDGES: Final = 2
+"""How long the others have a request for themselves that is to avoid this worker."""
+_WAITER: Final = "requests"
+
+
+class RequestQueue:
+    """Takes requests when it is this worker's turn; what it wins goes to ``on_won``."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        identity: Identity,
+        catalog: Catalog,
+        members: Members,
+        kills: Kills,
+        table: RunTable,
+        claims: Claims,
+        refusals: Refusals,
+        timings: Timings,
+        on_won: Callable[[Run], None],
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._catalog = catalog
+        self._members = members
+        self._kills = kills
+        self._table = table
+        self._timings = timings
+        self._on_won = on_won
+        self._clock = clock
+        self._alarm = Alarm(clock)
+        self._claiming = RequestClaiming(
+            client=client, keys=keys, identity=identity, claims=claims, refusals=refusals, clock=clock,
+            on_room=self.wake,
+        )  # fmt: skip
+        self._tasks: asyncio.TaskGroup | None = None
+        self.by_job: dict[str, Lineup] = {}
+        """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""
+        self._turns: dict[str, dict[str, Turn]] = {}
+        self._times = Timetable()
+        self._to_plan: dict[str, None] = {}
+        """Jobs that are to be planned anew, in turns."""
+        self._aside = Aside("requests of job")
+        self.session: Session | None = None
+        self.accepting = False
+
+    @property
+    def claims_in_flight(self) -> int:
+        """Requests whose claim etcd has not settled yet: what is won is still to come."""
+        return self._claiming.unsettled
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in; a bad one is set aside."""
+        jobs = set()
+        for change in changes:
+            try:
+                job = self._keys.run_of(change.key).job
+                jobs.add(job)
+                self._take(job, change.key, None)
+                if change.new is not None:
+                    self._take(job, change.key, self._read(change.new))
+            except ValueError as error:
+                extra = {"action": "request.set_aside", "key": change.key}
+                _log.warning("the request %r is set aside: %s", change.key, error, extra=extra)
+        for job in jobs:
+            self._plan(job)
+        self._alarm.ring()
+
+    def lock_freed(self, job: str) -> None:
+        """The job's lock was freed by this worker: its first request is tried at once."""
+        if job not in self.by_job and job not in self._turns:
+            return  # so it is with nearly all
+        self._plan(job)
+        for turn in self._turns.get(job, {}).values():
+            turn.freed = turn.busy
+            self._unlocked(turn)
+        self._alarm.ring()
+
+    def job_changed(self, name: str) -> None:
+        """There is another revision of the job, or none: others may be eligible, or it takes a lock now."""
+        for job in (name, sequence_name(name, self._identity.worker)):
+            if job in self.by_job:
+                self._plan(job)
+        self._alarm.ring()
+
+    def replan(self) -> None:
+        """The membership, and so the ranks, have changed; or the clock has jumped."""
+        self._to_plan.update(dict.fromkeys(self.by_job))
+        self._alarm.ring()
+
+    def wake(self) -> None:
+        """A slot came free, or a session is there."""
+        self._alarm.ring()
+
+    async def run(self) -> None:
+        """Takes requests until cancelled."""
+        async with asyncio.TaskGroup() as self._tasks:
+            self._tasks.create_task(self._watch_locks(), name="locks of requests")
+            while True:
+                self._alarm.clear()
+                self._plan_some()
+                await self._alarm.wait_until_wall(self._try_due(self._clock.wall_ms()))
+
+    def _plan_some(self) -> None:
+        for job in list(islice(self._to_plan, _PLANS_IN_A_TURN)):
+            self._plan(job)
+        if self._to_plan:
+            self._alarm.ring()
+
+    # Whose turn it is
+
+    def _read(self, kv: KeyValue) -> Request:
+        """The request in a key; ValueError where it is none, or lies under another's key."""
+        request = Request.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.mod_revision)
+        if request.key(self._keys) != kv.key:
+            raise ValueError(f"it is not the key of {request.run_id}")
+        return request
+
+    def _take(self, job: str, key: str, request: Request | None) -> None:
+        """The request as it is now, None where it is gone."""
+        lineup = self.by_job.setdefault(job, Lineup())
+        if request is None:
+            lineup.remove(key)
+        else:
+            lineup.put(key, request)
+        if not lineup:
+            del self.by_job[job]
+
+    def _plan(self, job: str) -> None:
+        """This worker's turns at the first requests of the job; where that fails, the harm is this job's alone."""
+        self._to_plan.pop(job, None)
+        with self._aside.apart(job, 0):
+            self._plan_turns(job)
+
+    def _plan_turns(self, job: str) -> None:
+        """One that is busy keeps its turn until its answer."""
+        lineup, turns = self.by_job.get(job), self._turns.get(job, {})
+        later_ms = lineup.advance(self._clock.wall_ms()) if lineup is not None else None
+        if later_ms is not None:
+            self._times.remind(job, later_ms)
+        wanted = self._first(lineup) if lineup is not None else {}
+        for key, turn in list(turns.items()):
+            if not turn.busy and wanted.get(key, (None, -1)) != (turn.request, turn.rank):
+                turn.gone = True
+                del turns[key]
+        is_busy = any(turn.busy for turn in turns.values())
+        for key, (request, rank) in wanted.items():
+            if key not in turns and not (is_busy and self._goes_alone(request)):
+                turns[key] = self._new_turn(key, request, rank)
+        if turns:
+            self._turns[job] = turns
+        else:
+            self._turns.pop(job, None)
+
+    def _first(self, lineup: Lineup) -> dict[str, tuple[Request, int]]:
+        """The requests whose turn it is now, as far as this worker may try them, with its rank."""
+        first = {}
+        for key, request in lineup.heads(AT_ONCE):
+            if (rank := self._rank(request)) is not None:
+                first[key] = request, rank
+            if self._goes_alone(request):
+                break
+        return first
+
+    def _goes_alone(self, request: Request) -> bool:
+        """Whether the job's next request waits until this one is claimed."""
+        job = self._catalog.of_run(request.run_id)
+        return job is None or job.takes_lock or request.origin is Origin.MADE_UP
+
+    def _rank(self, request: Request) -> int | None:
+        """This worker's place among those who may try it; a worker that is to be avoided is the last of them."""
+        job = self._catalog.of_run(request.run_id)
+        if job is None:
+            return None
+        order = self._members.order(job, request.run_id.fire)
+        if request.avoid in order:
+            order = (*(name for name in order if name != request.avoid), str(request.avoid))
+        worker = self._identity.worker
+        return order.index(worker) if worker in order else None
+
+    def _new_turn(self, key: str, request: Request, rank: int) -> Turn:
+        turn = Turn(key, request, rank)
+        hedge_ms = rank * self._timings.hedge_ms
+        self._times.arm(turn, request.not_before_ms + max(hedge_ms, self._leave_to_others_ms(turn)))
+        return turn
+
+    def _leave_to_others_ms(self, turn: Turn) -> int:
+        """How long this worker waits where it is to be avoided, and there are others."""
+        is_avoided = turn.request.avoid == self._identity.worker and turn.rank > 0
+        return _AVOIDED_HEDGES * self._timings.hedge_ms if is_avoided else 0
+
+    def _unlocked(self, turn: Turn) -> None:
+        """The job's lock is free: it may be tried at once."""
+        turn.locked = False
+        self._times.arm(turn, self._clock.wall_ms() + self._leave_to_others_ms(turn))
+
+    # Trying
+
+    def _try_due(self, now_ms: int) -> int | None:
+        """Starts the tries whose time has come, the most urgent job's first, then the oldest; the time of the next."""
+        if self.session is None or not self.accepting:
+            return None
+        for job in self._times.collect(now_ms, urgency=self._urgency):
+            self._plan(job)
+        self._start_due(self.session, now_ms)
+        return self._times.next_ms
+
+    def _start_due(self, session: Session, now_ms: int) -> None:
+        """As many as there are slots for; the first for which there are none waits for them."""
+        room, had_some = self._table.free_slots - self._table.kept_from(_WAITER) - self._claiming.slots, False
+        while self._claiming.sending < AT_ONCE and (turn := self._times.first_due()) is not None:
+            job = self._runnable(turn.request, now_ms)
+            if job is None:
+                self._times.arm(turn, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
+            elif job.spec.slots > room:
+                urgency = self._urgency(turn.request)
+                self._table.wait_for(_WAITER, job.spec.slots, urgency=urgency, had_some=had_some)
+                return
+            else:
+                room, had_some = room - job.spec.slots, True
+                self._start(turn, job, session)
+        self._table.wait_for(_WAITER, 0)
+
+    def _urgency(self, request: Request) -> int:
+        job = self._catalog.of_run(request.run_id)
+        return job.spec.priority if job is not None else 0
+
+    def _runnable(self, request: Request, now_ms: int) -> CatalogJob | None:
+        """The job to run it by; None where it is the steward's to end."""
+        job = self._catalog.of_run(request.run_id)
+        killed = request.run_id in self._kills.by_run
+        if job is None or job.create_revision != request.job_create_revision or killed or request.is_expired(now_ms):
+            return None
+        return job if job.spec.enabled or request.is_asked_for else None
+
+    def _start(self, turn: Turn, job: CatalogJob, session: Session) -> None:
+        turn.busy, turn.due = True, False
+        assert self._tasks is not None, "only while the loop runs"
+        counted = self._claiming.count(job.spec.slots)
+        self._tasks.create_task(self._try(turn, job, session, counted), name="request")
+
+    async def _try(self, turn: Turn, job: CatalogJob, session: Session, counted: Counted) -> None:
+        tried = NOTHING
+        try:
+            tried = await self._claiming.claim(turn.request, job, session, counted)
+            if tried.run is not None:
+                # etcd has deleted it; the watch tells so a little later.
+                self._take(turn.request.run_id.job, turn.key, None)
+                self._on_won(tried.run)
+        finally:
+            counted.settle()
+            turn.busy, turn.locked = False, tried.met_lock
+            self._times.arm(turn, self._clock.wall_ms() + _LOOK_AGAIN_MS)
+            if turn.freed:
+                turn.freed = False
+                self._unlocked(turn)
+            self._plan(turn.request.run_id.job)
+            self._alarm.ring()
+
+    async def _watch_locks(self) -> None:
+        """Ranks 0 and 1 look at the locks of the jobs whose requests wait for them: one batched read a second."""
+        while True:
+            await asyncio.sleep(LOOK_AT_LOCKS_S)
+            waiting = {
+                self._keys.lock(job): turn
+                for job, turns in self._turns.items()
+                for turn in turns.values()
+                if turn.locked and turn.rank < 2
+            }
+            if not waiting:
+                continue
+            try:
+                held = await self._client.get_many(list(waiting), keys_only=True)
+            except (EtcdError, UnavailableError):
+                continue
+            for key, turn in waiting.items():
+                if key not in held and turn.locked:
+                    self._unlocked(turn)
+            self._alarm.ring()

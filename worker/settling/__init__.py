@@ -1,0 +1,8 @@
+"""Runs after their end: the record, the lock, what follows, the run key; and taking over what a session has left.
+
+settlement.py unlocking.py unlock_pace.py steps.py
+                                  the end of a run, in batches, each step under its compare
+records.py                        what is recorded
+following.py aftermath.py         what comes next: a retry, the next link of a chain
+adoption.py lost.py               runs of a session that is over, or of an earlier life
+"""

@@ -1,0 +1,258 @@
+"""What a new session takes over: the running runs of the one before, and what an earlier life of this worker left.
+
+A session that ended ends no command. Its successor puts every run key again under its own name, one transaction each,
+comparing that it is still this worker's: a run that the steward has given up meanwhile is not ours any more, and what
+still runs of it is ended. A worker that starts again settles the open runs of *its own instance* at once: with the
+verdict in its spool or in the log store, else as lost (never as missed: it cannot know). What follows a run by its
+job's policy is put by the transaction that settles it, as at any end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from msgspec.structs import replace
+
+from common.cancellation import until_all
+from common.clock import Clock
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
+from common.etcd import EtcdClient, Get, KeyValue, Put, Session, mod_revision_is
+from common.keys import Keys, RunId
+from common.run import EntryState, RunEntry, RunRecord, final_entry
+from worker.commands.shortage import once_possible
+from worker.identity import Identity
+from worker.kills import Kills
+from worker.refusals import Refusals, is_for_good
+from worker.runs import Run, RunTable
+from worker.settling.aftermath import Aftermath
+from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
+from worker.settling.settlement import Settlement
+from worker.spooling.spool import Spooled
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE: Final = 32
+_RETRY_S: Final = 0.3
+_STRAGGLERS_S: Final = 1.0
+_STORE_DEADLINE_S: Final = 1.0
+
+SpoolFinder = Callable[[Collection[str]], Awaitable[Mapping[str, Spooled]]]
+"""What a former process has left in the spool of these runs."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Former:
+    """An open run of this instance, from before this process."""
+
+    run_id: RunId
+    entry: RunEntry
+    kv: KeyValue
+
+
+class Adoption:
+    """Takes over runs for a session, or settles them."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        identity: Identity,
+        table: RunTable,
+        kills: Kills,
+        settlement: Settlement,
+        aftermath: Aftermath,
+        refusals: Refusals,
+        store: RecordFinder,
+        on_lost: Callable[[Run], None],
+        clock: Clock,
+    ) -> None:
+        """``on_lost``: the run has been given up by the steward; whatever of it still runs is to be ended."""
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._table = table
+        self._kills = kills
+        self._settlement = settlement
+        self._aftermath = aftermath
+        self._refusals = refusals
+        self._store = store
+        self._on_lost = on_lost
+        self._clock = clock
+        self._session: Session | None = None
+
+    async def readopt(self, session: Session) -> None:
+        """Every run of this worker under the new session; kills that came meanwhile are read first."""
+        await self._read_kills()
+        runs = await self._readopt_all(session)
+        self._session = session
+        extra = {"action": "runs.readopted", "runs": runs}
+        _log.info("%d runs are under the new session", runs, extra=extra)
+
+    async def run(self) -> None:
+        """Takes over, until cancelled, what comes too late for `readopt`.
+
+        That is a run whose claim was answered when the session that had sent it was over already. It would else be
+        given up as lost in the middle of its life.
+        """
+        while True:
+            await asyncio.sleep(_STRAGGLERS_S)
+            if self._session is not None and not self._session.ended.is_set():
+                await self._readopt_all(self._session)
+
+    async def _readopt_all(self, session: Session) -> int:
+        runs = [run for run in self._table if run.session is not session and not (run.delivered and run.unlocked)]
+        await _at_once([partial(self._readopt, run, session) for run in runs])
+        return len(runs)
+
+    async def _read_kills(self) -> None:
+        async for page in self._client.read_prefix(self._keys.kills):
+            for kv in page.kvs:
+                self._kills.take(kv)
+
+    async def _readopt(self, run: Run, session: Session) -> None:
+        key = self._keys.run(run.run_id)
+        while not session.ended.is_set():
+            entry = replace(run.entry, session=session.id)
+            compares = [session.alive, mod_revision_is(key, run.mod_revision)]
+            sent = self._clock.boottime()
+            try:
+                result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    self._refusals.note(str(run.run_id), error)
+                    return  # the others go on; this one is a straggler
+                await asyncio.sleep(_RETRY_S)
+                continue
+            if result.succeeded:
+                run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
+                return
+            if not run.take_over(result.one(0)):
+                self._given_up(run)
+                return
+            await asyncio.sleep(_RETRY_S)
+
+    def _given_up(self, run: Run) -> None:
+        if self._table.get(run.run_id) is not run or (run.delivered and run.unlocked):
+            return
+        self._settlement.lost_to_others(run)
+        self._on_lost(run)
+
+    # A former life of this worker
+
+    async def settle_former(
+        self, session: Session, find_in_spool: SpoolFinder, *, written: Callable[[], int],
+        still_running: Collection[str] = (),
+    ) -> int:  # fmt: skip
+        """Settles what this instance left open when it last ended; returns how many runs that were.
+
+        ``find_in_spool``: among the records that were there when this process began. ``written``: up to which position
+        of the spool the log store has them. ``still_running``: what could not be ended is left to the steward, whose
+        patience is longer.
+        """
+        pages = [page async for page in self._client.read_prefix(self._keys.runs)]
+        former = [one for page in pages for kv in page.kvs if (one := self._former(kv)) is not None]
+        open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
+        wanted = {str(one.run_id) for one in open_ones}
+        in_spool = await once_possible(lambda: find_in_spool(wanted), what="its records")
+        unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
+        # Asked last: what was in neither place is lost.
+        delivered = await self._delivered([one.run_id for one in unknown])
+        left = {one.run_id for one in unknown if str(one.run_id) in still_running}
+
+        async def settle(one: _Former) -> None:
+            run_id = str(one.run_id)
+            await self._settle(one, in_spool=in_spool.get(run_id), delivered=delivered.get(run_id), written=written)
+
+        await _at_once([partial(settle, one) for one in former if one.run_id not in left])
+        self._session = session
+        return len(former)
+
+    def _former(self, kv: KeyValue) -> _Former | None:
+        try:
+            run_id, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+        except ValueError:
+            return None  # the steward says so
+        return _Former(run_id, entry, kv) if entry.instance == self._identity.instance else None
+
+    async def _delivered(self, run_ids: Sequence[RunId]) -> Mapping[str, RunRecord]:
+        """The records that are in the log store; none where it is away: what it has counts there all the same."""
+        if not run_ids:
+            return {}
+        try:
+            return await self._store.find(run_ids, deadline_seconds=_STORE_DEADLINE_S)
+        except UnavailableError:
+            return {}
+
+    async def _settle(
+        self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
+    ) -> None:
+        try:
+            await self._settle_one(former, in_spool, delivered, written)
+        except EtcdRefusedError as error:
+            if not is_for_good(error):
+                raise
+            self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
+
+    async def _settle_one(
+        self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
+    ) -> None:
+        if former.entry.record is not None:
+            self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
+        elif (record := in_spool.record if in_spool else delivered) is not None:
+            self._settlement.expect(former.run_id, await self._end(former, record))
+            # Delivery did not wait for us; what it delivers from now on, it tells.
+            if in_spool is None or in_spool.position <= written():
+                self._settlement.delivered([former.run_id])
+        else:
+            await self._give_up(former)
+
+    async def _end(self, former: _Former, record: RunRecord) -> int:
+        """Its record is known: free its lock, or say that it has ended, with what follows; its key's revision then."""
+        run = await self._left(former)
+        if run.has_ended:
+            return former.kv.mod_revision
+        ended = Put(former.kv.key, replace(former.entry, state=EntryState.ENDED).to_json())
+        revision = await end_run(
+            self._client, self._keys, self._aftermath, run, record, then=None if former.entry.locked else ended
+        )
+        return former.kv.mod_revision if revision is None or former.entry.locked else revision
+
+    async def _left(self, former: _Former) -> LeftRun:
+        lock = await self._client.get(self._keys.lock(former.run_id.job)) if former.entry.locked else None
+        holds_lock = holds_its_lock(former.entry, former.kv, lock)
+        return LeftRun(run_id=former.run_id, entry=former.entry, kv=former.kv, holds_lock=holds_lock)
+
+    async def _give_up(self, former: _Former) -> None:
+        run_id, entry, kv = former.run_id, former.entry, former.kv
+        command, labels = await read_command(self._client, self._keys, run_id, entry)
+        record = lost_record(
+            run_id, entry, fence=kv.create_revision, reason="worker restarted", now_ms=self._clock.wall_ms(),
+            command=command, labels=labels,
+        )  # fmt: skip
+        final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
+        revision = await end_run(
+            self._client, self._keys, self._aftermath, await self._left(former), record,
+            then=Put(kv.key, final.to_json()),
+        )  # fmt: skip
+        if revision is None:
+            return  # the steward was first
+        self._settlement.deliver_final(record, revision)
+        extra = {"action": "run.lost", "run": str(run_id)}
+        _log.warning("%s is lost: this worker was started again while it was going", run_id, extra=extra)
+
+
+async def _at_once(work: Iterable[Callable[[], Awaitable[None]]]) -> None:
+    """All of it, a few at a time; the first error ends the rest."""
+    limit = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(step: Callable[[], Awaitable[None]]) -> None:
+        async with limit:
+            await step()
+
+    await until_all(*(one(step) for step in work))

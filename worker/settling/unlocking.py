@@ -1,0 +1,179 @@
+"""The transactions that end runs: the lock goes (or the run key says `ended`), and what follows comes, in one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec.structs import replace
+
+from common import failpoints
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
+from common.etcd import Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
+from common.keys import Keys
+from common.run import EntryState
+from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
+from worker.runs import Run
+from worker.settling.aftermath import Aftermath
+from worker.settling.following import NOTHING, End, Follow
+from worker.settling.steps import RETRY_S, Step, Steps
+
+_PAUSE_S: Final = 0.02
+"""Before another look, where something moved between a look and a write."""
+
+
+class Unlocking:
+    """Ends runs whose records are safe; each is told once: unlocked, or its key was not as believed."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        aftermath: Aftermath,
+        steps: Steps,
+        refusals: Refusals,
+        on_unlocked: Callable[[Run], None],
+        on_changed: Callable[[Run], None],
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._aftermath = aftermath
+        self._steps = steps
+        self._refusals = refusals
+        self._on_unlocked = on_unlocked
+        self._on_changed = on_changed
+        self._waiting: list[Run] = []
+        self._to_ask_of: list[Run] = []
+        self._aside: list[Run] = []
+        self._asking = 0
+
+    @property
+    def unsettled(self) -> int:
+        """Runs that wait, or are looked at."""
+        return len(self._waiting) + len(self._to_ask_of) + len(self._aside) + self._asking
+
+    @property
+    def aside(self) -> int:
+        """Runs of which etcd refuses to say what is to follow; asked of again with the next batch."""
+        return len(self._aside)
+
+    def add(self, run: Run) -> None:
+        """The run is to be ended when the next batch is."""
+        self._waiting.append(run)
+
+    async def carry_out(self) -> None:
+        """Ends all that wait: nearly all by the catalog alone, in one transaction."""
+        runs, self._waiting = self._waiting, []
+        if failpoints.armed and runs:
+            failpoints.hit("before_unlock")
+        await self._steps.carry_out([step for run in runs if (step := self._known(run))])
+        self._to_ask_of += self._aside
+        self._aside = []
+        while self._to_ask_of:
+            runs, self._to_ask_of = self._to_ask_of, []
+            self._asking += len(runs)
+            try:
+                await apart(runs, self._ask, self._put_aside)
+            finally:
+                self._asking -= len(runs)
+            if self._to_ask_of:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def _ask(self, runs: Sequence[Run]) -> None:
+        await self._steps.carry_out(await self._asked(runs))
+
+    def _put_aside(self, run: Run, error: EtcdRefusedError) -> None:
+        self._refusals.note(str(run.run_id), error)
+        self._aside.append(run)
+
+    async def follows_of(self, run: Run) -> Follow:
+        """What follows the run, as etcd knows it; while etcd refuses to say, nobody else may wait for the answer."""
+        while True:
+            try:
+                [then] = await self._follows([run])
+                return then
+            except EtcdRefusedError as error:
+                self._refusals.note(str(run.run_id), error)
+                await asyncio.sleep(AGAIN_S)
+
+    async def _follows(self, runs: Sequence[Run]) -> list[Follow]:
+        """What follows each; nothing where the transaction that ends it has been. EtcdRefusedError: for good."""
+        while True:
+            try:
+                follows = await self._aftermath.asked([_end_of(run) for run in runs])
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    raise
+                await asyncio.sleep(RETRY_S)
+                continue
+            return [NOTHING if run.unlocked else then for run, then in zip(runs, follows, strict=True)]
+
+    def _known(self, run: Run) -> Step | None:
+        """By the catalog; None: nothing to do, or etcd has to be asked what follows."""
+        then = self._aftermath.known(_end_of(run))
+        if then is None:
+            self._to_ask_of.append(run)
+        elif run.delivered and not run.entry.locked:
+            self._on_unlocked(run)
+        else:
+            return self._freeing(run, then)
+        return None
+
+    async def _asked(self, runs: Sequence[Run]) -> list[Step]:
+        """For the runs after which something follows that only etcd knows enough of; also what was refused."""
+        follows, locks = await self._follows(runs), await self._locks(runs)
+        steps = []
+        for run, then in zip(runs, follows, strict=True):
+            if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
+                self._on_unlocked(run)
+            else:
+                steps.append(self._freeing(run, then))
+        return steps
+
+    async def _locks(self, runs: Sequence[Run]) -> Mapping[str, KeyValue]:
+        wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
+        while True:
+            try:
+                return await self._client.get_many(wanted, keys_only=True)
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    raise
+                await asyncio.sleep(RETRY_S)
+
+    def _freeing(self, run: Run, then: Follow) -> Step:
+        """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
+        if run.entry.locked:
+            lock = self._keys.lock(run.run_id.job)
+            return Step(
+                [create_revision_is(lock, run.fence), *then.compares], [Delete(lock), *then.then],
+                lambda _: self._on_unlocked(run), lambda: self._refused(run, then), str(run.run_id),
+            )  # fmt: skip
+        entry = replace(run.entry, state=EntryState.ENDED)
+        key = self._keys.run(run.run_id)
+
+        def done(revision: int) -> None:
+            run.entry, run.mod_revision = entry, revision
+            self._on_unlocked(run)
+
+        compares = [mod_revision_is(key, run.mod_revision), *then.compares]
+        operations = [Put(key, entry.to_json()), *then.then]
+        return Step(compares, operations, done, lambda: self._on_changed(run), str(run.run_id))
+
+    def _refused(self, run: Run, then: Follow) -> None:
+        """The lock is not its own any more; or what follows is not as believed."""
+        if then.compares:
+            self._to_ask_of.append(run)
+        else:
+            self._on_unlocked(run)
+
+
+def _end_of(run: Run) -> End:
+    assert run.record is not None, "it has ended"
+    return End.by(run.entry, run.record, frees_lock=run.holds_lock)
+
+
+def is_own(run: Run, lock: KeyValue | None) -> bool:
+    """Whether the job's lock is the one that the run's claim took."""
+    return lock is not None and lock.create_revision == run.fence

@@ -1,0 +1,9 @@
+"""What is nobody's turn, done by the one worker that is steward, each duty under its term.
+
+steward.py                        who it is, and when it looks
+lost_runs.py stuck_fires.py undecided_fires.py stuck_requests.py chains.py
+                                  what got stuck goes on, or gets its record
+sweeping.py dedupe_sweeping.py retention.py statistics.py
+                                  what is needed no longer goes
+clock_keeping.py clock_book.py    how far clocks are from each other
+"""

@@ -1,0 +1,103 @@
+"""The steward's care for ``after`` jobs: a chain that was broken goes on.
+
+Whatever frees the lock of an ``after`` job puts the next link, so such a job always has a run or a request. A link can
+be missing all the same: somebody deleted a key, or a worker that had not seen the save yet ended a run of the job that
+was no ``after`` job before. Only jobs without a request are looked at, with one batched read; the transaction compares
+that there is neither a lock nor a request. A run that somebody has asked for at a later time is none: the chain does
+not wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from common.chain import is_chained
+from common.clock import Clock
+from common.etcd import EtcdClient, absent, none_under_since
+from common.keys import Keys
+from common.request import Origin, Request
+from worker.aside import Aside
+from worker.catalog import Catalog, CatalogJob
+from worker.requests.request_queue import RequestQueue
+from worker.settling.following import next_link
+from worker.stewarding.steward import Term
+
+_log = logging.getLogger(__name__)
+
+LOOK_S: Final = 5.0
+_YIELD_EVERY: Final = 500
+
+
+class Chains:
+    """Mends chains."""
+
+    name = "looking after chains"
+    every_s = LOOK_S
+
+    def __init__(self, *, client: EtcdClient, keys: Keys, catalog: Catalog, queue: RequestQueue, clock: Clock) -> None:
+        self._client = client
+        self._keys = keys
+        self._catalog = catalog
+        self._queue = queue
+        self._clock = clock
+        self._aside = Aside("chain")
+        self._leading = False
+        self._chained: dict[str, None] = {}
+
+    def begin(self) -> None:
+        self._leading = True
+        self._chained = {name: None for name, job in self._catalog.jobs.items() if is_chained(job.spec)}
+
+    def end(self) -> None:
+        self._leading = False
+        self._chained.clear()
+
+    def job_changed(self, name: str) -> None:
+        """The catalog has another revision of the job."""
+        job = self._catalog.jobs.get(name)
+        if self._leading and job is not None and is_chained(job.spec):
+            self._chained[name] = None
+        else:
+            self._chained.pop(name, None)
+
+    async def perform(self, term: Term) -> None:
+        suspects, now_ms = [], self._clock.wall_ms()
+        for index, name in enumerate(tuple(self._chained), 1):
+            if index % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            if not self._goes_on(name, now_ms):
+                suspects.append(name)
+        if not suspects:
+            return
+        held = await self._client.get_many([self._keys.lock(name) for name in suspects], keys_only=True)
+        for name in suspects:
+            job = self._catalog.jobs.get(name)
+            if job is None or name not in self._chained or self._keys.lock(name) in held:
+                continue
+            with self._aside.apart(name, job.revision):
+                await self._mend(term, job)
+
+    def _goes_on(self, name: str, now_ms: int) -> bool:
+        """Whether a request that is there continues the chain: a link, an attempt, or any that ends before long."""
+        return any(one.origin is not Origin.RUN_NOW or one.not_before_ms <= now_ms for one in self._requests(name))
+
+    def _requests(self, name: str) -> Iterable[Request]:
+        lineup = self._queue.by_job.get(name)
+        return () if lineup is None else lineup.values()
+
+    async def _mend(self, term: Term, job: CatalogJob) -> None:
+        """Never sooner than its delay from now: when its last run ended is not known."""
+        now_ms = self._clock.wall_ms()
+        link = next_link(self._keys, job, end_ms=now_ms, last_plan_ms=now_ms)
+        if link.request is None:
+            return  # its window is over
+        known = max((one.revision for one in self._requests(job.name)), default=0)
+        nothing_newer = none_under_since(self._keys.requests_of(job.name), known)
+        compares = [*term.holds, absent(self._keys.lock(job.name)), nothing_newer, *link.compares]
+        result = await self._client.txn(compares, link.then)
+        if result.succeeded:
+            extra = {"action": "chain.mended", "job": job.name, "plan_ms": link.request.plan_ms}
+            _log.warning("the chain of %r had no next link; it goes on", job.name, extra=extra)

@@ -1,0 +1,267 @@
+"""The steward's third duty: requests that cannot run any more get their record; those that nobody sees are put again.
+
+Only the steward turns a request into a final run key: expired, its job gone, made again or paused, killed before its
+claim, or (a retry) overtaken by a newer fire. A request that was claimable for 5 s without being claimed is put again
+with a new not-before, so that every worker tries it anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Final
+
+from common.clock import Clock
+from common.etcd import (
+    Compare,
+    Delete,
+    EtcdClient,
+    KeyValue,
+    Put,
+    absent,
+    create_revision_is,
+    mod_revision_is,
+)
+from common.keys import Keys, Watched
+from common.request import Origin, Request
+from common.run import RunRecord, Verdict, final_entry, shown_command
+from worker.aside import Aside
+from worker.catalog import Catalog, CatalogJob
+from worker.deciding.claims import read_mark
+from worker.kills import Kills
+from worker.members import Beats, Members
+from worker.requests.lineup import order_of
+from worker.requests.request_claims import is_overtaken
+from worker.requests.request_queue import AT_ONCE, RequestQueue
+from worker.settling.following import NOTHING, Follow, merged, next_link
+from worker.settling.settlement import Settlement
+from worker.stewarding.steward import Term
+
+_log = logging.getLogger(__name__)
+
+CLAIMABLE_FOR_MS: Final = 5000
+LOOK_AT_ALL_S: Final = 5.0
+"""Each `after` job has a request that waits for its time: at those the steward looks less often."""
+_RENEWED_IN_ONE_TURN: Final = 200
+_YIELD_EVERY: Final = 50
+_PASSED_BY: Final = 500
+"""So many jobs are passed by, or looked at, before others have their turn."""
+_COMMAND_SHOWN: Final = 1000
+"""Of the command, in a record that lies in etcd until it is delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """The end of a request that cannot run any more."""
+
+    status: Verdict
+    reason: str
+    by: str | None = None
+    confirm: Compare | None = None
+    """What has to be true in etcd for it."""
+
+
+class StuckRequests:
+    """Ends or renews requests that wait in vain."""
+
+    name = "looking after stuck requests"
+    every_s = 1.0
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        catalog: Catalog,
+        members: Members,
+        beats: Beats,
+        kills: Kills,
+        queue: RequestQueue,
+        settlement: Settlement,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._worker = worker
+        self._catalog = catalog
+        self._members = members
+        self._beats = beats
+        self._kills = kills
+        self._queue = queue
+        self._settlement = settlement
+        self._clock = clock
+        self._aside = Aside("stuck request")
+        self._claimable_since: dict[str, int] = {}
+        self._looked_at_all = float("-inf")
+
+    def begin(self) -> None:
+        self._claimable_since.clear()
+        self._looked_at_all = float("-inf")
+
+    def end(self) -> None:
+        self._claimable_since.clear()
+
+    async def perform(self, term: Term) -> None:
+        now_ms = self._clock.wall_ms()
+        waiting: list[Request] = []
+        looked_at = 0
+        looks_at_all = self._looks_at_all()
+        marks = await self._marks()
+        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
+            if not looks_at_all and not any(one.not_before_ms <= now_ms for one in requests.values()):
+                continue
+            in_order = sorted(requests.values(), key=order_of)
+            ended = 0
+            for request in in_order:
+                looked_at += 1
+                if looked_at % _YIELD_EVERY == 0:
+                    await asyncio.sleep(0)
+                with self._aside.apart(str(request.run_id), request.revision):
+                    ended += await self._end_if_hopeless(term, request, marks, now_ms)
+            if not ended:
+                waiting += self._next(in_order, now_ms)
+        await self._renew(term, waiting, now_ms)
+
+    def _looks_at_all(self) -> bool:
+        """Whether also at jobs of whose requests none is due, for they may have been deleted, paused or killed."""
+        now = self._clock.monotonic()
+        if now - self._looked_at_all < LOOK_AT_ALL_S and not self._kills.by_run:
+            return False
+        self._looked_at_all = now
+        return True
+
+    def _next(self, in_order: Sequence[Request], now_ms: int) -> Sequence[Request]:
+        """Those of a job's requests that somebody should be claiming."""
+        ready = [one for one in in_order if one.not_before_ms <= now_ms]
+        job = self._catalog.of_run(ready[0].run_id) if ready else None
+        return ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
+
+    async def _marks(self) -> Mapping[str, KeyValue]:
+        """The marks of the jobs that have a retry waiting which a newer fire may overtake."""
+        wanted: set[str] = set()
+        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
+            wanted.update(self._keys.mark(one.run_id.job) for one in requests.values() if one.mark_ms is not None)
+        return await self._client.get_many(list(wanted)) if wanted else {}
+
+    async def _end_if_hopeless(self, term: Term, request: Request, marks: Mapping[str, KeyValue], now_ms: int) -> bool:
+        job = self._catalog.of_run(request.run_id)
+        end = self._end_of(request, job, now_ms) or self._overtaken(request, job, marks)
+        if end is not None:
+            await self._end(term, request, end, now_ms=now_ms)
+        return end is not None
+
+    def _end_of(self, request: Request, job: CatalogJob | None, now_ms: int) -> _End | None:
+        """How a request ends that cannot run any more; what this worker believes for it, etcd has to confirm."""
+        name = request.run_id.job_name
+        job_key = self._keys.job(name)
+        if (kill := self._kills.by_run.get(request.run_id)) is not None:
+            there = create_revision_is(self._keys.kill(request.run_id), kill.revision)
+            return _End(Verdict.KILLED, "before start", by=kill.by, confirm=there)
+        if job is None and name not in self._catalog.set_aside:
+            return _End(Verdict.SKIPPED, "deleted", confirm=absent(job_key))
+        if job is not None and job.create_revision != request.job_create_revision:
+            return _End(Verdict.SKIPPED, "deleted", confirm=create_revision_is(job_key, job.create_revision))
+        if job is not None and not job.spec.enabled and not request.is_asked_for:
+            return _End(Verdict.SKIPPED, "paused", confirm=mod_revision_is(job_key, job.revision))
+        if request.is_expired(now_ms):
+            nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
+            return _End(Verdict.MISSED, "no eligible worker" if nobody else f"expired: {request.origin}")
+        if job is not None and self._is_nobodys(request, job, now_ms):
+            return _End(Verdict.MISSED, "no eligible worker")
+        return None
+
+    def _is_nobodys(self, request: Request, job: CatalogJob, now_ms: int) -> bool:
+        """Whether it is one worker's alone, of a broadcast job, and that has been of no use for longer than the window.
+
+        It may never come back under this name, and such a request need not expire.
+        """
+        due_ms = max(request.dispatch_ms, request.not_before_ms)
+        return (
+            job.of_worker is not None
+            and now_ms > due_ms + job.spec.misfire.window_ms
+            and not self._members.eligible(job)
+        )
+
+    def _overtaken(self, request: Request, job: CatalogJob | None, marks: Mapping[str, KeyValue]) -> _End | None:
+        """The end of a retry whose place a newer fire has taken; a mark never goes back: only the job has to stay."""
+        mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
+        if job is None or not is_overtaken(request, job, mark_ms):
+            return None
+        as_known = mod_revision_is(self._keys.job(job.name), job.revision)
+        return _End(Verdict.SKIPPED, "overlap: a newer fire was decided", confirm=as_known)
+
+    async def _end(self, term: Term, request: Request, end: _End, *, now_ms: int) -> None:
+        job = self._catalog.of_run(request.run_id)
+        record = _record(request, job, end, now_ms=now_ms)
+        key, request_key = self._keys.run(request.run_id), request.key(self._keys)
+        operations: list[Put | Delete] = [
+            Delete(request_key),
+            Put(self._keys.seen(Watched.REQUESTS), b""),
+            Put(key, final_entry(record, worker=self._worker).to_json()),
+        ]
+        follow = self._next_link(request, job, now_ms)
+        compares = [*term.holds, mod_revision_is(request_key, request.revision), absent(key), *follow.compares]
+        if end.confirm is not None and end.confirm not in follow.compares:
+            compares.append(end.confirm)
+        result = await self._client.txn(compares, merged(operations, follow))
+        if result.succeeded:
+            self._settlement.deliver_final(record, result.revision)
+
+    def _next_link(self, request: Request, job: CatalogJob | None, now_ms: int) -> Follow:
+        """What goes on with the chain of an `after` job, of which this request was to be a run."""
+        in_chain = request.origin in (Origin.CHAIN, Origin.HANDED_ON, Origin.RETRY, Origin.RERUN)
+        if job is None or not in_chain or job.create_revision != request.job_create_revision:
+            return NOTHING
+        return next_link(self._keys, job, end_ms=now_ms, last_plan_ms=request.plan_ms)
+
+    async def _renew(self, term: Term, waiting: list[Request], now_ms: int) -> None:
+        """Puts again what was claimable for 5 s: its lock free, its time come, a worker with a free slot there."""
+        candidates = [one for one in waiting if one.not_before_ms + CLAIMABLE_FOR_MS <= now_ms]
+        candidates = [one for one in candidates if self._somebody_has_slots(one)]
+        if not candidates:
+            self._claimable_since.clear()
+            return
+        held = await self._client.get_many([self._keys.lock(one.run_id.job) for one in candidates], keys_only=True)
+        claimable = {str(one.run_id): one for one in candidates if self._may_start(one, held)}
+        self._claimable_since = {name: self._claimable_since.get(name, now_ms) for name in claimable}
+        overdue = (name for name, since in self._claimable_since.items() if now_ms - since >= CLAIMABLE_FOR_MS)
+        for name in list(islice(overdue, _RENEWED_IN_ONE_TURN)):
+            await self._put_again(term, claimable[name], now_ms)
+
+    def _somebody_has_slots(self, request: Request) -> bool:
+        job = self._catalog.of_run(request.run_id)
+        return job is not None and self._beats.any_free(self._members.eligible(job), job.spec.slots)
+
+    def _may_start(self, request: Request, held: Container[str]) -> bool:
+        job = self._catalog.of_run(request.run_id)
+        return job is not None and not (job.takes_lock and self._keys.lock(job.sequence) in held)
+
+    async def _put_again(self, term: Term, request: Request, now_ms: int) -> None:
+        key = request.key(self._keys)
+        renewed = replace(request, not_before_ms=now_ms)
+        result = await self._client.txn(
+            [*term.holds, mod_revision_is(key, request.revision)],
+            [Put(key, renewed.to_json()), Put(self._keys.seen(Watched.REQUESTS), b"")],
+        )
+        self._claimable_since.pop(str(request.run_id), None)
+        if result.succeeded:
+            extra = {"action": "request.renewed", "run": str(request.run_id)}
+            _log.info("%s is put again: nobody has claimed it", request.run_id, extra=extra)
+
+
+def _record(request: Request, job: CatalogJob | None, end: _End, *, now_ms: int) -> RunRecord:
+    command = shown_command(job.spec.command_line, request.args)[:_COMMAND_SHOWN] if job is not None else ""
+    return RunRecord(
+        run_id=request.run_id, status=end.status, reason=end.reason, err=f"{end.status}: {end.reason}",
+        by=end.by or request.by, note=request.note, command=command, labels=job.spec.labels if job else {},
+        plan_ms=request.plan_ms, create_ms=now_ms if request.create_ms is None else request.create_ms, end_ms=now_ms,
+        trigger=request.trigger,
+    )  # fmt: skip

@@ -1,0 +1,209 @@
+"""What the steward makes of a fire that nobody has decided.
+
+A fire undecided 5 s after its dispatch time and within its grace, while another worker shows free slots, is offered to
+all as a request; where the lock is held, the overlap policy decides it. A fire that nobody can take any more is
+recorded as missed, by the job's policy, so that nothing is missed in silence; one that the calendar closes, as skipped.
+Where one fire is kept waiting for a lock that is held, it is left alone until its window is over.
+
+Every decision compares that this worker is the steward, the job's revision and the mark, as a worker's do.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from common.etcd import (
+    Compare,
+    EtcdClient,
+    Get,
+    KeyValue,
+    Operation,
+    Put,
+    absent,
+    create_revision_is,
+    mod_revision_is,
+    present,
+    value_is,
+)
+from common.keys import Keys, RunId, Watched, encode_mark
+from common.planner import Decision, decide, decide_for_nobody
+from common.request import Origin, Request
+from common.run import RunRecord, Verdict, final_entry
+from common.timings import Timings
+from worker.catalog import CatalogJob
+from worker.deciding.hedges import OFFER_AFTER_MS
+from worker.deciding.passed import passed_record
+from worker.members import Beats, Members
+from worker.settling.records import fire_record, single
+from worker.settling.settlement import Settlement
+from worker.stewarding.steward import Term
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A job with something undecided, as it was read."""
+
+    term: Term
+    job: CatalogJob
+    lock: KeyValue | None
+    """Only where the job's claims take it."""
+    mark_ms: int
+    now_ms: int
+
+    @property
+    def base_ms(self) -> int:
+        return max(self.mark_ms, self.job.anchor_ms)
+
+    @property
+    def holder(self) -> str | None:
+        """The run that holds the lock."""
+        return None if self.lock is None else self.lock.value.decode(errors="replace")[:300]
+
+
+class UndecidedFires:
+    """Decides them one step at a time."""
+
+    def __init__(
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        worker: str,
+        members: Members,
+        beats: Beats,
+        settlement: Settlement,
+        timings: Timings,
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._worker = worker
+        self._members = members
+        self._beats = beats
+        self._settlement = settlement
+        self._patience_ms = 2 * timings.hedge_ms + timings.max_clock_skew_ms
+
+    async def step(self, case: Case) -> int | None:
+        """One decision; the new mark, or None where there is nothing (more) to decide, or others did."""
+        job, now_ms = case.job, case.now_ms
+        given_up = decide_for_nobody(
+            job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms
+        )
+        if given_up is not None:
+            return await self._pass(case, given_up)
+        until_ms = job.fires.newest_due_ms(now_ms - OFFER_AFTER_MS)
+        if until_ms is None:
+            return None
+        decision = decide(job.fires, job.spec.misfire, mark_ms=case.base_ms, until_ms=until_ms, now_ms=now_ms)
+        if decision is None:
+            return None
+        if decision.closed is not None:
+            return await self._pass(case, decision)
+        return await self._start(case, decision) if _is_to_start(job, decision, now_ms) else None
+
+    async def _start(self, case: Case, decision: Decision) -> int | None:
+        """Offered, or where the lock is held, skipped; None: it waits."""
+        if case.lock is None:
+            return await self._offer(case, decision) if self._somebody_else_is_free(case.job, decision.to_ms) else None
+        return None if case.job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
+
+    async def _pass(self, case: Case, decision: Decision) -> int | None:
+        late = "late" if self._members.eligible(case.job) else "no eligible worker"
+        if case.holder is not None and case.job.keeps_one:
+            late = f"late: {case.holder} was going"
+        record = passed_record(case.job, decision, now_ms=case.now_ms, late=late)
+        assert record is not None, "it passes some"
+        return await self._record(case, record, to_ms=decision.to_ms)
+
+    async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
+        """A held lock decides it: the overlap policy says that the fire is skipped."""
+        reason = f"overlap: {case.holder} was going"
+        record = fire_record(
+            case.job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=case.now_ms
+        )  # fmt: skip
+        held = create_revision_is(lock.key, lock.create_revision)
+        return await self._record(case, record, to_ms=plan_ms, only_if=held)
+
+    async def _record(
+        self, case: Case, record: RunRecord, *, to_ms: int, only_if: Compare | None = None
+    ) -> int | None:  # fmt: skip
+        key = self._keys.run(record.run_id)
+        compares = [*self._usual(case), absent(key), *([only_if] if only_if else [])]
+        result = await self._client.txn(
+            compares, [self._move_mark(case, to_ms), self._final(record)], [Get(key, keys_only=True)]
+        )
+        if result.succeeded:
+            self._settlement.deliver_final(record, result.revision)
+            return to_ms
+        return await self._pass_over(case, record) if result.one(0) is not None else None
+
+    async def _pass_over(self, case: Case, record: RunRecord) -> int | None:
+        """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""
+        compares = [*self._usual(case), present(self._keys.run(record.run_id))]
+        passed = await self._client.txn(compares, [self._move_mark(case, record.plan_ms)])
+        if not passed.succeeded:
+            return None
+        name = case.job.name
+        extra = {"action": "fire.passed_over", "job": name, "plan_ms": record.plan_ms}
+        _log.error("a fire of %r has a run key that nobody claimed; it is passed over", name, extra=extra)
+        return record.plan_ms
+
+    async def _offer(self, case: Case, decision: Decision) -> int | None:
+        """To all; what the decision passes is recorded with it."""
+        keys, job = self._keys, case.job
+        request = _offered(case, decision.to_ms)
+        compares = [*self._usual(case), absent(keys.run(request.run_id)), absent(keys.request(request.run_id))]
+        then: list[Operation] = [
+            self._move_mark(case, decision.to_ms),
+            Put(keys.request(request.run_id), request.to_json()),
+            Put(keys.seen(Watched.REQUESTS), b""),
+        ]
+        if (record := passed_record(job, decision, now_ms=case.now_ms)) is not None:
+            compares.append(absent(keys.run(record.run_id)))
+            then.append(self._final(record))
+        if job.keeps_one:
+            compares.append(absent(keys.lock(job.sequence)))
+        result = await self._client.txn(compares, then)
+        if not result.succeeded:
+            return None
+        if record is not None:
+            self._settlement.deliver_final(record, result.revision)
+        extra = {"action": "fire.offered", "run": str(request.run_id)}
+        _log.info("%s is offered to all: nobody has taken it", request.run_id, extra=extra)
+        return decision.to_ms
+
+    def _usual(self, case: Case) -> list[Compare]:
+        return [
+            *case.term.holds,
+            mod_revision_is(self._keys.job(case.job.name), case.job.revision),
+            value_is(self._keys.mark(case.job.sequence), encode_mark(case.mark_ms)),
+        ]
+
+    def _move_mark(self, case: Case, to_ms: int) -> Put:
+        return Put(self._keys.mark(case.job.sequence), encode_mark(to_ms))
+
+    def _final(self, record: RunRecord) -> Put:
+        return Put(self._keys.run(record.run_id), final_entry(record, worker=self._worker).to_json())
+
+    def _somebody_else_is_free(self, job: CatalogJob, plan_ms: int) -> bool:
+        return self._beats.any_free(self._members.order(job, str(plan_ms))[2:], job.spec.slots)
+
+
+def _is_to_start(job: CatalogJob, decision: Decision, now_ms: int) -> bool:
+    """Whether it is about a fire in its time; a misfire is a worker's to make up for, until its window is over."""
+    if decision.claim_ms is None or decision.missed is not None:
+        return False
+    if job.keeps_one and decision.claim_ms != job.fires.newest_open_ms(now_ms):
+        return False  # the newest is kept, and while it is due for less than 5 s it is for the first two in rank
+    return now_ms <= job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
+
+
+def _offered(case: Case, plan_ms: int) -> Request:
+    job, dispatch_ms = case.job, case.job.dispatch_ms(plan_ms)
+    return Request(
+        run_id=RunId.planned(job.sequence, plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
+        plan_ms=plan_ms, dispatch_ms=dispatch_ms, not_before_ms=case.now_ms,
+        expires_ms=job.expires_ms(plan_ms) if job.keeps_one else dispatch_ms + job.spec.misfire.grace_ms,
+    )  # fmt: skip
