@@ -17,6 +17,7 @@ from common.etcd import EtcdClient
 from common.job import JobSpec
 from common.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
 from common.member import Member
+from common.run import Verdict
 from common.runlog import RunFilter
 from common.saved_job import SavedJob
 from manager.catalog import KnownJob
@@ -237,9 +238,9 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
 
 
 def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of a fire's records: that of its last attempt that started, or else of its last one."""
+    """Of a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
     ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
-    started = [one for one in ordered if one.get("startTime")]
+    started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
     last = (started or ordered)[-1]
     told = {name: last[name] for name in _OF_A_RECORD if name in last}
     return _fire(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))

@@ -94,6 +94,17 @@ async def test_the_verdict_of_a_fire_is_that_of_its_last_attempt_that_started(ma
     assert (fire["verdict"], fire["attempt"], fire["attempts"]) == ("success", 2, 3)
 
 
+async def test_a_lost_attempt_of_unknown_start_is_the_verdict_where_its_rerun_never_started(manager: Managed) -> None:
+    minute = await save(manager)
+    plan_ms = minute - 3 * MINUTE_MS
+    await manager.write([
+        record_of(RunId.planned("j", plan_ms, 1), Verdict.LOST, start_ms=None, reason="worker gone"),
+        record_of(RunId.planned("j", plan_ms, 2), Verdict.SKIPPED, reason="deleted"),
+    ])  # fmt: skip
+    (fire,) = (await fires(manager, plan_ms, plan_ms))["items"]
+    assert (fire["verdict"], fire["reason"], fire["attempts"]) == ("lost", "worker gone", 2)
+
+
 async def test_a_fire_to_come_says_who_would_take_it(manager: Managed) -> None:
     minute = await save(manager)
     await join(manager, "w1")
