@@ -9,6 +9,7 @@ from cli.arguments import Parser, Verbs, add_command, add_group, add_output, add
 from cli.client import Client, Document, fits_a_path, if_match, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, print_fires, print_job, print_jobs, print_spec, print_versions
+from cli.job_waits import waits_of
 from cli.printing import one_line, print_json, print_output, say, warn
 from cli.run_views import print_runs, verdict, why
 from cli.times import local
@@ -131,10 +132,11 @@ def _list(arguments: argparse.Namespace) -> int:
 def _show(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         row = client.get(job_path(arguments.name))
+        waits = [] if arguments.output == "json" else waits_of(client, arguments.name)
     if arguments.output == "json":
         print_json(row)
     else:
-        print_job(row)
+        print_job(row, waits)
     warn(row.get("warnings") or ())
     return ExitStatus.OK
 
@@ -146,6 +148,7 @@ def _log(arguments: argparse.Namespace) -> int:
         if not runs:
             # A deleted job has its log still, so its absence matters only where there is none.
             client.get(job_path(arguments.name))
+        waits = [] if arguments.output == "json" or arguments.status else waits_of(client, arguments.name)
         if arguments.with_output:
             for run in runs:
                 run["output"] = client.text(run_path(run["id"], "output")) if run.get("startTime") else ""
@@ -155,6 +158,8 @@ def _log(arguments: argparse.Namespace) -> int:
         _print_outputs(runs)
     else:
         print_runs(runs)
+    for wait in waits:
+        say(f"waiting: {one_line(wait)}")
     return ExitStatus.OK
 
 

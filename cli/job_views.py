@@ -17,8 +17,8 @@ def print_jobs(rows: Iterable[Document]) -> None:
     print_table(heads, lines, none="no jobs")
 
 
-def print_job(row: Document) -> None:
-    """Everything about one job."""
+def print_job(row: Document, waits: Iterable[str] = ()) -> None:
+    """Everything about one job; `waits`: what of it waits now, a line each."""
     spec, paused = row.get("spec") or {}, row.get("paused")
     pairs = [("name", row["name"]), ("state", _state(row))]
     if paused:
@@ -28,6 +28,7 @@ def print_job(row: Document) -> None:
     pairs += [("schedule", row.get("words") or "-"), ("next fire", _next_fire(row))]
     pairs += [("last result", _last(row)), ("last run", _run(row.get("lastRun")))]
     pairs += [("going now", f"{run['id']}  {run['state']} on {run['worker']}") for run in row.get("running") or ()]
+    pairs += [("waiting", wait) for wait in waits]
     pairs.append(("saved", f"{local(row.get('savedMs'))} by {row.get('savedBy')}, revision {row.get('revision')}"))
     print_pairs(pairs)
     if spec:
@@ -41,10 +42,10 @@ def print_spec(spec: Mapping[str, Any]) -> None:
 
 
 def print_fires(fires: Iterable[Document]) -> None:
-    """Upcoming fires, one a line."""
+    """Upcoming fires, one a line; those that do not run say so."""
     for fire in fires:
-        note = f"  ({fire['note']})" if fire.get("note") else ""
-        print(f"{fire['local'].replace('T', ' ')}{note}")
+        note = fire.get("note") if fire.get("open", True) else "closed by its calendar: will be skipped"
+        print(f"{fire['local'].replace('T', ' ')}" + (f"  ({note})" if note else ""))
 
 
 def print_versions(versions: Iterable[Document]) -> None:

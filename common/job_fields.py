@@ -163,7 +163,8 @@ FIELDS: Final[tuple[Member, ...]] = (
         meaning="then the run is ended: TERM to its whole process group, later KILL; 0: never",
     ),
     Member(
-        name="killGraceSeconds", attribute="kill_grace_s", kind=Number(low=0, high=3600), meaning="from TERM to KILL"
+        name="killGraceSeconds", attribute="kill_grace_s", kind=Number(low=0, high=3600),
+        meaning="from TERM to KILL; also of what a command leaves in its process group when it ends",
     ),
     Member(
         name="onWorkerLost", attribute="on_worker_lost", kind=Choice(OnWorkerLost),
@@ -171,8 +172,8 @@ FIELDS: Final[tuple[Member, ...]] = (
     ),
     Member(
         name="lostAfterSeconds", attribute="lost_after_s", kind=LostAfter(),
-        meaning="how long a run may be out of touch with etcd before it counts as lost; "
-        "`never`: it runs on, and the job waits for it",
+        meaning="how long a run may be out of touch with etcd before it counts as lost, more than `leaseTtlSeconds` + "
+        "`killGraceSeconds` + 4; `never`: it runs on, and the job waits for it",
     ),
     Member(
         name="env", attribute="env",

@@ -23,18 +23,18 @@ _ROOM_FOR_THE_SAVE: Final = 1024
 _KNOWN: Final = frozenset(field.name for field in FIELDS)
 
 
-def load_object(text: bytes | str, *, field_name: str = "job") -> dict[str, Any]:
+def load_object(text: bytes | str, *, field_name: str = "job", example: str = EXAMPLE) -> dict[str, Any]:
     """The JSON object in ``text``; InvalidInputError naming the field where it is none, or beyond 64 KiB."""
     size = len(text.encode(errors="surrogatepass")) if isinstance(text, str) else len(text)
     if size > MAX_SPEC_BYTES:
         raise _single(field_name, f"is {size:,} bytes long", f"a job is at most {MAX_SPEC_BYTES:,} bytes of JSON")
-    example = f"send a JSON object such as {EXAMPLE}"
+    remedy = f"send a JSON object such as {example}"
     try:
         document = _DECODER.decode(text if isinstance(text, str) else _text_of(text))
     except (ValueError, RecursionError) as error:
-        raise _single(field_name, f"is not JSON ({error})", example) from error
+        raise _single(field_name, f"is not JSON ({error})", remedy) from error
     if not isinstance(document, dict):
-        raise _single(field_name, f"is a JSON {kind_of(document)}, not an object", example)
+        raise _single(field_name, f"is a JSON {kind_of(document)}, not an object", remedy)
     return document
 
 

@@ -15,8 +15,9 @@ from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
 from common.job import JobSpec
-from common.keys import MAX_MARK_MS, Keys, RunId, decode_mark
+from common.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
 from common.member import Member
+from common.run import Verdict
 from common.runlog import RunFilter
 from common.saved_job import SavedJob
 from manager.catalog import KnownJob
@@ -34,6 +35,9 @@ _RANGES: Final = 5
 """Of so many records before the span one may reach into it."""
 _SOON_MS: Final = 1_500
 _NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
+_OWED_BY_NOBODY: Final = (
+    "no record is there: no worker that fits was live then, or it is on its way, or was removed with the older ones"
+)
 _OF_A_RECORD: Final = (
     "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
     "endTime", "worker", "attempt", "exitCode",
@@ -132,10 +136,11 @@ class FiresBetween:
         """The planned fires that have no record and no run: to come, waiting, or not known any more."""
         if not planned:
             return {}
-        now_ms, mark_ms = self._clock.wall_ms(), await self._mark(name)
+        now_ms, takers = self._clock.wall_ms(), Eligibility(saved.spec, self._members())
+        mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
         due_ms, open_runs = due_by(saved.spec, now_ms - _SOON_MS), self._watching.open_runs.of(name)
         view = _View(
-            spec=saved.spec, takers=Eligibility(saved.spec, self._members()), mark_ms=mark_ms,
+            spec=saved.spec, takers=takers, mark_ms=mark_ms,
             due_ms=-1 if due_ms is None else due_ms, waits_for=waits_for(saved.spec, open_runs),
         )  # fmt: skip
         return {
@@ -148,6 +153,16 @@ class FiresBetween:
         try:
             kv = await self._etcd.get(self._keys.mark(name))
             return None if kv is None else decode_mark(kv.value)
+        except (EtcdError, UnavailableError, ValueError):
+            return None
+
+    async def _own_marks(self, name: str, takers: Eligibility) -> int | None:
+        """Up to where no live worker owes a broadcast job's fires: its mark has passed over what it was away for."""
+        own = {self._keys.mark(sequence_name(name, worker)) for worker in takers.takers("").workers}
+        prefix = self._keys.mark(sequence_name(name, ""))
+        try:
+            marks = [kv async for page in self._etcd.read_prefix(prefix) for kv in page.kvs if kv.key in own]
+            return min((decode_mark(kv.value) for kv in marks), default=MAX_MARK_MS)
         except (EtcdError, UnavailableError, ValueError):
             return None
 
@@ -215,16 +230,17 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
     if not view.spec.schedule.is_open(plan_ms):
         return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
-        return _fire(planTime=plan_ms, verdict="unknown", reason=_NO_RECORD)
+        reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
+        return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
     would = view.takers.takers(str(plan_ms))
     waiting = (view.waits_for or "no worker has taken it yet") if due else None
     return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
 
 
 def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of a fire's records: that of its last attempt that started, or else of its last one."""
+    """Of a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
     ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
-    started = [one for one in ordered if one.get("startTime")]
+    started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
     last = (started or ordered)[-1]
     told = {name: last[name] for name in _OF_A_RECORD if name in last}
     return _fire(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))

@@ -13,6 +13,7 @@ from aiohttp import web
 
 from common.errors import InvalidInputError, Problem
 from common.instants import to_ms
+from common.job_fields import EXAMPLE
 from common.job_reader import load_object
 from common.nearest import nearest
 from manager.errors import RequestError
@@ -154,7 +155,8 @@ async def read_members(request: web.Request, seconds: float, *, known: Collectio
     if request.content_type != "application/json":
         given = request.headers.get("Content-Type", "no Content-Type")
         raise RequestError(415, f"Content-Type: is {_shown(given)}; send application/json")
-    document = load_object(await read_body(request, seconds), field_name="body")
+    example = EXAMPLE if known is None else f"{{}}, with {', '.join(sorted(known))} as needed"
+    document = load_object(await read_body(request, seconds), field_name="body", example=example)
     unknown = [name for name in document if known is not None and name not in known]
     if unknown:
         remedy = f"known: {', '.join(sorted(known or ()))}"

@@ -20,11 +20,14 @@ def read_spec(document: Mapping[str, Any]) -> JobSpec | None:
 
 
 def next_fires(spec: JobSpec | None, *, now_ms: int, n: int) -> tuple[str, ...]:
-    """Local times with their offsets, and what a change of the clocks does to them; none while it is paused."""
+    """Local times with their offsets, and what a change of the clocks does to them; none while it is paused.
+
+    Those that its calendar closes are left out: they do not run.
+    """
     if spec is None or not spec.enabled:
         return ()
     try:
-        fires = spec.schedule.upcoming(from_ms(now_ms), n)
+        fires = spec.schedule.open_fires.upcoming(from_ms(now_ms), n)
     except EtcronError:
         return ()
     return tuple(fire.local.isoformat(sep=" ") + (f" ({fire.note})" if fire.note else "") for fire in fires)

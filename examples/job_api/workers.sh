@@ -3,11 +3,15 @@
 # Usage: JOB_PREFETCH=10 examples/job_api/workers.sh [N]     ETCD: host:port of etcd, MONGODB: URI of the log store
 set -eu
 n=${1:-2}
-trap 'kill 0' INT TERM
+workers=
+# A worker that is asked twice hurries, and ends what runs: so each is asked once. Ctrl-C asks them by itself.
+trap : INT
+trap 'kill $workers || :' TERM
 while [ "$n" -gt 0 ]; do
     "${ETCRON:-.venv/bin/etcron}" worker --worker-name "objects-$n" --labels pool=objects --slots "${JOB_PREFETCH:-10}" \
         --data-dir "${DATA:-./data}/objects-$n" --etcd-endpoints "${ETCD:-127.0.0.1:23790}" \
         --mongodb-uri "${MONGODB:-mongodb://127.0.0.1:27170}" &
+    workers="$workers $!"
     n=$((n - 1))
 done
-wait
+until wait; do :; done # a signal ends a wait, not the workers

@@ -8,8 +8,13 @@ from urllib.parse import quote
 
 from playwright.async_api import Page, expect
 
+from common.clock import SystemClock
+from common.keys import RunId
+from common.run import Verdict
+from common.runlog import RunLog
 from tests.console.console import WATCH_INPUTS, Console, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
+from tests.support.open_runs import record_of
 from tests.support.waiting import wait_until
 
 SCRIPT = "<script>window.pwned = 1</script>"
@@ -96,3 +101,14 @@ async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cl
     async with page.expect_download() as downloading:
         await page.get_by_role("link", name="Download").click()
     assert (await (await downloading.value).path()).read_text() == copied
+
+
+async def test_run_that_was_lost_is_not_said_to_have_never_started(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    run = RunId.planned(name, SystemClock().wall_ms())
+    lost = record_of(run, Verdict.LOST, start_ms=None, end_ms=None, output="", reason="worker restarted")
+    async with RunLog(cluster.log_store.uri) as runlog:
+        await runlog.write([lost])
+    page = await console.open(f"/runs/{quote(str(run), safe='')}")
+    await expect(page.locator("#output")).to_contain_text("It may have run, in part or to its end.")

@@ -168,6 +168,15 @@ async def test_what_is_left_in_the_group_is_ended_and_the_verdict_stands(command
     assert (outcome.exit_code, outcome.err) == (exit_code, f"exit status {exit_code}" if exit_code else "")
 
 
+async def test_service_in_a_session_of_its_own_goes_on_after_a_run_that_ended_by_itself() -> None:
+    """As docs/jobs.md says how to start one."""
+    async with executing() as runs:
+        run_id = runs.start("setsid --wait sh -c 'sleep 300 >/dev/null 2>&1 &'")
+        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+        (service,) = runs.alive(run_id)
+        os.kill(service.pid, signal.SIGKILL)
+
+
 def leaving_behind(script: str, ready: Path) -> str:
     """A command that exits once what it leaves behind has begun."""
     return f'sh -c "{script} while :; do sleep 0.01; done" & until [ -e {ready} ]; do sleep 0.01; done; exit 0'

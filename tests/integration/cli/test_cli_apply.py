@@ -72,6 +72,13 @@ async def test_dry_run_shows_fields_and_fires_and_changes_nothing(etcron: Etcron
     assert spec["cronExpr"] == "0 30 2 * * * *"
 
 
+async def test_dry_run_leaves_out_fires_that_the_calendar_closes(etcron: Etcron, write: Write) -> None:
+    job = "name: monthly\ncommand: 'true'\ncronExpr: '@monthly'\ncalendar: {include: ['02-01']}\n"
+    dry = await etcron.ok("job", "apply", "-f", write("jobs.yaml", job), "--dry-run")
+    fires = next(line for line in dry.out.splitlines() if "next fires" in line)
+    assert fires.count("-02-01 00:00:00+00:00") == fires.count(" 00:00:00") == 3
+
+
 async def test_dry_run_as_json(etcron: Etcron, write: Write) -> None:
     path = write("jobs.json", json.dumps([{"name": "a", "command": "true", "cronExpr": "@daily"}]))
     document = (await etcron.ok("job", "apply", "-f", path, "--dry-run", "-o", "json")).json

@@ -7,8 +7,11 @@ from collections.abc import Callable
 
 import pytest
 
+from common.etcd import KeyValue
+from common.keys import encode_mark
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -139,6 +142,40 @@ async def test_next_has_as_many_fires_as_wanted(etcron: Etcron) -> None:
     assert all(line.endswith("+05:45") for line in lines)
     await etcron.ok("job", "pause", "minutely")
     assert (await etcron.ok("job", "next", "minutely")).err == "minutely has no next fire: it is paused\n"
+
+
+async def test_next_says_which_fires_the_calendar_closes(etcron: Etcron) -> None:
+    closed = '{"exclude": ["01-01/06-30"]}'
+    await etcron.ok("job", "save", "monthly", "--command", "true", "--cron", "@monthly", "--set", f"calendar={closed}")
+    lines = (await etcron.ok("job", "next", "monthly", "-n", "12")).out.splitlines()
+    skipped = [line[5:7] for line in lines if line.endswith("  (closed by its calendar: will be skipped)")]
+    assert sorted(skipped) == ["01", "02", "03", "04", "05", "06"]
+
+
+async def test_what_waits_is_shown_with_its_reason(etcron: Etcron, manager: Managed) -> None:
+    await etcron.ok("job", "save", "idle", "--command", "true", "--cron", "* * * * *")
+    document = json.loads((await key_of(manager, manager.keys.job("idle"))).value)
+    due_ms = document["anchorMs"] // 60_000 * 60_000
+    await manager.etcd.put(manager.keys.job("idle"), json.dumps(document | {"anchorMs": due_ms - 60_001}).encode())
+    await manager.etcd.put(manager.keys.mark("idle"), encode_mark(due_ms - 60_001))
+    run = (await etcron.ok("job", "run", "idle")).out.strip()
+
+    async def is_shown() -> bool:
+        shown = await etcron.ok("job", "show", "idle")
+        return "waiting      2 fires since " in shown.out or "waiting      3 fires since " in shown.out
+
+    await wait_until(is_shown, description="the manager knows that fires are due")
+    fires, asked = [line for line in (await etcron.ok("job", "log", "idle")).err.splitlines() if "waiting: " in line]
+    assert fires.endswith(": no worker is live")
+    assert asked.startswith(f"waiting: {run}, planned ")
+    assert asked.endswith(", for a worker: no worker is live")
+    assert (await etcron.ok("job", "log", "idle", "-o", "json")).json == []
+
+
+async def key_of(manager: Managed, key: str) -> KeyValue:
+    kv = await manager.etcd.get(key)
+    assert kv is not None
+    return kv
 
 
 async def test_log_of_nothing(etcron: Etcron) -> None:

@@ -243,6 +243,14 @@ async def test_bad_reason(manager: Managed, body: dict[str, Any]) -> None:
     assert (await saved(manager)).spec.enabled
 
 
+@pytest.mark.parametrize(("call", "known"), [("pause", "reason"), ("run", "args, at, dedupeKey")])
+async def test_missing_body_is_not_answered_with_an_example_of_a_job(manager: Managed, call: str, known: str) -> None:
+    await put(manager)
+    answer = await manager.http.post(f"/api/v1/jobs/j/{call}", headers={"Content-Type": "application/json"})
+    (error,) = (await problem_of(answer, 400))["errors"]
+    assert error["remedy"].startswith(f"send a JSON object such as {{}}, with {known}")
+
+
 # Many at once
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.keys import RunId, encode_mark
+from common.keys import RunId, encode_mark, sequence_name
 from common.run import Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed
@@ -81,6 +81,17 @@ async def test_the_verdict_of_a_fire_is_that_of_its_last_attempt_that_started(ma
     ])  # fmt: skip
     (fire,) = (await fires(manager, plan_ms, plan_ms))["items"]
     assert (fire["verdict"], fire["attempt"], fire["attempts"]) == ("success", 2, 3)
+
+
+async def test_a_lost_attempt_of_unknown_start_is_the_verdict_where_its_rerun_never_started(manager: Managed) -> None:
+    minute = await save(manager)
+    plan_ms = minute - 3 * MINUTE_MS
+    await manager.write([
+        record_of(RunId.planned("j", plan_ms, 1), Verdict.LOST, start_ms=None, reason="worker gone"),
+        record_of(RunId.planned("j", plan_ms, 2), Verdict.SKIPPED, reason="deleted"),
+    ])  # fmt: skip
+    (fire,) = (await fires(manager, plan_ms, plan_ms))["items"]
+    assert (fire["verdict"], fire["reason"], fire["attempts"]) == ("lost", "worker gone", 2)
 
 
 async def test_a_fire_to_come_says_who_would_take_it(manager: Managed) -> None:
@@ -168,6 +179,19 @@ async def test_no_page_ends_among_the_fires_of_one_instant(manager: Managed) -> 
             break
         query["cursor"] = page["nextCursor"]
     assert sorted(found) == sorted(str(run_id) for run_id in there)
+
+
+async def test_broadcast_fire_for_which_no_worker_was_live_waits_for_none(manager: Managed) -> None:
+    minute = await save(manager, broadcast=True)
+    for sequence in ("j", sequence_name("j", "w9")):  # the job's own, of its save; and that of a worker that is gone
+        await manager.etcd.put(manager.keys.mark(sequence), encode_mark(minute - 20 * MINUTE_MS))
+    before = await fires(manager, minute - 6 * MINUTE_MS, minute - 3 * MINUTE_MS)
+    assert set(verdicts(before, minute).values()) == {"unknown"}
+    assert before["items"][0]["reason"].startswith("no record is there: no worker that fits was live then, or ")
+    await join(manager, "w1")
+    await manager.etcd.put(manager.keys.mark(sequence_name("j", "w1")), encode_mark(minute - 5 * MINUTE_MS))
+    after = await fires(manager, minute - 6 * MINUTE_MS, minute - 3 * MINUTE_MS)
+    assert verdicts(after, minute) == {3: "waiting", 4: "waiting", 5: "unknown", 6: "unknown"}
 
 
 async def test_session_of_a_name_that_no_worker_has_is_nobody(manager: Managed) -> None:

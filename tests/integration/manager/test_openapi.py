@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,12 @@ def described() -> set[tuple[str, str]]:
 
 async def test_every_route_is_described_and_nothing_else(manager: Managed) -> None:
     assert routes(create_app(manager.parts.config)) == described()
+
+
+def test_every_route_is_in_the_documentation() -> None:
+    text = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+    calls = [f"{method.upper()} {path.removeprefix('/api/v1')}" for method, path in described()]
+    assert [call for call in calls if not re.search(re.escape(call) + r"(?![\w/{])", text)] == []
 
 
 async def test_the_document_is_served(manager: Managed) -> None:

@@ -59,13 +59,19 @@ function show(run, zone, output, find) {
   if (!open) fill(actions);
   byId("output-tools").hidden = !run.output;
   if (!run.output) {
-    output.none(t(open ? "run.output.later" : run.startTime ? "run.no.output" : "run.not.started"));
+    output.none(open ? t("run.output.later") : whyNone(run));
     return;
   }
   output.show(run.output);
   if (find.field.value) find.search();
   byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
   fill(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
+}
+
+/** Of a lost run nobody knows whether it printed anything, and often not whether it had started. @param {any} run */
+function whyNone({ status, startTime }) {
+  if (status === "lost") return t("run.output.lost");
+  return t(startTime ? "run.no.output" : "run.not.started");
 }
 
 /** @param {string} id @param {Output} output @param {() => void} again @param {{run: any}} shown */

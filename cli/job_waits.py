@@ -1,0 +1,26 @@
+"""What of a job waits: fires that are due and decided by nobody, runs that were asked for. Each with its reason."""
+
+from __future__ import annotations
+
+from cli.client import Client, Document, job_path
+from cli.errors import CommandError, ExitStatus
+from cli.times import local
+
+
+def waits_of(client: Client, name: str) -> list[str]:
+    """A line each; none where there is no such job, and while the log store, which has the rest, is away."""
+    try:
+        fires = client.get(job_path(name, "fires"))["recent"]
+        runs = client.get("/api/v1/runs", {"job": name, "limit": 1}).get("waiting") or ()
+    except CommandError as error:
+        if error.status in (ExitStatus.NOT_FOUND, ExitStatus.UNAVAILABLE):
+            return []
+        raise
+    waiting = [f"{_fires(fire)}: {fire['reason']}" for fire in fires if fire["verdict"] == "waiting"]
+    return waiting + [f"{run['id']}, planned {local(run.get('planTime'))}, for {run['waitsFor']}" for run in runs]
+
+
+def _fires(fire: Document) -> str:
+    if fire.get("count"):
+        return f"{fire['count']} fires since {local(fire['planTime'])}"
+    return f"the fire of {local(fire['planTime'])}"
