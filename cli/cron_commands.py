@@ -14,6 +14,7 @@ from common.clock import SystemClock
 from common.errors import ScheduleError
 from common.instants import from_ms, iso, to_ms
 from common.schedule import CronSchedule, Fire, parse_cron, tzdata_version
+from common.zones import load_zone
 
 _EXPLAINED: Final = 5
 _MAX_FIRES: Final = 10_000
@@ -41,7 +42,9 @@ def parser() -> Parser:
         command.add_argument("expr", metavar="EXPR", help="seven fields, a crontab's five, or a macro; in quotes")
         command.add_argument("--tz", default="UTC", metavar="ZONE", help="IANA time zone (UTC)")
         command.add_argument("--job", default="", metavar="NAME", help="the job's name, from which H takes its value")
-        command.add_argument("--from", dest="after", metavar="ISO", help="fires later than this (now)")
+        command.add_argument(
+            "--from", dest="after", metavar="ISO", help="fires later than this; without an offset in that zone (now)"
+        )
         add_output(command)
     following.add_argument("-n", type=count(1, _MAX_FIRES), default=10, metavar="N", help="how many (10)")
     return group
@@ -97,7 +100,7 @@ def _schedule(arguments: argparse.Namespace) -> CronSchedule:
 def _after(arguments: argparse.Namespace) -> datetime:
     if arguments.after is None:
         return from_ms(SystemClock().wall_ms())
-    return parse_iso("--from", arguments.after).astimezone(UTC)
+    return parse_iso("--from", arguments.after, zone=load_zone(arguments.tz).info).astimezone(UTC)
 
 
 def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:

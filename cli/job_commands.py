@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from cli.arguments import Parser, Verbs, add_command, add_group, add_output, add_reason, add_server, count, revision
 from cli.client import Client, Document, fits_a_path, if_match, job_path, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.job_views import change_lines, differences, print_fires, print_job, print_jobs, print_spec, print_versions
+from cli.job_views import (
+    change_lines,
+    differences,
+    print_fires,
+    print_job,
+    print_jobs,
+    print_spec,
+    print_versions,
+    why_no_fire,
+)
 from cli.job_waits import waits_of
 from cli.printing import one_line, print_json, print_output, say, warn
 from cli.run_views import print_runs, verdict, why
@@ -184,7 +193,7 @@ def _next(arguments: argparse.Namespace) -> int:
     else:
         print_fires(fires)
     if not fires:
-        say(f"{arguments.name} has no next fire: it is {row['state']}")
+        say(f"{arguments.name} has no next fire: {why_no_fire(row)}")
     return ExitStatus.OK
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
-from cli.job_views import change_lines, differences
+from cli.job_views import change_lines, differences, why_no_fire
 from cli.printing import one_line, print_json, say, warn
 
 _FIELDS: Final = {
@@ -167,4 +167,4 @@ def _tell(name: str, answer: Answer, output: str) -> None:
         for line in change_lines(differences(document.get("before") or {}, job.get("spec") or {}), indent="  "):
             print(one_line(line))
     fire = job.get("nextFire")
-    say(f"next fire: {fire['local'].replace('T', ' ')}" if fire else f"no next fire: it is {job.get('state', 'gone')}")
+    say(f"next fire: {fire['local'].replace('T', ' ')}" if fire else f"no next fire: {why_no_fire(job)}")

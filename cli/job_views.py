@@ -48,6 +48,16 @@ def print_fires(fires: Iterable[Document]) -> None:
         print(f"{fire['local'].replace('T', ' ')}" + (f"  ({note})" if note else ""))
 
 
+def why_no_fire(row: Document) -> str:
+    """Why a job has no next fire."""
+    state = row.get("state", "gone")
+    if state != "enabled":
+        return f"it is {state}"
+    if (row.get("spec") or {}).get("after"):
+        return "it fires after the end of its last run"
+    return "none of its fires is still to come"
+
+
 def print_versions(versions: Iterable[Document]) -> None:
     """One line for each version."""
     rows = [

@@ -56,7 +56,7 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     home = Path(os.path.expanduser("~/.local/share/etcron"))
     add = parser.add_argument
     add("--data-dir", type=Path, default=home, metavar="DIR", help="where everything is kept (~/.local/share/etcron)")
-    add("--port", type=int, metavar="PORT", help="port of the manager (8070)")
+    add("--port", type=count(0, 65_535), metavar="PORT", help="port of the manager (8070)")
     add("--workers", type=count(1, 64), default=1, metavar="N", help="how many workers (1)")
     add("--example", action="store_true", help="save a few jobs where there are none")
     add("--production", action="store_true", help="refuse servers that are only fit for trying etcron")

@@ -92,9 +92,11 @@ def _kill(arguments: argparse.Namespace) -> int:
 
 def _list(arguments: argparse.Namespace) -> int:
     now = datetime.now(UTC)
+    first, end = instant("--from", arguments.from_, now=now), instant("--to", arguments.to_, now=now)
+    if first and end and datetime.fromisoformat(first) >= datetime.fromisoformat(end):
+        raise CommandError("--to: is not later than --from, so there is nothing between; swap them", ExitStatus.USAGE)
     query = {
-        "job": arguments.job, "status": arguments.status, "worker": arguments.worker,
-        "from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now),
+        "job": arguments.job, "status": arguments.status, "worker": arguments.worker, "from": first, "to": end,
     }  # fmt: skip
     with Client.of(arguments) as client:
         runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=[]))

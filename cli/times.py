@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from cli.errors import CommandError, ExitStatus
@@ -45,10 +45,11 @@ def instant(option: str, text: str | None, *, now: datetime) -> str | None:
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
-def parse_iso(option: str, text: str) -> datetime:
-    """ISO 8601; this machine's time zone where it has no offset."""
+def parse_iso(option: str, text: str, *, zone: tzinfo | None = None) -> datetime:
+    """ISO 8601; in ``zone`` (None: this machine's) where it has no offset."""
     try:
-        return datetime.fromisoformat(text).astimezone()
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).astimezone()
     except (ValueError, OverflowError, OSError) as error:
         message = f"{option}: {text!r} is not a time; write it as 2026-03-29T01:00:00Z"
         raise CommandError(message, ExitStatus.USAGE) from error

@@ -94,15 +94,15 @@ def _files(paths: Sequence[str], mistakes: list[str]) -> Iterator[str]:
 def _of_file(path: str) -> list[Manifest]:
     text = _text(path)
     shown = "stdin" if path == STDIN else path
-    documents = list(_documents(path, shown, text))
-    if not documents:
+    jobs = [job for document in _documents(path, shown, text) for job in _jobs(shown, document)]
+    if not jobs:
         raise _FileError(f"{shown}: holds no job; write one with name, command and cronExpr")
     return [
         Manifest(
             document=dict(job), file=shown, ordinal=ordinal, line=getattr(job, "line", None),
             lines=getattr(job, "lines", {}),
         )
-        for ordinal, job in enumerate((job for document in documents for job in _jobs(shown, document)), start=1)
+        for ordinal, job in enumerate(jobs, start=1)
     ]  # fmt: skip
 
 

@@ -36,6 +36,13 @@ def test_next_fires_with_their_offsets_through_a_change_of_the_clocks(capsys: py
     ]  # fmt: skip
 
 
+def test_from_without_an_offset_is_in_the_zone_that_is_asked_about(capsys: pytest.CaptureFixture[str]) -> None:
+    for zone, first in (("America/New_York", "00:30:00-04:00"), ("Asia/Tokyo", "00:30:00+09:00")):
+        arguments = ("cron", "next", "30 * * * *", "-n", "1", "--tz", zone, "--from", "2026-06-01T00:00")
+        assert _status(*arguments) == 0
+        assert capsys.readouterr().out == f"Mon 2026-06-01 {first}\n"
+
+
 def test_an_expression_that_is_over_is_a_no(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("cron", "next", "0 0 0 1 1 * 1999") == 1
     assert "it never fires after" in capsys.readouterr().err

@@ -44,6 +44,11 @@ def test_usage_has_status_2(arguments: tuple[str, ...]) -> None:
     assert _status(*arguments) == 2
 
 
+def test_port_that_is_none_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _status("up", "--port", "99999") == 2
+    assert "argument --port: '99999' is not a whole number from 0 to 65,535" in capsys.readouterr().err
+
+
 def test_worker_alone_is_the_program_and_with_a_word_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("worker", "--help") == 0
     assert "Runs the jobs." in capsys.readouterr().out

@@ -162,8 +162,10 @@ async def test_prune_without_an_owner_is_refused(etcron: Etcron, write: Write) -
 async def test_an_empty_folder_or_file_prunes_nothing(etcron: Etcron, write: Write) -> None:
     path = write("jobs.yaml", TWO)
     await etcron.ok("job", "apply", "-f", path, "--owner", "web")
-    write("jobs.yaml", "# nothing\n")
-    assert (await etcron("job", "apply", "-f", path, "--owner", "web", "--prune")).status == 5
+    for nothing in ("# nothing\n", "[]\n", "jobs: []\n", '{"jobs": []}\n', "---\n[]\n---\njobs: []\n"):
+        write("jobs.yaml", nothing)
+        refused = await etcron("job", "apply", "-f", path, "--owner", "web", "--prune")
+        assert (refused.status, "holds no job" in refused.err) == (5, True), nothing
     folder = write("empty/x.txt", "").removesuffix("/x.txt")
     assert (await etcron("job", "apply", "-f", folder, "--owner", "web", "--prune")).status == 5
     assert await names(etcron) == ["backup", "report"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import pytest
 
@@ -142,6 +143,16 @@ async def test_next_has_as_many_fires_as_wanted(etcron: Etcron) -> None:
     assert all(line.endswith("+05:45") for line in lines)
     await etcron.ok("job", "pause", "minutely")
     assert (await etcron.ok("job", "next", "minutely")).err == "minutely has no next fire: it is paused\n"
+
+
+async def test_why_an_enabled_job_has_no_next_fire(etcron: Etcron) -> None:
+    now = datetime.now(UTC).isoformat()
+    once = await etcron.ok("job", "save", "once", "--command", "true", "--at", now)
+    assert once.err.endswith("\nno next fire: none of its fires is still to come\n")
+    after = await etcron.ok("job", "save", "after", "--command", "true", "--after", "5m")
+    assert after.err == "no next fire: it fires after the end of its last run\n"
+    said = (await etcron.ok("job", "next", "once")).err
+    assert said == "once has no next fire: none of its fires is still to come\n"
 
 
 async def test_next_says_which_fires_the_calendar_closes(etcron: Etcron) -> None:

@@ -36,6 +36,8 @@ async def test_list_shows_what_ran_and_what_did_not(etcron: Etcron, manager: Man
     assert (none.out, none.err, at) == ("", "no runs\n", at)
     bad = await etcron("run", "list", "--from", "yesterday")
     assert (bad.status, bad.err) == (2, "etcron: --from: 'yesterday' is not a time; write it as 2026-03-29T01:00:00Z\n")
+    swapped = await etcron("run", "list", "--from", "1h", "--to", "2h")
+    assert (swapped.status, swapped.err.startswith("etcron: --to: is not later than --from")) == (2, True)
     assert (await etcron("run", "list", "--status", "nonsense")).status == 5
 
 
