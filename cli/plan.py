@@ -143,7 +143,7 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
         free = is_free(manager.host, manager.api_port)
     except OSError as error:
         raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
-    if not (free and ports.take(manager.api_port)):
+    if not (free and ports.take(manager.api_port, host=manager.host)):
         by = holder_of(manager.api_port) or (" by another etcron up that has not come so far yet" if free else "")
         raise CommandError(
             f"port {manager.api_port} of {manager.host} is taken{by}; stop that, or choose another with --port",

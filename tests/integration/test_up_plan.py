@@ -274,6 +274,15 @@ def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> 
     assert _plan(data, port=port).manager.api_port == port, "it is free again"
 
 
+def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: DataDir, tmp_path: Path) -> None:
+    other = _file(tmp_path, "manager.json", host="127.0.0.2")
+    port = free_loopback_port(())
+    with PortClaims() as first:
+        assert first.take(port)
+        assert _plan(data, port=port, manager_config=other).manager.api_port == port
+        assert not first.take(port, host="127.0.0.2"), "one that listens on all addresses would be in our own way"
+
+
 def test_a_claim_of_a_port_goes_with_its_process() -> None:
     port = free_loopback_port(())
     script = f"from cli.ports import PortClaims; ours = PortClaims(); print(ours.take({port}), flush=True); input()"
