@@ -76,8 +76,10 @@ class Plan:
     @property
     def url(self) -> str:
         """Where this machine reaches the manager."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.manager.host, self.manager.host)
-        return f"{'https' if self.manager.tls_cert else 'http'}://{host}:{self.manager.api_port}"
+        host = self.manager.host.strip("[]")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.manager.tls_cert else 'http'}://{shown}:{self.manager.api_port}"
 
 
 def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mapping[str, str] | None = None) -> Plan:

@@ -242,6 +242,23 @@ def test_an_etcd_that_does_not_run_is_named(tmp_path: Path) -> None:
         etcd_version(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("localhost", "localhost"),
+        ("::1", "[::1]"),
+        ("[::1]", "[::1]"),
+        ("::", "[::1]"),
+    ],
+)
+def test_the_manager_is_reached_where_it_listens(data: DataDir, tmp_path: Path, host: str, shown: str) -> None:
+    plan = _plan(data, manager_config=_file(tmp_path, "manager.json", host=host, allowUnauthenticated=True))
+
+    assert plan.url == f"http://{shown}:{plan.manager.api_port}"
+
+
 def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
     taken = listener.getsockname()[1]
 
