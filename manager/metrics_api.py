@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -31,10 +31,17 @@ def add_routes(app: web.Application) -> None:
 async def show_metrics(request: web.Request) -> web.Response:
     """Everything at this moment, in the text format that the caller asks for."""
     seen = await _measured(request.app[PARTS])
-    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    encode, content_type = _encoder(request.headers.get("Accept", ""))
     response = web.Response(body=encode(_Once(families(seen))), headers={"Content-Type": content_type})
     response.enable_compression()
     return response
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # the version asked for is none: the plainest format is read by all
+        return choose_encoder("")
 
 
 class _Once(Collector):

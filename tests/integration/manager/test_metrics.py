@@ -133,6 +133,16 @@ async def test_openmetrics_for_who_asks_for_it(manager: Managed) -> None:
     assert {"etcron_build", "etcron_ready", "etcron_jobs"} <= names
 
 
+@pytest.mark.parametrize(
+    "accept",
+    ['application/openmetrics-text; version="1.0.0"', "application/openmetrics-text;version=x", "text/plain;version=a"],
+)
+async def test_who_asks_for_a_version_that_there_is_not_gets_the_plainest(manager: Managed, accept: str) -> None:
+    response = await manager.http.get("/metrics", headers={"Accept": accept})
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+
+
 async def test_a_page_of_another_site_cannot_read_it(manager: Managed) -> None:
     response = await manager.http.get("/metrics", headers={"Host": "evil.example"})
     assert response.status == 403
