@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 MAX_FAILING: Final = 1_000
 """Beyond so many they are not counted: their names have to be read for it, at each scrape."""
+_ANSWER_S: Final = 2.0
+"""However long other calls may take (``apiWriteTimeout``): whoever scrapes gives up soon, and has nothing then."""
 _DAY_MS: Final = 86_400_000
 
 
@@ -81,11 +83,12 @@ async def _today(parts: Parts) -> DayCounts | None:
 
 
 async def _known(question: Coroutine[Any, Any, T], *, unless: bool = False) -> T | None:
-    """The answer; None where whoever is to be asked is away, which may be known before."""
+    """The answer; None where whoever is to be asked is away, which may be known before, or too slow."""
     if unless:
         question.close()
         return None
     try:
-        return await question
-    except (EtcdError, UnavailableError):
+        async with asyncio.timeout(_ANSWER_S):
+            return await question
+    except (EtcdError, UnavailableError, TimeoutError):
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,8 +18,10 @@ from common.run import Verdict
 from common.version import VERSION
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
+from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -124,6 +128,19 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     assert {name.partition("{")[0] for name in samples} == {
         "etcron_build_info", "etcron_ready", "etcron_problems", "etcron_etcd_up", "etcron_log_store_up",
     }  # fmt: skip
+
+
+async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStoreServer) -> None:
+    async with (
+        Proxy(f"127.0.0.1:{log_store.port}", http2=False) as proxy,
+        managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=60_000) as manager,
+    ):
+        assert (await scrape(manager))["etcron_log_store_up"] == 1
+        proxy.set(Mode.SWALLOW)
+        async with asyncio.timeout(10):
+            samples = await scrape(manager)
+    assert samples["etcron_log_store_up"] == 0
+    assert "etcron_jobs_failing" not in samples
 
 
 async def test_openmetrics_for_who_asks_for_it(manager: Managed) -> None:
