@@ -130,6 +130,23 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     }  # fmt: skip
 
 
+async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Place) -> None:
+    async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint) as manager:
+        await manager.call("PUT", "/api/v1/jobs/j", JOB)
+        assert (await scrape(manager))["etcron_jobs{state=enabled}"] == 1
+        proxy.set(Mode.SWALLOW)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        samples = await scrape(manager)
+        assert samples["etcron_etcd_up"] == 0
+        assert not {name for name in samples if name.startswith(("etcron_jobs{", "etcron_runs_open"))}
+        proxy.set(Mode.PASS)
+
+        async def told() -> bool:
+            return (await scrape(manager)).get("etcron_jobs{state=enabled}") == 1
+
+        await wait_until(told, description="the jobs are told again", timeout=15)
+
+
 async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStoreServer) -> None:
     async with (
         Proxy(f"127.0.0.1:{log_store.port}", http2=False) as proxy,
