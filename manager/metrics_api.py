@@ -57,20 +57,20 @@ class _Once(Collector):
 
 
 async def _measured(parts: Parts) -> Measured:
-    store_is_away = parts.health.log_store_away  # then nobody waits to find it away again
+    watching, store_is_away = parts.watching, parts.health.log_store_away  # then nobody waits to find it away again
     report, failing, today, workers, clocks = await asyncio.gather(
         parts.health.look(),
-        _known(parts.history.failing(MAX_FAILING), unless=store_is_away),
+        _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
         _known(_today(parts), unless=store_is_away),
         _known(parts.inventory.workers()),
         _known(parts.inventory.clocks()),
     )
-    watching = parts.watching
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
+    jobs_known = watching.jobs_read.is_set() and not is_old
     return Measured(
         report=report,
-        jobs=watching.catalog.states if watching.jobs_read.is_set() and not is_old else None,
-        failing=None if failing is None else len(failing),
+        jobs=watching.catalog.states if jobs_known else None,
+        failing=failing if jobs_known else None,
         open_runs=len(watching.open_runs) if watching.runs_read.is_set() and not is_old else None,
         today=today,
         workers=workers,

@@ -16,6 +16,7 @@ from common.keys import RunId
 from common.member import Beat
 from common.run import Verdict
 from common.version import VERSION
+from manager import metrics_api
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer
@@ -60,6 +61,8 @@ async def test_jobs_by_state_as_they_come_and_go(manager: Managed) -> None:
 
 async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
     assert (await scrape(manager))["etcron_fires_today{status=failed}"] == 0
+    for name in ("a", "b"):
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
     midnight = now_ms() // 86_400_000 * 86_400_000
     await manager.write([
         record_of(RunId.planned("a", midnight)),
@@ -78,6 +81,17 @@ async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
     assert len(today) == len(Verdict)
     assert samples["etcron_jobs_failing"] == 2
     assert samples["etcron_longest_run_today_seconds"] == 2.5
+
+
+async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c", "d"):
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
+        await manager.write([record_of(RunId.planned(name, now_ms()), Verdict.FAILED)])
+    for name in ("a", "b", "c"):
+        await manager.call("DELETE", f"/api/v1/jobs/{name}")
+    assert (await scrape(manager))["etcron_jobs_failing"] == 1
+    monkeypatch.setattr(metrics_api, "MAX_FAILING", 2)
+    assert (await scrape(manager))["etcron_jobs_failing"] == 1, "it is behind the first names that are read"
 
 
 async def test_open_runs(manager: Managed) -> None:
