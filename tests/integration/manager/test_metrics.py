@@ -29,6 +29,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 JOB = {"command": "a", "cronExpr": "@yearly"}
 ROOT = Path(__file__).parents[3]
+ALERTS = ROOT / "deploy" / "prometheus-alerts.yml"
 BEAT = Beat(kind="worker", wall_ms=1, free_slots=3, running=1, waiting=7, unsent_records=9)
 
 
@@ -203,5 +204,10 @@ async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None
     there = {name.partition("{")[0] for name in await scrape(manager)}
     documented = set(re.findall(r"^\| `(etcron_\w+)", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE))
     assert documented == there
-    alerts = set(re.findall(r"\betcron_\w+", (ROOT / "deploy" / "prometheus-alerts.yml").read_text()))
+    alerts = set(re.findall(r"\betcron_\w+", ALERTS.read_text()))
     assert alerts <= there
+
+
+def test_no_alert_is_raised_by_each_manager() -> None:
+    text = ALERTS.read_text()
+    assert len(re.findall(r"\bmax without \(instance\) \(etcron_\w+", text)) == len(re.findall(r"\betcron_\w+", text))
