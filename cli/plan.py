@@ -76,8 +76,10 @@ class Plan:
     @property
     def url(self) -> str:
         """Where this machine reaches the manager."""
-        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.manager.host, self.manager.host)
-        return f"{'https' if self.manager.tls_cert else 'http'}://{host}:{self.manager.api_port}"
+        host = self.manager.host.strip("[]")
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+        shown = f"[{host}]" if ":" in host else host
+        return f"{'https' if self.manager.tls_cert else 'http'}://{shown}:{self.manager.api_port}"
 
 
 def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mapping[str, str] | None = None) -> Plan:
@@ -143,7 +145,7 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
         free = is_free(manager.host, manager.api_port)
     except OSError as error:
         raise CommandError(f"cannot listen on {manager.host}: {error.strerror}; mend host", ExitStatus.USAGE) from None
-    if not (free and ports.take(manager.api_port)):
+    if not (free and ports.take(manager.api_port, host=manager.host)):
         by = holder_of(manager.api_port) or (" by another etcron up that has not come so far yet" if free else "")
         raise CommandError(
             f"port {manager.api_port} of {manager.host} is taken{by}; stop that, or choose another with --port",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import psutil
 
@@ -14,8 +14,8 @@ class PortClaims:
     """The ports that this process has chosen: until it closes them, nobody else who asks here is given one of them.
 
     Between choosing a port and listening there lies the start of a server, in which another `etcron up` would find the
-    same port free. A claim is a Unix socket with an abstract name that has the port in it: like a port it belongs to
-    the network namespace, one process has it at a time, and it goes when the process does.
+    same port free. A claim is a Unix socket with an abstract name that has the address and the port in it: like a port
+    it belongs to the network namespace, one process has it at a time, and it goes when the process does.
     """
 
     def __init__(self) -> None:
@@ -29,11 +29,14 @@ class PortClaims:
             claim.close()
         self._held.clear()
 
-    def take(self, port: int) -> bool:
-        """Whether the port is ours from now on; not where somebody has it already, also we ourselves."""
+    def take(self, port: int, *, host: str = "127.0.0.1") -> bool:
+        """Whether the port is ours from now on; not where somebody has it there already, or we have it anywhere."""
+        if port in self._held:
+            return False
+        _, address = _resolved(host, port)
         claim = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
-            claim.bind(f"\0etcron-port-{port}")
+            claim.bind(f"\0etcron-port-{address[0]}-{port}")
         except OSError as error:
             claim.close()
             if error.errno == errno.EADDRINUSE:
@@ -54,7 +57,7 @@ class PortClaims:
 
 def is_free(host: str, port: int) -> bool:
     """Whether a server could listen there now. Raises OSError where the address itself is not of this machine."""
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    family, address = _resolved(host, port)
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -88,6 +91,11 @@ def holder_of(port: int) -> str:
         if listens and connection.pid:
             return f" by {_name(connection.pid)} (pid {connection.pid})"
     return ""
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
+    family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
+    return family, address
 
 
 def _name(pid: int) -> str:

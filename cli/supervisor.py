@@ -44,7 +44,8 @@ class ChildSpec:
     """None: it prints where we print."""
     is_ready: Callable[[], Awaitable[bool]]
     port: int | None = None
-    """Where it listens: it is ready only once it does so itself. Somebody else there may have answered `is_ready`."""
+    """Where it listens: it is ready only once it does so itself, or a process that it has started (it may be a script
+    that starts the server). Somebody else there may have answered `is_ready`."""
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     before_start: Callable[[], None] = lambda: None
     hopeless: int | None = None
@@ -89,12 +90,14 @@ class Child:
         if self.spec.port is None or self._process is None:
             return True
         try:
-            connections = psutil.Process(self._process.pid).net_connections("tcp")
+            process = psutil.Process(self._process.pid)
+            return _listens_on(self.spec.port, process) or any(
+                _listens_on(self.spec.port, one) for one in process.children(recursive=True)
+            )
         except psutil.AccessDenied:
             return True
         except psutil.Error:
             return False
-        return any(one.status == psutil.CONN_LISTEN and one.laddr.port == self.spec.port for one in connections)
 
     async def keep_running(self) -> None:
         """Start it again whenever it ends, until `stop`; says so, with the end of its log where it ended by itself.
@@ -204,6 +207,11 @@ class Child:
             return self._failure
         code = self._process.returncode
         return f"ended with {f'status {code}' if code >= 0 else signal.Signals(-code).name}"
+
+
+def _listens_on(port: int, process: psutil.Process) -> bool:
+    connections = process.net_connections("tcp")
+    return any(one.status == psutil.CONN_LISTEN and one.laddr.port == port for one in connections)
 
 
 def trim_log(path: Path, limit_bytes: int = LOG_LIMIT_BYTES) -> None:

@@ -4,7 +4,7 @@ job.py job_*.py saved_job.py reading.py kinds.py
                                 a job: its fields, how it is read from what a user sent, how it lies in etcd
 schedule.py cron.py cron_fields.py triggers.py job_calendar.py jitter.py zones.py
                                 when it fires
-describe.py job_words.py phrases.py transition_notes.py
+describe.py describe_zh.py job_words.py phrases.py transition_notes.py
                                 the same in words
 planner.py placement.py         what is to be decided of its fires, and by whom
 keys.py run.py request.py kill.py member.py drain.py clocks.py remembered.py chain.py retry.py

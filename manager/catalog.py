@@ -122,6 +122,9 @@ class Catalog:
     def __len__(self) -> int:
         return len(self._names)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._jobs
+
     def get(self, name: str) -> KnownJob | None:
         """The job as it was last seen."""
         return self._jobs.get(name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any
 
 from common.clock import Clock
@@ -56,6 +56,20 @@ class History:
     async def failing(self, limit: int) -> frozenset[str]:
         """The names of the jobs whose newest record is a failure."""
         return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def count_failing(self, jobs: Container[str], limit: int) -> int:
+        """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.
+
+        The log store knows it of deleted jobs, too, so it may have to be asked for more names than are counted.
+        """
+        count, after = 0, ""
+        while count < limit:
+            names = await self._runlog.failing_jobs(after=after, limit=limit, deadline_seconds=self._deadline_s)
+            count += sum(name in jobs for name in names)
+            if len(names) < limit:
+                break
+            after = names[-1]
+        return min(count, limit)
 
     async def statistics(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
         """What those of the days (since 1970-01-01) came to that have any record, oldest first; None: of all jobs."""

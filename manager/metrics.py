@@ -31,7 +31,7 @@ class Measured:
     jobs: Mapping[ListState, int] | None
     """How many are enabled, paused, broken."""
     failing: int | None
-    """Jobs whose newest record is a failure."""
+    """Of the jobs that there are, those whose newest record is a failure."""
     open_runs: int | None
     today: DayCounts | None
     """The fires planned since midnight, UTC, that have a record."""

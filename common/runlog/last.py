@@ -158,11 +158,10 @@ class LastResults:
         documents = await by_ids(self._collection, [last_id(job) for job in jobs], projection={"_id": 0})
         return {document["jobName"]: document for document in documents}
 
-    async def failing(self, limit: int) -> list[str]:
-        """The names of jobs whose newest record is a failure, at most ``limit`` of them, in order."""
-        cursor = self._collection.find(
-            {"failing": {"$eq": True}}, {"_id": 0, "jobName": 1}, sort=[("jobName", 1)], limit=limit
-        )
+    async def failing(self, after: str, limit: int) -> list[str]:
+        """The names of jobs whose newest record is a failure, at most ``limit`` of them behind that name, in order."""
+        wanted = {"failing": {"$eq": True}, "jobName": {"$gt": after}}
+        cursor = self._collection.find(wanted, {"_id": 0, "jobName": 1}, sort=[("jobName", 1)], limit=limit)
         return [str(document["jobName"]) for document in await cursor.to_list()]
 
     async def _merge(self, advances: Sequence[Advance]) -> None:

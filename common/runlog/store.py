@@ -255,10 +255,13 @@ class RunLog:
             documents[advance.job] = {**there, **advance.beyond(there)}
         return {job: results_in(document) for job, document in documents.items()}
 
-    async def failing_jobs(self, *, limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
-        """The names of the jobs whose newest record is failed, timeout, lost or missed; at most ``limit``, in order."""
+    async def failing_jobs(self, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS) -> list[str]:
+        """The names of the jobs whose newest record is failed, timeout, lost or missed, also of those that are deleted.
+
+        At most ``limit`` of them, behind that name, in order.
+        """
         async with asking(self._client, deadline_seconds):
-            return await self._last.failing(limit)
+            return await self._last.failing(after, limit)
 
     async def put_versions(self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
         """These former specs are stored, and of each job no more than the newest 50; may be repeated."""

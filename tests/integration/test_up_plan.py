@@ -242,6 +242,23 @@ def test_an_etcd_that_does_not_run_is_named(tmp_path: Path) -> None:
         etcd_version(str(tmp_path / "nothing"))
 
 
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.1", "127.0.0.1"),
+        ("0.0.0.0", "127.0.0.1"),
+        ("localhost", "localhost"),
+        ("::1", "[::1]"),
+        ("[::1]", "[::1]"),
+        ("::", "[::1]"),
+    ],
+)
+def test_the_manager_is_reached_where_it_listens(data: DataDir, tmp_path: Path, host: str, shown: str) -> None:
+    plan = _plan(data, manager_config=_file(tmp_path, "manager.json", host=host, allowUnauthenticated=True))
+
+    assert plan.url == f"http://{shown}:{plan.manager.api_port}"
+
+
 def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
     taken = listener.getsockname()[1]
 
@@ -272,6 +289,15 @@ def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> 
 
     assert caught.value.status is ExitStatus.CONFLICT
     assert _plan(data, port=port).manager.api_port == port, "it is free again"
+
+
+def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: DataDir, tmp_path: Path) -> None:
+    other = _file(tmp_path, "manager.json", host="127.0.0.2")
+    port = free_loopback_port(())
+    with PortClaims() as first:
+        assert first.take(port)
+        assert _plan(data, port=port, manager_config=other).manager.api_port == port
+        assert not first.take(port, host="127.0.0.2"), "one that listens on all addresses would be in our own way"
 
 
 def test_a_claim_of_a_port_goes_with_its_process() -> None:

@@ -19,6 +19,7 @@ import pytest
 from cli import supervisor
 from cli.errors import CommandError
 from cli.log_echo import LogEcho
+from cli.ports import free_loopback_port
 from cli.supervisor import Child, ChildSpec, trim_log
 from common.lifecycle import LoopEndedError, Stop, run_loops
 from tests.support.waiting import wait_until
@@ -130,6 +131,23 @@ async def test_a_child_is_not_ready_while_somebody_else_listens_on_its_port(tmp_
 
     listens = f"import socket; server = socket.create_server(('127.0.0.1', {port})); {_FOREVER}"
     child = Child(_spec(tmp_path, listens, port=port), lambda _: None)
+    await child.start()
+    await child.stop(asyncio.Event())
+
+
+async def test_a_child_is_ready_once_what_it_has_started_listens_on_its_port(tmp_path: Path) -> None:
+    port = free_loopback_port(())
+    script = f"""
+    import os, signal, socket
+    reading, writing = os.pipe()
+    if os.fork() == 0:
+        os.close(writing)
+        server = socket.create_server(("127.0.0.1", {port}))
+        os.read(reading, 1)  # until the one that started it has ended
+    else:
+        signal.pause()
+    """
+    child = Child(_spec(tmp_path, textwrap.dedent(script), port=port, ready_within_s=5), lambda _: None)
     await child.start()
     await child.stop(asyncio.Event())
 

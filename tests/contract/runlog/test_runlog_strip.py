@@ -121,6 +121,7 @@ async def test_failing_jobs_are_found_by_their_newest_record(runlog: RunLog) -> 
     await runlog.write([record(1, job=f"job-{status}", status=status) for status in [*bad, *good]])
     assert await runlog.failing_jobs(limit=10) == sorted(f"job-{status}" for status in bad)
     assert await runlog.failing_jobs(limit=2) == ["job-failed", "job-lost"]
+    assert await runlog.failing_jobs(after="job-lost", limit=10) == ["job-missed", "job-timeout"]
     await runlog.write([record(2, job="job-failed"), record(2, job="job-success", status=Verdict.FAILED)])
     assert await runlog.failing_jobs(limit=10) == ["job-lost", "job-missed", "job-success", "job-timeout"]
     await runlog.write([record(0, job="job-failed", status=Verdict.FAILED)])

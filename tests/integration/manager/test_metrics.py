@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,20 @@ from common.keys import RunId
 from common.member import Beat
 from common.run import Verdict
 from common.version import VERSION
+from manager import metrics_api
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
+from tests.support.log_store import LogStoreServer
 from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 JOB = {"command": "a", "cronExpr": "@yearly"}
 ROOT = Path(__file__).parents[3]
+ALERTS = ROOT / "deploy" / "prometheus-alerts.yml"
 BEAT = Beat(kind="worker", wall_ms=1, free_slots=3, running=1, waiting=7, unsent_records=9)
 
 
@@ -56,6 +62,8 @@ async def test_jobs_by_state_as_they_come_and_go(manager: Managed) -> None:
 
 async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
     assert (await scrape(manager))["etcron_fires_today{status=failed}"] == 0
+    for name in ("a", "b"):
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
     midnight = now_ms() // 86_400_000 * 86_400_000
     await manager.write([
         record_of(RunId.planned("a", midnight)),
@@ -74,6 +82,17 @@ async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
     assert len(today) == len(Verdict)
     assert samples["etcron_jobs_failing"] == 2
     assert samples["etcron_longest_run_today_seconds"] == 2.5
+
+
+async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("a", "b", "c", "d"):
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
+        await manager.write([record_of(RunId.planned(name, now_ms()), Verdict.FAILED)])
+    for name in ("a", "b", "c"):
+        await manager.call("DELETE", f"/api/v1/jobs/{name}")
+    assert (await scrape(manager))["etcron_jobs_failing"] == 1
+    monkeypatch.setattr(metrics_api, "MAX_FAILING", 2)
+    assert (await scrape(manager))["etcron_jobs_failing"] == 1, "it is behind the first names that are read"
 
 
 async def test_open_runs(manager: Managed) -> None:
@@ -126,11 +145,51 @@ async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path:
     }  # fmt: skip
 
 
+async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Place) -> None:
+    async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint) as manager:
+        await manager.call("PUT", "/api/v1/jobs/j", JOB)
+        assert (await scrape(manager))["etcron_jobs{state=enabled}"] == 1
+        proxy.set(Mode.SWALLOW)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        samples = await scrape(manager)
+        assert samples["etcron_etcd_up"] == 0
+        assert not {name for name in samples if name.startswith(("etcron_jobs{", "etcron_runs_open"))}
+        proxy.set(Mode.PASS)
+
+        async def told() -> bool:
+            return (await scrape(manager)).get("etcron_jobs{state=enabled}") == 1
+
+        await wait_until(told, description="the jobs are told again", timeout=15)
+
+
+async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStoreServer) -> None:
+    async with (
+        Proxy(f"127.0.0.1:{log_store.port}", http2=False) as proxy,
+        managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=60_000) as manager,
+    ):
+        assert (await scrape(manager))["etcron_log_store_up"] == 1
+        proxy.set(Mode.SWALLOW)
+        async with asyncio.timeout(10):
+            samples = await scrape(manager)
+    assert samples["etcron_log_store_up"] == 0
+    assert "etcron_jobs_failing" not in samples
+
+
 async def test_openmetrics_for_who_asks_for_it(manager: Managed) -> None:
     response = await manager.http.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert response.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
     names = {family.name for family in read_openmetrics(await response.text())}  # type: ignore[no-untyped-call]
     assert {"etcron_build", "etcron_ready", "etcron_jobs"} <= names
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ['application/openmetrics-text; version="1.0.0"', "application/openmetrics-text;version=x", "text/plain;version=a"],
+)
+async def test_who_asks_for_a_version_that_there_is_not_gets_the_plainest(manager: Managed, accept: str) -> None:
+    response = await manager.http.get("/metrics", headers={"Accept": accept})
+    assert response.status == 200
+    assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def test_a_page_of_another_site_cannot_read_it(manager: Managed) -> None:
@@ -145,5 +204,10 @@ async def test_documents_and_alerts_name_what_there_is(manager: Managed) -> None
     there = {name.partition("{")[0] for name in await scrape(manager)}
     documented = set(re.findall(r"^\| `(etcron_\w+)", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE))
     assert documented == there
-    alerts = set(re.findall(r"\betcron_\w+", (ROOT / "deploy" / "prometheus-alerts.yml").read_text()))
+    alerts = set(re.findall(r"\betcron_\w+", ALERTS.read_text()))
     assert alerts <= there
+
+
+def test_no_alert_is_raised_by_each_manager() -> None:
+    text = ALERTS.read_text()
+    assert len(re.findall(r"\bmax without \(instance\) \(etcron_\w+", text)) == len(re.findall(r"\betcron_\w+", text))
