@@ -1,20 +1,25 @@
 """The manager: what users reach. It writes jobs and kills to etcd, and reads jobs, workers and runs back.
 
-    legacy.py api.py *_api.py system.py pages.py
-                                  handlers: read a request, call a use case, spell the answer
-    service.py kills.py           the use cases: save, pause, resume, delete; kill
-    edits.py                      what one edit writes, as one etcd transaction (pure)
+    legacy.py api.py *_api.py system.py pages.py openapi/
+                                  handlers: read a request, call a use case, spell the answer; and the document of all
+    service.py kills.py run_now.py drains.py unblock.py
+                                  the use cases: save, pause, resume, delete; kill; run now; drain; a mark far ahead
+    edits.py chain_edits.py merge_patch.py
+                                  what one edit writes, as one etcd transaction (pure)
     watching.py catalog.py open_runs.py
                                   what a watch on etcd shows: jobs, runs that are going, workers; lists read only this
-    rows.py fires.py history.py inventory.py
-                                  jobs as shown; their fires; runs; what is read straight from etcd
-    events.py                     live events: one hub, a bounded queue for each browser
-    views.py advice.py previews.py
-                                  the JSON shapes; the warnings of a save and the preview of a schedule (pure)
+    rows.py fires.py fires_between.py history.py pending.py versions.py inventory.py odd_names.py
+                                  jobs as shown; their fires; runs, also waiting ones; former specs; what is read
+                                  straight from etcd
+    eligibility.py placing.py     who would take a fire, and why nobody could
+    events.py waiting.py          live events: one hub, a bounded queue for each browser; waiting for what a watch shows
+    views.py clock_views.py advice.py previews.py metrics.py
+                                  the JSON shapes; the warnings of a save and the preview of a schedule; metrics (pure)
     housekeeping.py presence.py   background: deliver our own final records, show that we live
     health.py                     /livez and /readyz
-    metrics.py metrics_api.py     /metrics
-    errors.py guards.py inputs.py every error as JSON, who may call, how input is read
+    errors.py guards.py clock_guard.py idempotency.py malformed.py inputs.py json_text.py
+                                  every error as JSON; who may call, and when not; the same call again; reading input
+    assets.py texts.py https.py   the browser's files and words; the port with TLS
     parts.py wiring.py            what the handlers are given, and how it is put together
     app.py __main__.py            the application, and the process
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 MAPS = [
     ROOT / package / "__init__.py"
     for package in (
-        "cli", "cli/crontab", "cli/manifests", "common", "worker", "worker/commands", "worker/deciding",
+        "cli", "cli/crontab", "cli/manifests", "common", "manager", "worker", "worker/commands", "worker/deciding",
         "worker/settling", "worker/spooling", "worker/stewarding",
     )
 ]  # fmt: skip

@@ -23,11 +23,14 @@ def set_aside(directory: Path, refused: Iterable[tuple[RunRecord, str]], *, limi
     """The records, each with the store's reason, are on the disk in ``rejected.jsonl``; OSError where not."""
     lines = [json.dumps({"reason": reason, "record": record.to_document()}) for record, reason in refused]
     _make_room(directory, limit_bytes)
+    is_new = not (directory / REJECTED).exists()
     with (directory / REJECTED).open("ab", buffering=0) as file:
         before = file.tell()
         try:
             _write_all(file, "".join(f"{line}\n" for line in lines).encode("ascii"))
             os.fsync(file.fileno())
+            if is_new:
+                sync_directory(directory)
         except OSError:
             file.truncate(before)  # it is tried again: no half lines, and none twice
             raise
@@ -37,7 +40,6 @@ def _make_room(directory: Path, limit_bytes: int) -> None:
     path = directory / REJECTED
     if path.exists() and path.stat().st_size >= limit_bytes:
         path.replace(directory / BEFORE)
-        sync_directory(directory)
 
 
 def _write_all(file: io.FileIO, data: bytes) -> None:
