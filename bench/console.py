@@ -80,7 +80,7 @@ async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
         arguments = ["--etcd", etcd.endpoint, "--log-store", log_store.uri]
         arguments += ["--jobs", str(jobs), "--records", str(records)]
         filled = await asyncio.to_thread(console_data.main, arguments)
-        port = free_loopback_port(())
+        port = free_loopback_port()
         command = [sys.executable, "-m", "manager", "--api-port", str(port), "--etcd-endpoints", etcd.endpoint]
         command += ["--mongodb-uri", log_store.uri, "--log-level", "warning"]
         manager = await asyncio.to_thread(subprocess.Popen, command, cwd=_ROOT)

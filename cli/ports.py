@@ -50,7 +50,7 @@ class PortClaims:
         for port in preferred:
             if is_free("127.0.0.1", port) and self.take(port):
                 return port
-        while not self.take(port := free_loopback_port(())):
+        while not self.take(port := free_loopback_port()):
             pass
         return port
 
@@ -70,11 +70,8 @@ def is_free(host: str, port: int) -> bool:
     return True
 
 
-def free_loopback_port(preferred: Iterable[int]) -> int:
-    """The first of the preferred ports that is free on 127.0.0.1, else any free one."""
-    for port in preferred:
-        if is_free("127.0.0.1", port):
-            return port
+def free_loopback_port() -> int:
+    """A port that was free on 127.0.0.1 just now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

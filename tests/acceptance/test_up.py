@@ -71,7 +71,7 @@ async def test_a_child_that_is_killed_is_started_again(tmp_path: Path) -> None:
 
 
 async def test_an_etcd_that_is_not_there_is_named_and_waited_for(tmp_path: Path) -> None:
-    port = free_loopback_port(())
+    port = free_loopback_port()
     waiting = asyncio.create_task(_collect(tmp_path, "--etcd-endpoints", f"127.0.0.1:{port}"))
 
     printed = tmp_path / "printed"

@@ -42,7 +42,7 @@ async def stores(data: DataDir, http: aiohttp.ClientSession) -> AsyncIterator[tu
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
         ports = stack.enter_context(PortClaims())
-        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, ports, {})
+        plan = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, ports, {})
         etcd, log_store = (Child(spec, print) for spec in store_specs(plan, data, http))
         for child in (etcd, log_store):
             await child.start()

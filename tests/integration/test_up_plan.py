@@ -45,7 +45,7 @@ def listener() -> Iterator[socket.socket]:
 
 
 def _plan(data: DataDir, environ: dict[str, str] | None = None, **options: object) -> Plan:
-    port = free_loopback_port(())
+    port = free_loopback_port()
     with PortClaims() as ports:
         return make_plan(Options(**{"data_dir": data.path, "port": port, **options}), data, ports, environ or {})  # type: ignore[arg-type]
 
@@ -264,24 +264,24 @@ def test_a_port_is_free_until_somebody_listens(listener: socket.socket) -> None:
 
     assert not is_free("127.0.0.1", taken)
     assert "(pid" in holder_of(taken)
-    assert free_loopback_port((taken,)) != taken
-    free = free_loopback_port(())
+    free = free_loopback_port()
     assert is_free("127.0.0.1", free)
-    assert free_loopback_port((free,)) == free
+    with PortClaims() as ports:
+        assert ports.take_free((taken, free)) == free
 
 
 def test_two_that_choose_at_the_same_time_choose_different_ports(data: DataDir, tmp_path: Path) -> None:
     other = DataDir(tmp_path / "other")
     other.path.mkdir()
     with PortClaims() as first, PortClaims() as second:
-        ours = make_plan(Options(data_dir=data.path, port=free_loopback_port(())), data, first, {})
-        theirs = make_plan(Options(data_dir=other.path, port=free_loopback_port(())), other, second, {})
+        ours = make_plan(Options(data_dir=data.path, port=free_loopback_port()), data, first, {})
+        theirs = make_plan(Options(data_dir=other.path, port=free_loopback_port()), other, second, {})
 
     assert len({port for plan in (ours, theirs) for port in (*plan.etcd_ports, plan.log_store_port)}) == 6
 
 
 def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> None:
-    port = free_loopback_port(())
+    port = free_loopback_port()
     with PortClaims() as first:
         assert first.take(port)
         with pytest.raises(CommandError, match=rf"port {port} .* is taken by another etcron up.*--port") as caught:
@@ -293,7 +293,7 @@ def test_a_port_of_the_api_is_refused_to_the_second_that_asks(data: DataDir) -> 
 
 def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: DataDir, tmp_path: Path) -> None:
     other = _file(tmp_path, "manager.json", host="127.0.0.2")
-    port = free_loopback_port(())
+    port = free_loopback_port()
     with PortClaims() as first:
         assert first.take(port)
         assert _plan(data, port=port, manager_config=other).manager.api_port == port
@@ -301,7 +301,7 @@ def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: Da
 
 
 def test_a_claim_of_a_port_goes_with_its_process() -> None:
-    port = free_loopback_port(())
+    port = free_loopback_port()
     script = f"from cli.ports import PortClaims; ours = PortClaims(); print(ours.take({port}), flush=True); input()"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(

@@ -136,7 +136,7 @@ async def test_a_child_is_not_ready_while_somebody_else_listens_on_its_port(tmp_
 
 
 async def test_a_child_is_ready_once_what_it_has_started_listens_on_its_port(tmp_path: Path) -> None:
-    port = free_loopback_port(())
+    port = free_loopback_port()
     script = f"""
     import os, signal, socket
     reading, writing = os.pipe()

@@ -58,7 +58,7 @@ async def running_up(
     directory: Path, *options: str, command: Sequence[str] = _FROM_THE_CHECKOUT
 ) -> AsyncIterator[RunningUp]:
     """`etcron up` with its data in the directory; ready inside the block, killed after it."""
-    port, printed = free_loopback_port(()), directory / "printed"
+    port, printed = free_loopback_port(), directory / "printed"
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
     if command is _FROM_THE_CHECKOUT:
         environ["PYTHONPATH"] = str(ROOT)
