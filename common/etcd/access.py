@@ -18,11 +18,10 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     """
     never = f"{key_prefix}/access"
     try:
-        # etcd looks at the permissions of both branches, whichever runs.
+        # etcd looks at the permissions of both branches, whichever runs: the one that counts all keys does not.
         await client.txn(
             [create_revision_is(never, _NO_REVISION)],
-            [Put(never, b"")],
-            [GetPrefix(f"{key_prefix}/", keys_only=True, limit=1)],
+            [Put(never, b""), GetPrefix(f"{key_prefix}/", keys_only=True, limit=1)],
         )
     except EtcdAccessError as error:
         raise ConfigError([_named(error.problem, key_prefix)]) from None

@@ -12,6 +12,7 @@ from common.etcd import _rpc
 from common.etcd.auth import Auth, EtcdUser
 from common.etcd.calls import AnswerTooLargeError, Calls
 from common.etcd.endpoints import Endpoints
+from common.etcd.paging import Paging
 from common.etcd.stream import Stream
 from common.etcd.txn import (
     MAX_READS,
@@ -129,11 +130,10 @@ class EtcdClient:
         no keys where the prefix has none. Pages are made smaller where values are large, so that no answer is larger
         than a client takes. EtcdCompactedError: the revision was compacted away between two pages; start again.
         """
-        start, end = to_bytes(prefix) or b"\0", range_end(to_bytes(prefix))
-        limit = min(page, _FIRST_PAGE)
-        while True:
+        paging, limit, is_first = Paging(to_bytes(prefix)), min(page, _FIRST_PAGE), True
+        while not paging.done:
             request = _rpc.messages.RangeRequest(
-                key=start, range_end=end, limit=limit, keys_only=keys_only, revision=revision
+                key=paging.start, range_end=paging.end, limit=limit, keys_only=keys_only, revision=revision
             )
             try:
                 response = await self._calls.read("range", request, what=f"read {prefix}")
@@ -142,11 +142,11 @@ class EtcdClient:
                 continue
             revision = revision or response.header.revision
             kvs = response.kvs
-            yield Page(revision=revision, kvs=tuple(map(key_value, kvs)))
-            if not response.more:
-                return
-            start = kvs[-1].key + b"\0"
-            limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
+            paging.took([kv.key for kv in kvs], count=response.count)
+            if kvs or is_first:
+                is_first = False
+                yield Page(revision=revision, kvs=tuple(map(key_value, kvs)))
+                limit = max(1, min(page, limit * 4, _PAGE_BYTES * len(kvs) // max(1, response.ByteSize())))
 
     async def get_between(self, first: str, last: str, *, limit: int) -> tuple[tuple[KeyValue, ...], bool]:
         """The first `limit` keys from `first` to `last`, both included, in order; and whether there are more."""

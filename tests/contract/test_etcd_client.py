@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from common.clock import SystemClock
 from common.errors import ConfigError, EtcdCompactedError, EtcdRefusedError
 from common.etcd import EtcdClient, KeyValue, Put
+from common.etcd.calls import Calls
 from tests.support.etcd_server import EtcdServer
 
 pytestmark = pytest.mark.etcd
@@ -83,6 +86,25 @@ async def test_pages_of_five_thousand_keys_are_of_one_revision(client: EtcdClien
     assert len(revisions) == 1
     assert [kv.key for kv in read] == keys
     assert {kv.value for kv in read} == {b"old"}
+
+
+async def test_many_keys_are_not_counted_again_for_each_page(
+    client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys = [f"{prefix}job-{number}" for number in range(20_000)]
+    for start in range(0, len(keys), 125):
+        await client.txn([], [Put(key, b"") for key in keys[start : start + 125]])
+    counted, ask = list[int](), Calls.read
+
+    async def read(self: Calls, method: str, request: Any, *, what: str) -> Any:
+        answer = await ask(self, method, request, what=what)
+        counted.append(answer.count)
+        return answer
+
+    monkeypatch.setattr(Calls, "read", read)
+    read_keys = [kv.key async for page in client.read_prefix(prefix) for kv in page.kvs]
+    assert read_keys == sorted(keys)
+    assert sum(counted) <= 8 * len(keys)  # some 11 times where each page is open to the end, and 500 with a million
 
 
 async def test_large_values_are_read_in_smaller_pages(client: EtcdClient, prefix: str) -> None:

@@ -7,6 +7,7 @@ wants, the rest is asked for by name.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection
 from typing import Final
 
@@ -26,15 +27,15 @@ async def read_marks(client: EtcdClient, keys: Keys, sequences: Collection[str])
     Each as it was at some moment since the call: they need not be of one revision.
     """
     key_of = {keys.mark(sequence): sequence for sequence in sequences}
-    left, found = sorted(key_of), dict[str, KeyValue]()
-    while len(left) > _FEW:
-        kvs, more = await client.get_between(left[0], left[-1], limit=_PAGE)
-        wanted = {key_of[kv.key]: kv for kv in kvs if kv.key in key_of}
-        found.update(wanted)
-        if not more:
-            return found
-        left = [key for key in left if key > kvs[-1].key]
-        if len(wanted) < _WORTH * len(kvs):
+    wanted, at, found = sorted(key_of), 0, dict[str, KeyValue]()
+    while len(wanted) - at > _FEW:
+        # No further than a page of wanted keys: etcd counts whatever a range has, also beyond the limit.
+        last = wanted[min(len(wanted), at + _PAGE) - 1]
+        kvs, more = await client.get_between(wanted[at], last, limit=_PAGE)
+        own = {key_of[kv.key]: kv for kv in kvs if kv.key in key_of}
+        found.update(own)
+        at = bisect_right(wanted, kvs[-1].key if more else last)
+        if len(own) < _WORTH * len(kvs):
             break
-    by_name = await client.get_many(left) if left else {}
+    by_name = await client.get_many(wanted[at:])
     return found | {key_of[key]: kv for key, kv in by_name.items()}
