@@ -1,6 +1,6 @@
 """What a user should know about a schedule: why it is refused, the warnings of a save, and a preview of its fires.
 
-Pure but for the words (``common.job_words``).
+Pure but for the words (``common.words.job_words``).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from common.errors import Problem
 from common.instants import from_ms, iso, to_ms
-from common.job import JobSpec
-from common.job_fields import TIMING
-from common.job_words import job_words
-from common.phrases import DEFAULT
-from common.schedule import Fire, Schedule, parse_cron, tzdata_version
+from common.jobs.fields import TIMING
+from common.jobs.job import JobSpec
+from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
+from common.words.job_words import job_words
+from common.words.phrases import DEFAULT
 
 __all__ = ["fire_view", "job_words", "mark_fault", "next_fire", "preview", "save_warnings", "schedule_problems"]
 

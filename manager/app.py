@@ -10,7 +10,7 @@ from pathlib import Path
 from aiohttp import web
 
 from common.clock import Clock, SystemClock
-from common.config import ManagerConfig
+from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager import api, legacy, pages

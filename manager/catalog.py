@@ -17,8 +17,8 @@ from typing import Self
 
 from common.errors import InvalidInputError, Problem
 from common.etcd import Change, KeyValue
-from common.keys import Keys
-from common.saved_job import SavedJob
+from common.stored.keys import Keys
+from common.stored.saved_job import SavedJob
 from manager.waiting import Changes
 
 

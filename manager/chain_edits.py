@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.chain import MADE_WITH_ITS_JOB, is_chained, link_at
 from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
-from common.job import JobSpec
-from common.keys import Keys, RunId, Watched
-from common.request import Request
-from common.saved_job import SavedJob
+from common.jobs.job import JobSpec
+from common.stored.chain import MADE_WITH_ITS_JOB, is_chained, link_at
+from common.stored.keys import Keys, RunId, Watched
+from common.stored.request import Request
+from common.stored.saved_job import SavedJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

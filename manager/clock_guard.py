@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from common.clock import Clock
-from common.clock_check import ClockCheck
-from common.clock_watch import ClockWatch
-from common.config import ManagerConfig
+from common.clocks.check import ClockCheck
+from common.clocks.watch import ClockWatch
+from common.configuration.config import ManagerConfig
 from common.errors import ClockOffError
 from common.etcd import EtcdClient
-from common.keys import Keys
+from common.stored.keys import Keys
 
 
 class ClockGuard:

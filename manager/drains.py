@@ -10,11 +10,11 @@ import logging
 from dataclasses import dataclass
 
 from common.clock import Clock
-from common.drain import Drain
 from common.errors import EtcdInDoubtError, NotFoundError, UnavailableError
 from common.etcd import Compare, Delete, EtcdClient, KeyValue, Operation, Put, absent, mod_revision_is
-from common.keys import Keys
-from common.member import is_worker_name
+from common.stored.drain import Drain
+from common.stored.keys import Keys
+from common.stored.member import is_worker_name
 from manager.service import pause_before_retry
 
 _log = logging.getLogger(__name__)

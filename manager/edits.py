@@ -23,13 +23,13 @@ from msgspec import structs
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
-from common.job import JobSpec
-from common.job_version import Change, JobVersion
-from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
-from common.planner import FireRange, undecided
-from common.run import RunRecord, Verdict, final_entry
-from common.saved_job import Pause, SavedJob
-from common.schedule import Schedule
+from common.jobs.job import JobSpec
+from common.planning.planner import FireRange, undecided
+from common.schedules.schedule import Schedule
+from common.stored.job_version import Change, JobVersion
+from common.stored.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.stored.run import RunRecord, Verdict, final_entry
+from common.stored.saved_job import Pause, SavedJob
 from manager.chain_edits import Chained, edit_chain
 
 _COMMAND_SHOWN = 1_000

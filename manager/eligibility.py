@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from common.job import JobSpec
-from common.member import Member
-from common.placement import Candidate, Placement, bucket_of, fits, is_eligible
+from common.jobs.job import JobSpec
+from common.planning.placement import Candidate, Placement, bucket_of, fits, is_eligible
+from common.stored.member import Member
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
-from common.jitter import dispatch_ms
-from common.job import JobSpec, Overlap
-from common.keys import Keys, decode_mark
-from common.planner import Fires as FirePlan
-from common.planner import undecided
+from common.jobs.job import JobSpec, Overlap
+from common.planning.planner import Fires as FirePlan
+from common.planning.planner import undecided
 from common.runlog import RunFilter
+from common.schedules.jitter import dispatch_ms
+from common.stored.keys import Keys, decode_mark
 from manager.advice import fire_view
 from manager.catalog import KnownJob
 from manager.eligibility import Eligibility

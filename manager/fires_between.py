@@ -14,12 +14,12 @@ from typing import Any, Final, TypeAlias
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
-from common.job import JobSpec
-from common.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
-from common.member import Member
-from common.run import Verdict
+from common.jobs.job import JobSpec
 from common.runlog import RunFilter
-from common.saved_job import SavedJob
+from common.stored.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
+from common.stored.member import Member
+from common.stored.run import Verdict
+from common.stored.saved_job import SavedJob
 from manager.catalog import KnownJob
 from manager.eligibility import Eligibility
 from manager.fires import due_by, waits_for

@@ -19,8 +19,8 @@ from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
-from common.member import Member
 from common.runlog import RetentionState, RunLog
+from common.stored.member import Member
 from manager.clock_guard import ClockGuard
 from manager.clock_views import clocks_view
 from manager.inventory import Inventory

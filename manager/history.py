@@ -8,9 +8,9 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.etcd import KeyValue
-from common.keys import RunId
-from common.run import RunEntry
 from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
+from common.stored.keys import RunId
+from common.stored.run import RunEntry
 from manager.pending import Pending
 from manager.views import open_run_view, run_view
 

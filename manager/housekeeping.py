@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Delete, EtcdClient, mod_revision_is
-from common.run import RunRecord
 from common.runlog import RunLog
+from common.stored.run import RunRecord
 
 _log = logging.getLogger(__name__)
 

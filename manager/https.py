@@ -10,7 +10,7 @@ from typing import Final
 
 from aiohttp import web
 
-from common.config import ManagerConfig
+from common.configuration.config import ManagerConfig
 from common.tls import pair_problems, server_context
 
 _log = logging.getLogger(__name__)

@@ -27,8 +27,8 @@ from aiohttp.typedefs import Middleware
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Compare, Delete, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, mod_revision_is
-from common.keys import Keys
-from common.remembered import ANYTHING, Remembered, digest_of
+from common.stored.keys import Keys
+from common.stored.remembered import ANYTHING, Remembered, digest_of
 from manager.errors import Handler, RequestError
 from manager.inputs import read_body
 from manager.json_text import dumps

@@ -13,8 +13,8 @@ from aiohttp import web
 
 from common.errors import InvalidInputError, Problem
 from common.instants import to_ms
-from common.job_fields import EXAMPLE
-from common.job_reader import load_object
+from common.jobs.fields import EXAMPLE
+from common.jobs.reader import load_object
 from common.nearest import nearest
 from manager.errors import RequestError
 from manager.guards import MAX_BODY_BYTES

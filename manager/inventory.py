@@ -9,11 +9,11 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from common.clocks import Clocks
-from common.drain import Drain
 from common.etcd import EtcdClient, KeyValue
-from common.keys import Keys
-from common.member import Beat, Member, is_worker_name
+from common.stored.clocks import Clocks
+from common.stored.drain import Drain
+from common.stored.keys import Keys
+from common.stored.member import Beat, Member, is_worker_name
 from manager.edits import Stored
 
 _LISTED_AT_ONCE: Final = 250

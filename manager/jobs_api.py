@@ -11,8 +11,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import NotFoundError, UnavailableError
-from common.job import JobSpec
-from common.job_reader import check_name, parse_job
+from common.jobs.job import JobSpec
+from common.jobs.reader import check_name, parse_job
 from manager.catalog import JobQuery, KnownJob, ListState
 from manager.errors import Failure, failure_of, respond
 from manager.fires_between import Span, read_cursor

@@ -10,10 +10,10 @@ from enum import Enum, auto
 from common.clock import Clock
 from common.errors import EtcdInDoubtError, OvertakenError, UnavailableError
 from common.etcd import Compare, EtcdClient, Get, KeyValue, Put, create_revision_is, mod_revision_is, present
-from common.job_reader import check_name
-from common.keys import Keys, RunId, Watched
-from common.kill import Kill
-from common.run import EntryState, RunEntry
+from common.jobs.reader import check_name
+from common.stored.keys import Keys, RunId, Watched
+from common.stored.kill import Kill
+from common.stored.run import EntryState, RunEntry
 from manager.pending import is_request_of
 from manager.service import pause_before_retry, trust_clock
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import InvalidInputError, Problem
-from common.job_reader import check_name, parse_job
+from common.jobs.reader import check_name, parse_job
 from manager.errors import STREAMING
 from manager.guards import DEADLINE
 from manager.inputs import Fields, form_job, form_name, if_match, read_form

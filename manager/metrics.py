@@ -11,8 +11,8 @@ from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 
-from common.clocks import Clocks
 from common.runlog import DayCounts
+from common.stored.clocks import Clocks
 from common.version import VERSION
 from manager.catalog import ListState
 from manager.health import Report

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from common.errors import InvalidInputError
 from common.etcd import Delete, Put, mod_revision_is
-from common.job_reader import check_name
-from common.keys import Keys, Watched
+from common.jobs.reader import check_name
+from common.stored.keys import Keys, Watched
 from manager.edits import Edit, Stored
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Sequence
 from msgspec import Struct
 
 from common.etcd import Change, KeyValue
-from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry
 from manager.waiting import Changes
 
 

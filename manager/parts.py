@@ -11,10 +11,10 @@ import jinja2
 from aiohttp import web
 
 from common.clock import Clock
-from common.config import ManagerConfig
+from common.configuration.config import ManagerConfig
 from common.etcd import EtcdClient
-from common.keys import Keys
 from common.runlog import RunLog
+from common.stored.keys import Keys
 from manager.clock_guard import ClockGuard
 from manager.drains import DrainService
 from manager.events import EventHub

@@ -9,11 +9,11 @@ from typing import Any, Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Get, GetPrefix, KeyValue, Operation
-from common.job import JobSpec, Overlap
-from common.keys import Keys, RunId
-from common.member import Beat, Member
-from common.placement import is_eligible
-from common.request import Request
+from common.jobs.job import JobSpec, Overlap
+from common.planning.placement import is_eligible
+from common.stored.keys import Keys, RunId
+from common.stored.member import Beat, Member
+from common.stored.request import Request
 from manager.edits import Stored
 from manager.eligibility import Eligibility
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from common.job import JobSpec
-from common.member import Member
-from common.placement import is_eligible
+from common.jobs.job import JobSpec
+from common.planning.placement import is_eligible
+from common.stored.member import Member
 from manager.eligibility import Eligibility
 
 

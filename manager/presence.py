@@ -12,11 +12,11 @@ import psutil
 
 from common.beat_pace import BeatPace
 from common.clock import Clock
-from common.clock_watch import ClockWatch
+from common.clocks.watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
-from common.keys import Keys
-from common.member import Beat
+from common.stored.keys import Keys
+from common.stored.member import Beat
 from common.version import VERSION
 from manager.json_text import dumps
 

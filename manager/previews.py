@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from common.job import JobSpec
-from common.job_fields import TIMING
-from common.job_reader import parse_timing
-from common.kinds import AnyText, Number
-from common.reading import Faults
+from common.jobs.fields import TIMING
+from common.jobs.job import JobSpec
+from common.jobs.kinds import AnyText, Number
+from common.jobs.reader import parse_timing
+from common.jobs.reading import Faults
 
 MAX_PREVIEW: Final = 100
 DEFAULT_PREVIEW: Final = 5

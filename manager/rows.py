@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from common.clock import Clock
-from common.phrases import DEFAULT
+from common.words.phrases import DEFAULT
 from manager.catalog import CatalogPage, JobQuery, KnownJob, ListState
 from manager.history import History
 from manager.views import job_row

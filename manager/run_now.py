@@ -33,12 +33,12 @@ from common.errors import (
 )
 from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, mod_revision_is
 from common.instants import iso
-from common.job import JobSpec
-from common.job_reader import check_name
-from common.keys import Keys, RunId, Watched, sequence_name
-from common.remembered import Remembered, digest_of
-from common.request import Origin, Request
-from common.run import Trigger
+from common.jobs.job import JobSpec
+from common.jobs.reader import check_name
+from common.stored.keys import Keys, RunId, Watched, sequence_name
+from common.stored.remembered import Remembered, digest_of
+from common.stored.request import Origin, Request
+from common.stored.run import Trigger
 from manager.edits import Stored
 from manager.idempotency import KEPT_MS, Idempotency, refuse_another_request
 from manager.service import pause_before_retry, trust_clock

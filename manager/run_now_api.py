@@ -9,9 +9,9 @@ from aiohttp import web
 
 from common.errors import Problem
 from common.instants import first_ms
-from common.job_fields import FIELDS
-from common.kinds import AnyText, Number, Several
-from common.reading import Faults, FieldError, Kind, given, shown, text
+from common.jobs.fields import FIELDS
+from common.jobs.kinds import AnyText, Number, Several
+from common.jobs.reading import Faults, FieldError, Kind, given, shown, text
 from manager.idempotency import IDEMPOTENCY, REPLAYED, RUN_CALL
 from manager.inputs import read_members, reason_in
 from manager.parts import PARTS, answer, caller

@@ -8,9 +8,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import NotFoundError, UnavailableError
-from common.keys import RunId
-from common.run import Verdict
 from common.runlog import RunFilter
+from common.stored.keys import RunId
+from common.stored.run import Verdict
 from manager.history import read_run_id
 from manager.inputs import Fields, read_reason
 from manager.jobs_api import DEFAULT_LIMIT, MAX_LIMIT

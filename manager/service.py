@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import (
     ConflictError,
@@ -31,11 +30,12 @@ from common.errors import (
 )
 from common.etcd import EtcdClient
 from common.instants import iso
-from common.job import NEVER, JobSpec
-from common.job_reader import check_name
-from common.job_version import Change
-from common.keys import Keys
-from common.member import Member
+from common.jobs.job import NEVER, JobSpec
+from common.jobs.reader import check_name
+from common.process import failpoints
+from common.stored.job_version import Change
+from common.stored.keys import Keys
+from common.stored.member import Member
 from common.timings import Timings
 from manager.advice import save_warnings, schedule_problems
 from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable

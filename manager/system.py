@@ -9,9 +9,9 @@ from typing import Any
 
 from aiohttp import web
 
-from common.config import ManagerConfig, shown
+from common.configuration.config import ManagerConfig, shown
 from common.errors import EtcdError, UnavailableError
-from common.member import Beat
+from common.stored.member import Beat
 from common.version import VERSION
 from manager.clock_views import clock_view
 from manager.parts import PARTS, Parts, answer

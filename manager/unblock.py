@@ -22,11 +22,11 @@ from common.clock import Clock
 from common.errors import ConflictError
 from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.instants import iso
-from common.job_reader import check_name
-from common.job_version import Change
-from common.keys import Keys, Watched, encode_mark, sequence_name
-from common.member import Beat
-from common.saved_job import SavedJob
+from common.jobs.reader import check_name
+from common.stored.job_version import Change
+from common.stored.keys import Keys, Watched, encode_mark, sequence_name
+from common.stored.member import Beat
+from common.stored.saved_job import SavedJob
 from manager.advice import MARK_FAULT_MS
 from manager.chain_edits import Chained, edit_chain
 from manager.edits import Edit, Stored, former, read_mark, readable

@@ -14,9 +14,9 @@ from typing import Final
 
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Delete, EtcdClient, KeyValue, mod_revision_is
-from common.job_version import JobVersion
-from common.keys import Keys
 from common.runlog import RunLog
+from common.stored.job_version import JobVersion
+from common.stored.keys import Keys
 
 _log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ from aiohttp import web
 
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.etcd import KeyValue
-from common.job_reader import check_name, parse_job
-from common.job_version import Change, JobVersion, changed_fields
-from common.saved_job import SavedJob
+from common.jobs.reader import check_name, parse_job
+from common.stored.job_version import Change, JobVersion, changed_fields
+from common.stored.saved_job import SavedJob
 from manager.inputs import Fields, if_match, read_reason
 from manager.jobs_api import row_at, stale
 from manager.parts import PARTS, Parts, answer, caller

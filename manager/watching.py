@@ -14,8 +14,8 @@ from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue, Mirror, MirrorTimings
 from common.instants import iso
-from common.keys import Keys, RunId, Watched
-from common.member import Member, is_worker_name
+from common.stored.keys import Keys, RunId, Watched
+from common.stored.member import Member, is_worker_name
 from manager.catalog import Catalog, KnownJob
 from manager.open_runs import OpenRuns
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from common.clock import Clock
-from common.config import ManagerConfig
-from common.config_keys import redact_uri
+from common.configuration.config import ManagerConfig
+from common.configuration.keys import redact_uri
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
-from common.keys import Keys, RunId
 from common.runlog import JobResults, RunLog
+from common.stored.keys import Keys, RunId
 from manager.clock_guard import ClockGuard
 from manager.drains import DrainService
 from manager.eligibility import Eligibility

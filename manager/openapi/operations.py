@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.run import Verdict
+from common.stored.run import Verdict
 from manager.bulk_api import MAX_NAMES, Action
 from manager.catalog import ListState
 from manager.openapi import parameters as given

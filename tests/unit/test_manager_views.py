@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from common.errors import InvalidInputError
-from common.job import JobSpec
-from common.member import Member
+from common.jobs.job import JobSpec
+from common.stored.member import Member
 from manager.advice import mark_fault, save_warnings, schedule_problems
 from manager.guards import Hosts
 from manager.inputs import Fields, form_job

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.keys import RunId, encode_mark, sequence_name
-from common.run import Verdict
+from common.stored.keys import RunId, encode_mark, sequence_name
+from common.stored.run import Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed
 from tests.support.open_runs import claim, now_ms, record_of

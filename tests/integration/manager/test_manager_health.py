@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import EtcdAccessError, Problem
 from common.etcd import EtcdClient
-from common.member import Beat
 from common.runlog import RetentionState
+from common.stored.member import Beat
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer

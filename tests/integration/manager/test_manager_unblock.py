@@ -13,10 +13,10 @@ from common.clock import SystemClock
 from common.errors import ConflictError
 from common.etcd import Compare, EtcdClient, Operation, TxnResult
 from common.instants import iso
-from common.keys import decode_mark, encode_mark, sequence_name
-from common.member import Beat
-from common.request import Request
-from common.saved_job import SavedJob
+from common.stored.keys import decode_mark, encode_mark, sequence_name
+from common.stored.member import Beat
+from common.stored.request import Request
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from manager.inventory import Inventory
 from manager.service import JobService
