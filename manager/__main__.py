@@ -20,7 +20,7 @@ from common.process.heap import leave_alone_what_is_read
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from manager.app import create_app, loops_of
-from manager.https import Certificate, certificate_of
+from manager.calls.https import Certificate, certificate_of
 from manager.parts import PARTS
 
 _log = logging.getLogger("manager")

@@ -12,11 +12,11 @@ from common.stored.member import Member
 from common.stored.run import EntryState, RunEntry
 from common.stored.saved_job import Pause, SavedJob
 from common.words.phrases import DEFAULT
-from manager.advice import job_words, mark_fault, next_fire
-from manager.catalog import KnownJob
-from manager.edits import Stored
-from manager.inventory import SeenWorker
-from manager.open_runs import OpenRun
+from manager.editing.advice import job_words, mark_fault, next_fire
+from manager.editing.edits import Stored
+from manager.editing.inventory import SeenWorker
+from manager.watching.catalog import KnownJob
+from manager.watching.open_runs import OpenRun
 
 _PARENTS_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",

@@ -19,8 +19,8 @@ from common.runlog import RunLog
 from common.stored.keys import Keys, decode_mark
 from common.stored.run import RunRecord
 from manager.app import create_app, loops_of
-from manager.events import Pace
 from manager.parts import PARTS, Parts
+from manager.watching.events import Pace
 from tests.support.background import running
 from tests.support.clocks import say_clocks
 

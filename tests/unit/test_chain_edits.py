@@ -16,8 +16,8 @@ from common.stored.chain import link_at
 from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.saved_job import SavedJob
-from manager.chain_edits import Chained
-from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
+from manager.editing.chain_edits import Chained
+from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 
 KEYS = Keys()
 NOW_MS = 1_700_000_000_500

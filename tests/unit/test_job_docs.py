@@ -16,7 +16,7 @@ from common.jobs.kinds import Members
 from common.jobs.reader import parse_job
 from common.schedules.moment import parse_moment
 from common.words.job_table import with_table
-from manager.advice import schedule_problems
+from manager.editing.advice import schedule_problems
 from manager.openapi.job_schema import job_schema
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from common.jobs.job import JobSpec
 from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
-from manager.edits import Edit, Stored, plan_delete, plan_save
+from manager.editing.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))

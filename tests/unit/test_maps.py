@@ -14,8 +14,10 @@ MAPS = [
     ROOT / package / "__init__.py"
     for package in (
         "cli", "cli/crontab", "cli/manifests", "common", "common/clocks", "common/configuration", "common/jobs",
-        "common/planning", "common/process", "common/schedules", "common/stored", "common/words", "manager", "worker",
-        "worker/commands", "worker/deciding", "worker/settling", "worker/spooling", "worker/stewarding",
+        "common/planning", "common/process", "common/schedules", "common/stored", "common/words", "manager",
+        "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
+        "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/deciding",
+        "worker/settling", "worker/spooling", "worker/stewarding",
     )
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ from common.instants import from_ms
 from common.jobs.reader import parse_job
 from common.stored.request import Request
 from common.timings import Timings
-from manager.service import JobService
+from manager.editing.service import JobService
 from tests.support.managing import Managed, Place
 
 

@@ -118,7 +118,7 @@ async def test_coming_and_going_is_logged_once(
     caplog.set_level(logging.INFO, "manager")
 
     def actions() -> list[str]:
-        return [getattr(record, "action", "") for record in caplog.records if record.name == "manager.health"]
+        return [getattr(record, "action", "") for record in caplog.records if record.name == "manager.cluster.health"]
 
     place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
     async with own_etcd, managing(place, apiWriteTimeout=1000) as manager:

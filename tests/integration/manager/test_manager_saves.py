@@ -19,9 +19,9 @@ from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.run import EntryState, RunEntry
 from common.stored.saved_job import SavedJob
 from common.timings import Timings
-from manager.errors import failure_of
-from manager.housekeeping import Delivery
-from manager.service import JobService, StaleRevisionError
+from manager.background.housekeeping import Delivery
+from manager.calls.errors import failure_of
+from manager.editing.service import JobService, StaleRevisionError
 from tests.support.managing import Managed, Place, ShiftedClock, managing
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

@@ -16,7 +16,7 @@ from common.stored.keys import RunId
 from common.stored.member import Beat
 from common.stored.run import Verdict
 from common.version import VERSION
-from manager import metrics_api
+from manager.handlers import metrics_api
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer
