@@ -23,7 +23,7 @@ from bench.peers import NotHereError, apscheduler, debian_cron
 from bench.peers.spawn_loop import compile_loop, machine_rate
 from bench.reading import all_records, once_each
 from bench.recorded import until_recorded
-from common.job import JobSpec
+from common.jobs.job import JobSpec
 
 JOBS: Final = 10_000
 _LEAD_S: Final = 4

@@ -21,8 +21,8 @@ from bench.reading import all_records, once_each
 from bench.recorded import until_recorded
 from bench.sampling import cpu_s
 from common.etcd import EtcdClient
-from common.job import JobSpec
-from common.keys import Keys, Watched
+from common.jobs.job import JobSpec
+from common.stored.keys import Keys, Watched
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_metrics import EtcdCounts, etcd_counts, writes_for_no_fire
 

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from functools import partial
 from timeit import Timer
 
-from common.cron import parse
 from common.instants import to_ms
-from common.schedule import parse_cron
+from common.schedules.cron import parse
+from common.schedules.schedule import parse_cron
 
 _COMMON = (
     "*/5 * * * * * *",

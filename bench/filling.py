@@ -8,9 +8,9 @@ from itertools import islice
 from typing import Final
 
 from common.etcd import EtcdClient, Operation, Put
-from common.job import JobSpec
-from common.keys import Keys, Watched, encode_mark
-from common.saved_job import SavedJob
+from common.jobs.job import JobSpec
+from common.stored.keys import Keys, Watched, encode_mark
+from common.stored.saved_job import SavedJob
 
 JOBS_A_TXN: Final = 60
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from bench.filling import save_directly
 from cli.data_dir import DataDir
-from common.job import JobSpec
+from common.jobs.job import JobSpec
 from tests.support.running_up import RunningUp, running_up
 
 WORKERS: Final = 2

@@ -22,8 +22,8 @@ from bench.figures import Figure, Goal, WrongError, at_most, ratio
 from bench.filling import save_directly
 from bench.sampling import cpu_s, peak_resident, resident_mib
 from common.etcd import EtcdClient
-from common.job import JobSpec
-from common.keys import Keys
+from common.jobs.job import JobSpec
+from common.stored.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.etcd_server import free_port
 from worker.stewarding.stuck_fires import FIRST_LOOKS

@@ -14,7 +14,7 @@ from bench.figures import Figure, Goal, WrongError, at_most
 from bench.filling import saved
 from bench.simulate_fleet import MIDNIGHT_MS, Outcome, Scenario, simulate
 from bench.simulate_standing import standing, stored
-from common.job_reader import parse_job
+from common.jobs.reader import parse_job
 
 WORKERS: Final = (10, 100, 1_000)
 FIRES: Final = 10_000

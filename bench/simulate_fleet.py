@@ -1,8 +1,8 @@
 """A simulated fleet: who is ranked for which fire, when each rank tries, and what the steward offers to all.
 
-Ranks are the product's own (`common.placement`), and so are transactions, decisions, slots and times. What a fleet has
-and this has not: a network that is slow or loses answers, clocks that differ, a membership that changes, and work that
-takes time; so the counts are those of a fleet on machines that keep up.
+Ranks are the product's own (`common.planning.placement`), and so are transactions, decisions, slots and times. What a
+fleet has and this has not: a network that is slow or loses answers, clocks that differ, a membership that changes, and
+work that takes time; so the counts are those of a fleet on machines that keep up.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from bench.filling import saved
 from bench.simulate_etcd import CountingEtcd, Counts
 from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
 from common.etcd import EtcdClient, Put, absent, mod_revision_is, value_is
-from common.job import JobSpec
-from common.keys import Keys, RunId, Watched, encode_mark
-from common.placement import Candidate, Placement, bucket_of
-from common.request import Origin, Request
+from common.jobs.job import JobSpec
+from common.planning.placement import Candidate, Placement, bucket_of
+from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.request import Origin, Request
 from common.timings import Timings
 from worker.catalog import CatalogJob, read_job
 from worker.deciding.claims import read_mark

@@ -12,11 +12,11 @@ from typing import Final
 
 from bench.simulate_fleet import BY_MANAGERS, BY_WORKERS
 from common.beat_pace import BEAT_S
-from common.clock_check import LOOK_S as CLOCKS_S
-from common.clocks import Clocks, Measured
+from common.clocks.check import LOOK_S as CLOCKS_S
 from common.etcd import MirrorTimings
-from common.keys import Keys, Watched, encode_mark
-from common.saved_job import SavedJob
+from common.stored.clocks import Clocks, Measured
+from common.stored.keys import Keys, Watched, encode_mark
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from worker.sentinels import LOOK_S as SENTINELS_S
 

@@ -16,10 +16,10 @@ from typing import Final
 from bench.simulate_etcd import CountingEtcd
 from common.clock import SystemClock
 from common.etcd import Compare, Delete, EtcdClient, Lease, Put, Session, create_revision_is, mod_revision_is
-from common.keys import Keys, RunId
-from common.planner import decide
-from common.request import Request
-from common.run import RunEntry
+from common.planning.planner import decide
+from common.stored.keys import Keys, RunId
+from common.stored.request import Request
+from common.stored.run import RunEntry
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims, read_mark
 from worker.deciding.hedges import OFFER_AFTER_MS

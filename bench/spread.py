@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from common.instants import to_ms
-from common.jitter import dispatch_ms
-from common.job import JobSpec
+from common.jobs.job import JobSpec
+from common.schedules.jitter import dispatch_ms
 
 A_SECOND: Final = 50
 COMMAND: Final = "echo hello"

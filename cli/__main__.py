@@ -74,7 +74,7 @@ def _group(module: str, arguments: Sequence[str]) -> int:
 def _local(arguments: Sequence[str]) -> int:
     """What is neither a client's command nor a program: `up`, `config show`, `version`, and the help of all."""
     from cli.local_commands import parser
-    from common.config_flags import explain
+    from common.configuration.flags import explain
     from common.errors import ConfigError
 
     parsed = parser().parse_args(arguments)

@@ -12,8 +12,8 @@ from cli.data_dir import DataDir
 from cli.embedded import etcd_command, log_store_command, without_etcd_variables
 from cli.plan import Plan
 from cli.supervisor import ChildSpec
-from common.config import file_object
-from common.config_sources import PREFIX
+from common.configuration.config import file_object
+from common.configuration.sources import PREFIX
 
 AFTER_GRACE_S = 15.0
 """What a worker may take beyond its own grace: the end of its runs, and the delivery of their logs."""

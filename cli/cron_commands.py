@@ -13,8 +13,8 @@ from cli.times import parse_iso
 from common.clock import SystemClock
 from common.errors import ScheduleError
 from common.instants import from_ms, iso, to_ms
-from common.schedule import CronSchedule, Fire, parse_cron, tzdata_version
-from common.zones import load_zone
+from common.schedules.schedule import CronSchedule, Fire, parse_cron, tzdata_version
+from common.schedules.zones import load_zone
 
 _EXPLAINED: Final = 5
 _MAX_FIRES: Final = 10_000
@@ -63,7 +63,7 @@ def _next(arguments: argparse.Namespace) -> int:
 
 def _explain(arguments: argparse.Namespace) -> int:
     from cli.cron_words import field_words
-    from common.describe import describe
+    from common.words.describe import describe
 
     schedule, after = _schedule(arguments), _after(arguments)
     fires, words = schedule.upcoming(after, _EXPLAINED), describe(arguments.expr)

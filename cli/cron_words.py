@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from common.cron import seven_fields
-from common.cron_fields import (
+from common.schedules.cron import seven_fields
+from common.schedules.cron_fields import (
     DAY,
     FIELDS,
     MONTH,

@@ -10,8 +10,8 @@ from typing import Final
 
 from cli.arguments import EXIT_STATUSES, Parser, count
 from cli.errors import CommandError, ExitStatus
-from common.config import Program, shown
-from common.config_flags import add_config_arguments, manager_config_from, worker_config_from
+from common.configuration.config import Program, shown
+from common.configuration.flags import add_config_arguments, manager_config_from, worker_config_from
 from common.errors import ConfigError
 from common.version import VERSION
 
@@ -70,8 +70,8 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 def _up(arguments: argparse.Namespace) -> int:
     from cli.plan import Options
     from cli.up import up
-    from common.lifecycle import run
-    from common.logs import configure_logging
+    from common.process.lifecycle import run
+    from common.process.logs import configure_logging
 
     configure_logging("warning")
     return run(up(Options.of(arguments)), passed_on=(CommandError, ConfigError))

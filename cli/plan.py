@@ -15,11 +15,11 @@ from cli.data_dir import DataDir
 from cli.embedded import Found, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
 from cli.ports import PortClaims, holder_of, is_free
-from common import failpoints
-from common.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
-from common.config_keys import redact_uri
+from common.configuration.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
+from common.configuration.keys import redact_uri
 from common.errors import ConfigError, Problem
-from common.member import is_worker_name
+from common.process import failpoints
+from common.stored.member import is_worker_name
 
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)

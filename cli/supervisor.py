@@ -22,7 +22,7 @@ from typing import IO
 import psutil
 
 from cli.errors import CommandError, ExitStatus
-from common.lifecycle import set_parent_death_signal
+from common.process.lifecycle import set_parent_death_signal
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0

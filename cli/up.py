@@ -23,7 +23,7 @@ from cli.log_echo import LogEcho
 from cli.plan import Options, Plan, make_plan
 from cli.ports import PortClaims
 from cli.supervisor import Child, trim_log
-from common.lifecycle import Stop, run_loops
+from common.process.lifecycle import Stop, run_loops
 from common.tls import pinned_context
 
 

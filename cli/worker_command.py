@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from cli.errors import CommandError, ExitStatus
-from common.config_flags import add_config_arguments, explain, worker_config_from
+from common.configuration.flags import add_config_arguments, explain, worker_config_from
 from common.errors import ConfigError
 from worker.__main__ import main as run_worker
 

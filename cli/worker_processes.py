@@ -22,11 +22,11 @@ from cli.children import AFTER_GRACE_S, at_once, program, without_configuration
 from cli.data_dir import write_privately
 from cli.errors import CommandError, ExitStatus
 from cli.supervisor import Child, ChildSpec
-from common.config import WorkerConfig, file_object
+from common.configuration.config import WorkerConfig, file_object
 from common.errors import ConfigError, Problem
-from common.lifecycle import Stop, run, run_loops
-from common.logs import configure_logging
-from common.member import is_worker_name
+from common.process.lifecycle import Stop, run, run_loops
+from common.process.logs import configure_logging
+from common.stored.member import is_worker_name
 from worker.identity import DirectoryTakenError, locked_directory
 from worker.spooling.spool import Spool, SpoolError
 

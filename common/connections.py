@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from common.clock import Clock
-from common.config_files import password_in
-from common.config_tables import SharedConfig
+from common.configuration.files import password_in
+from common.configuration.tables import SharedConfig
 from common.etcd import EtcdClient, EtcdUser
 from common.runlog import RunLog
 

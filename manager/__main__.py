@@ -12,15 +12,15 @@ from functools import partial
 
 from aiohttp import web
 
-from common import failpoints
-from common.config import ManagerConfig
-from common.config_flags import add_config_arguments, explain, manager_config_from
+from common.configuration.config import ManagerConfig
+from common.configuration.flags import add_config_arguments, explain, manager_config_from
 from common.errors import ConfigError, InvalidInputError, Problem
-from common.heap import leave_alone_what_is_read
-from common.lifecycle import Stop, run, run_loops
-from common.logs import configure_logging
+from common.process import failpoints
+from common.process.heap import leave_alone_what_is_read
+from common.process.lifecycle import Stop, run, run_loops
+from common.process.logs import configure_logging
 from manager.app import create_app, loops_of
-from manager.https import Certificate, certificate_of
+from manager.calls.https import Certificate, certificate_of
 from manager.parts import PARTS
 
 _log = logging.getLogger("manager")

@@ -5,25 +5,25 @@ from __future__ import annotations
 from aiohttp import web
 
 from common.errors import EtcdError, UnavailableError
-from manager import (
+from manager.calls.inputs import read_members
+from manager.cluster.clock_views import clock_view
+from manager.console.texts import language_of
+from manager.editing.advice import preview
+from manager.handlers import (
     bulk_api,
     drains_api,
     events_api,
     jobs_api,
     metrics_api,
-    openapi_api,
     run_now_api,
     runs_api,
     statistics_api,
     system,
     versions_api,
 )
-from manager.advice import preview
-from manager.clock_views import clock_view
-from manager.inputs import read_members
+from manager.handlers.previews import read_preview
+from manager.openapi import handler as openapi
 from manager.parts import PARTS, answer
-from manager.previews import read_preview
-from manager.texts import language_of
 from manager.views import worker_view
 
 
@@ -35,7 +35,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/workers", list_workers)
     for calls in (
         bulk_api, jobs_api, runs_api, run_now_api, drains_api, versions_api, statistics_api, events_api, system,
-        openapi_api, metrics_api,
+        openapi, metrics_api,
     ):  # fmt: skip
         calls.add_routes(app)
 

@@ -10,17 +10,19 @@ from pathlib import Path
 from aiohttp import web
 
 from common.clock import Clock, SystemClock
-from common.config import ManagerConfig
+from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
-from manager import api, legacy, pages
-from manager.errors import errors_as_json
-from manager.events import Pace
-from manager.guards import MAX_BODY_BYTES, Hosts, add_headers, guard, time_limit
-from manager.https import add_hsts
-from manager.idempotency import idempotent
-from manager.malformed import keep_malformed_quiet
+from manager import api
+from manager.calls.errors import errors_as_json
+from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, guard, time_limit
+from manager.calls.https import add_hsts
+from manager.calls.idempotency import idempotent
+from manager.calls.malformed import keep_malformed_quiet
+from manager.console import pages
+from manager.handlers import legacy
 from manager.parts import PARTS
+from manager.watching.events import Pace
 from manager.wiring import make_parts
 
 _log = logging.getLogger(__name__)

@@ -11,30 +11,30 @@ import jinja2
 from aiohttp import web
 
 from common.clock import Clock
-from common.config import ManagerConfig
+from common.configuration.config import ManagerConfig
 from common.etcd import EtcdClient
-from common.keys import Keys
 from common.runlog import RunLog
-from manager.clock_guard import ClockGuard
-from manager.drains import DrainService
-from manager.events import EventHub
-from manager.fires import Fires
-from manager.fires_between import FiresBetween
-from manager.health import Health
-from manager.history import History
-from manager.housekeeping import Housekeeping
-from manager.idempotency import IdempotentCalls
-from manager.inventory import Inventory
+from common.stored.keys import Keys
+from manager.background.housekeeping import Housekeeping
+from manager.background.presence import Presence
+from manager.background.versions import Versions
+from manager.calls.idempotency import IdempotentCalls
+from manager.cluster.clock_guard import ClockGuard
+from manager.cluster.health import Health
+from manager.editing.drains import DrainService
+from manager.editing.inventory import Inventory
+from manager.editing.service import JobService
+from manager.editing.unblock import Unblocking
 from manager.json_text import dumps
-from manager.kills import KillService
-from manager.pending import Pending
-from manager.presence import Presence
-from manager.rows import Rows
-from manager.run_now import RunNow
-from manager.service import JobService
-from manager.unblock import Unblocking
-from manager.versions import Versions
-from manager.watching import Watching
+from manager.runs.fires import Fires
+from manager.runs.fires_between import FiresBetween
+from manager.runs.history import History
+from manager.runs.kills import KillService
+from manager.runs.pending import Pending
+from manager.runs.rows import Rows
+from manager.runs.run_now import RunNow
+from manager.watching.events import EventHub
+from manager.watching.watching import Watching
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

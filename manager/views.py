@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from common.drain import Drain
-from common.keys import RunId
-from common.member import Member
-from common.phrases import DEFAULT
-from common.run import EntryState, RunEntry
 from common.runlog import JobResults
-from common.saved_job import Pause, SavedJob
-from manager.advice import job_words, mark_fault, next_fire
-from manager.catalog import KnownJob
-from manager.edits import Stored
-from manager.inventory import SeenWorker
-from manager.open_runs import OpenRun
+from common.stored.drain import Drain
+from common.stored.keys import RunId
+from common.stored.member import Member
+from common.stored.run import EntryState, RunEntry
+from common.stored.saved_job import Pause, SavedJob
+from common.words.phrases import DEFAULT
+from manager.editing.advice import job_words, mark_fault, next_fire
+from manager.editing.edits import Stored
+from manager.editing.inventory import SeenWorker
+from manager.watching.catalog import KnownJob
+from manager.watching.open_runs import OpenRun
 
 _PARENTS_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",

@@ -9,35 +9,35 @@ from pathlib import Path
 from typing import Any
 
 from common.clock import Clock
-from common.config import ManagerConfig
-from common.config_keys import redact_uri
+from common.configuration.config import ManagerConfig
+from common.configuration.keys import redact_uri
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
-from common.keys import Keys, RunId
 from common.runlog import JobResults, RunLog
-from manager.clock_guard import ClockGuard
-from manager.drains import DrainService
-from manager.eligibility import Eligibility
-from manager.events import EventHub, Pace
-from manager.fires import Fires
-from manager.fires_between import FiresBetween
-from manager.health import Health
-from manager.history import History
-from manager.housekeeping import Housekeeping
-from manager.idempotency import IdempotentCalls
-from manager.inventory import Inventory
-from manager.kills import KillService
-from manager.pages import templates_in
+from common.stored.keys import Keys, RunId
+from manager.background.housekeeping import Housekeeping
+from manager.background.presence import Presence
+from manager.background.versions import Versions
+from manager.calls.idempotency import IdempotentCalls
+from manager.cluster.clock_guard import ClockGuard
+from manager.cluster.health import Health
+from manager.console.pages import templates_in
+from manager.editing.drains import DrainService
+from manager.editing.inventory import Inventory
+from manager.editing.service import JobService
+from manager.editing.unblock import Unblocking
 from manager.parts import Parts
-from manager.pending import Pending
-from manager.presence import Presence
-from manager.rows import NO_RESULTS, Rows
-from manager.run_now import RunNow
-from manager.service import JobService
-from manager.unblock import Unblocking
-from manager.versions import Versions
+from manager.runs.fires import Fires
+from manager.runs.fires_between import FiresBetween
+from manager.runs.history import History
+from manager.runs.kills import KillService
+from manager.runs.pending import Pending
+from manager.runs.rows import NO_RESULTS, Rows
+from manager.runs.run_now import RunNow
 from manager.views import running_views
-from manager.watching import Watching
+from manager.watching.eligibility import Eligibility
+from manager.watching.events import EventHub, Pace
+from manager.watching.watching import Watching
 
 # A share of apiWriteTimeout: what was repeated until then still leaves time to answer what is known.
 _PATIENCE_SHARE = 0.5

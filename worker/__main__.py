@@ -9,16 +9,16 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from common import failpoints
 from common.clock import SystemClock
-from common.config import WorkerConfig
-from common.config_flags import add_config_arguments, explain, worker_config_from
+from common.configuration.config import WorkerConfig
+from common.configuration.flags import add_config_arguments, explain, worker_config_from
 from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
-from common.heap import collect_rarely, leave_alone_what_is_read
-from common.lifecycle import Stop, run, run_loops
-from common.logs import configure_logging
+from common.process import failpoints
+from common.process.heap import collect_rarely, leave_alone_what_is_read
+from common.process.lifecycle import Stop, run, run_loops
+from common.process.logs import configure_logging
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory
 from worker.spooling.spool import Spool, SpoolError

@@ -15,16 +15,16 @@ from functools import partial
 from typing import Final
 
 from common.clock import Clock
-from common.config import WorkerConfig
-from common.drain import Drain
+from common.configuration.config import WorkerConfig
 from common.errors import UnavailableError
 from common.etcd import EtcdClient, Session
-from common.keys import RunId
-from common.kill import Kill
-from common.lifecycle import Stop
-from common.member import Beat
-from common.run import Verdict
+from common.process.lifecycle import Stop
 from common.runlog import RunLog
+from common.stored.drain import Drain
+from common.stored.keys import RunId
+from common.stored.kill import Kill
+from common.stored.member import Beat
+from common.stored.run import Verdict
 from worker.commands.leftovers import end_leftovers, find_leftovers
 from worker.commands.shortage import once_possible
 from worker.guardian.link import REASON

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 
 from common.errors import EtcronError
 from common.etcd import Change, KeyValue
-from common.jitter import dispatch_ms
-from common.job import JobSpec, Overlap
-from common.keys import Keys, RunId, sequence_name
-from common.planner import Fires
-from common.saved_job import SavedJob
-from common.schedule import Schedule
+from common.jobs.job import JobSpec, Overlap
+from common.planning.planner import Fires
+from common.schedules.jitter import dispatch_ms
+from common.schedules.schedule import Schedule
+from common.stored.keys import Keys, RunId, sequence_name
+from common.stored.saved_job import SavedJob
 
 _log = logging.getLogger(__name__)
 

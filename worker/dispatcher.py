@@ -31,8 +31,8 @@ from common.etcd import (
     create_revision_is,
     mod_revision_is,
 )
-from common.keys import Keys, RunId, Watched
-from common.run import RunRecord, Verdict
+from common.stored.keys import Keys, RunId, Watched
+from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
 from worker.commands.unstartable import NotNowError

@@ -11,9 +11,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from common.clock import Clock
-from common.drain import Drain
 from common.etcd import Change, EtcdClient, Mirror
-from common.keys import Keys
+from common.stored.drain import Drain
+from common.stored.keys import Keys
 
 
 class DrainWatch:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
-from common.member import is_worker_name
+from common.stored.member import is_worker_name
 from worker.written_once import written_once
 
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)

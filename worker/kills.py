@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable, Sequence
 
 from common.etcd import Change, KeyValue
-from common.keys import Keys, RunId
-from common.kill import Kill
+from common.stored.keys import Keys, RunId
+from common.stored.kill import Kill
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from common.keys import RunId
-from common.run import Verdict
+from common.stored.keys import RunId
+from common.stored.run import Verdict
 
 
 class Launch(Struct, frozen=True, kw_only=True):

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from common.etcd import Change, KeyValue
-from common.job import JobSpec
-from common.keys import Keys
-from common.member import Beat, Member, is_worker_name
-from common.placement import Candidate, Placement, bucket_of, is_eligible
+from common.jobs.job import JobSpec
+from common.planning.placement import Candidate, Placement, bucket_of, is_eligible
+from common.stored.keys import Keys
+from common.stored.member import Beat, Member, is_worker_name
 from worker.catalog import CatalogJob
 
 _log = logging.getLogger(__name__)

@@ -6,17 +6,17 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Protocol
 
-from common.cancellation import until_first
 from common.clock import Clock
-from common.clock_check import ClockCheck
-from common.clock_watch import ClockWatch, WatchedClock
-from common.config import WorkerConfig
-from common.drain import Drain
+from common.clocks.check import ClockCheck
+from common.clocks.watch import ClockWatch, WatchedClock
+from common.configuration.config import WorkerConfig
 from common.etcd import Change, EtcdClient, Mirror, Session
-from common.keys import Keys, RunId, Watched
-from common.kill import Kill
-from common.member import Beat
+from common.process.cancellation import until_first
 from common.runlog import RunLog
+from common.stored.drain import Drain
+from common.stored.keys import Keys, RunId, Watched
+from common.stored.kill import Kill
+from common.stored.member import Beat
 from worker.catalog import Catalog
 from worker.clock_memory import ClockMemory
 from worker.commands.end_dates import EndDates

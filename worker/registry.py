@@ -30,9 +30,9 @@ from common.etcd import (
     mod_revision_is,
     none_under,
 )
-from common.keys import Keys
-from common.member import Beat, Member
-from common.schedule import tzdata_version
+from common.schedules.schedule import tzdata_version
+from common.stored.keys import Keys
+from common.stored.member import Beat, Member
 from common.version import VERSION
 from worker.identity import Identity
 

@@ -12,9 +12,9 @@ from typing import Final
 from msgspec.structs import replace
 
 from common.etcd import KeyValue, Session
-from common.keys import RunId
-from common.request import Request
-from common.run import EntryState, RunEntry, RunRecord
+from common.stored.keys import RunId
+from common.stored.request import Request
+from common.stored.run import EntryState, RunEntry, RunRecord
 from worker.catalog import CatalogJob
 from worker.proposals import MAX_PROPOSALS
 

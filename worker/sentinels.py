@@ -8,7 +8,7 @@ from typing import Final
 
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Mirror
-from common.keys import Keys, Watched
+from common.stored.keys import Keys, Watched
 
 LOOK_S: Final = 30.0
 

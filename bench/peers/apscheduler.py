@@ -15,7 +15,7 @@ from typing import Final
 
 from bench.evidence import Evidence
 from bench.peers import NotHereError
-from common.config_tables import default_slots
+from common.configuration.tables import default_slots
 
 _TOOLS: Final = Path(__file__).parents[2] / ".tools" / "apscheduler"
 _PROGRAM: Final = Path(__file__).with_name("apscheduler_program.py")

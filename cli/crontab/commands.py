@@ -19,7 +19,7 @@ from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
 from cli.printing import one_line, print_json, say
 from common.errors import ScheduleError
-from common.schedule import parse_cron
+from common.schedules.schedule import parse_cron
 
 _STDIN: Final = "-"
 _ZONEINFO: Final = "/zoneinfo/"

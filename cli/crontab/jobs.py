@@ -13,7 +13,7 @@ from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from cli.crontab.names import Names
 from cli.crontab.schedule import RefusedError, expression
 from common.errors import ScheduleError
-from common.schedule import parse_cron
+from common.schedules.schedule import parse_cron
 
 _UNCERTAIN: Final = re.compile(r"\\\\+%")
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)

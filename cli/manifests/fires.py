@@ -7,8 +7,8 @@ from typing import Any
 
 from common.errors import EtcronError, InvalidInputError
 from common.instants import from_ms
-from common.job import JobSpec
-from common.job_reader import parse_job
+from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
 
 
 def read_spec(document: Mapping[str, Any]) -> JobSpec | None:

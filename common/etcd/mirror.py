@@ -18,13 +18,13 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
 from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
+from common.process.cancellation import until_first
 
 _log = logging.getLogger(__name__)
 

@@ -14,8 +14,8 @@ from pymongo import AsyncMongoClient, ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import BulkWriteError, PyMongoError
 
-from common.cancellation import heeding_cancellation
 from common.errors import ConfigError, Problem, UnavailableError
+from common.process.cancellation import heeding_cancellation
 from common.runlog.results import NO_FAULTS, WriteFaults, faults_of
 from common.tls import file_fault
 

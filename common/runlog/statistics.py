@@ -29,9 +29,9 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
 from common.errors import UnavailableError
-from common.run import Verdict
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.counting import DURATION, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
+from common.stored.run import Verdict
 
 _log = logging.getLogger(__name__)
 

@@ -17,9 +17,6 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from common.job_version import JobVersion
-from common.keys import RunId
-from common.run import RunRecord, Verdict
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
 from common.runlog.counting import LifeCounts, OwedCounts, Source, Written
 from common.runlog.documents import (
@@ -37,6 +34,9 @@ from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DayCounts, Statistics
 from common.runlog.versions import Versions
+from common.stored.job_version import JobVersion
+from common.stored.keys import RunId
+from common.stored.run import RunRecord, Verdict
 
 _PING_SECONDS = 1.0
 _READ_SECONDS = 5.0

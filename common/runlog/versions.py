@@ -13,8 +13,8 @@ from typing import Final
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from common.job_version import JobVersion
 from common.runlog.client import Document, bulk
+from common.stored.job_version import JobVersion
 
 KEPT: Final = 50
 

@@ -1,10 +1,10 @@
-"""A job as JSON Schema: what a save takes, and what is shown. The limits are the reader's (``common.job_reader``)."""
+"""A job as JSON Schema: what a save takes, and what is shown. The limits are the reader's (``common.jobs.reader``)."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from common.job import MisfirePolicy, OnWorkerLost, Overlap
+from common.jobs.job import MisfirePolicy, OnWorkerLost, Overlap
 
 Schema = dict[str, Any]
 

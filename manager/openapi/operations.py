@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.run import Verdict
-from manager.bulk_api import MAX_NAMES, Action
-from manager.catalog import ListState
+from common.stored.run import Verdict
+from manager.handlers.bulk_api import MAX_NAMES, Action
+from manager.handlers.statistics_api import DEFAULT_DAYS, MAX_DAYS
 from manager.openapi import parameters as given
 from manager.openapi.schemas import (
     MS,
@@ -24,7 +24,7 @@ from manager.openapi.schemas import (
     record,
     ref,
 )
-from manager.statistics_api import DEFAULT_DAYS, MAX_DAYS
+from manager.watching.catalog import ListState
 
 _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"

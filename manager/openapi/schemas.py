@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.job_version import Change
-from common.run import Trigger, Verdict
+from common.stored.job_version import Change
+from common.stored.run import Trigger, Verdict
 from manager.openapi.job_schema import job_schema
 
 Schema = dict[str, Any]

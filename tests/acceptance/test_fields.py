@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import pytest
 
-from common.job import JobSpec
+from common.jobs.job import JobSpec
 from tests.support.cluster import EVERY_SECOND, ROOT, Cluster, running_cluster
 from tests.support.waiting import wait_until
 

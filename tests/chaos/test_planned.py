@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.job_reader import parse_job
+from common.jobs.reader import parse_job
 from tests.chaos.good_history import T0_MS
 from tests.chaos.planned import planned
 

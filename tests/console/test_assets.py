@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from common.config import load_manager_config
+from common.configuration.config import load_manager_config
 from manager.app import create_app
-from manager.assets import FOREVER, Assets
-from manager.texts import language_for
+from manager.console.assets import FOREVER, Assets
+from manager.console.texts import language_for
 from tests.console.console import ROOT
 
 WEBROOT = ROOT / "webroot"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from playwright.async_api import Page
 
-from common.clocks import Clocks, Measured
 from common.etcd import EtcdClient
-from common.keys import Keys
+from common.stored.clocks import Clocks, Measured
+from common.stored.keys import Keys
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until

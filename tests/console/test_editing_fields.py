@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Request, Route, expect
 
-from common.job_fields import FIELDS
-from common.kinds import Members
+from common.jobs.fields import FIELDS
+from common.jobs.kinds import Members
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, findings, overflow, settled
 from tests.console.form import (
     EVERYTHING,

@@ -8,7 +8,7 @@ import re
 from playwright.async_api import expect
 
 from common.etcd import Delete, EtcdClient
-from common.keys import Keys
+from common.stored.keys import Keys
 from tests.console.console import Console, overflow, settled
 from tests.support.cluster import Cluster
 

@@ -7,9 +7,9 @@ import re
 from playwright.async_api import expect
 
 from common.clock import SystemClock
-from common.keys import RunId
-from common.run import Verdict
 from common.runlog import RunLog
+from common.stored.keys import RunId
+from common.stored.run import Verdict
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 from tests.support.open_runs import record_of

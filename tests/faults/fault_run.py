@@ -14,8 +14,8 @@ from typing import Any, Final
 import aiohttp
 import psutil
 
-from common import failpoints
-from common.run import EntryState, RunEntry
+from common.process import failpoints
+from common.stored.run import EntryState, RunEntry
 from tests.chaos.check import violations
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet, Member, running_fleet

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.run import Verdict
+from common.stored.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from worker.commands.executor import Ending

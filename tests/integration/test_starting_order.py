@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 import worker.__main__ as program
-from common.config import WorkerConfig
+from common.configuration.config import WorkerConfig
 from common.errors import ConfigError, Problem
 from common.etcd import EtcdClient
-from common.lifecycle import run
+from common.process.lifecycle import run
 from worker.identity import load_identity
 
 

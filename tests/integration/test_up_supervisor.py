@@ -21,7 +21,7 @@ from cli.errors import CommandError
 from cli.log_echo import LogEcho
 from cli.ports import free_loopback_port
 from cli.supervisor import Child, ChildSpec, trim_log
-from common.lifecycle import LoopEndedError, Stop, run_loops
+from common.process.lifecycle import LoopEndedError, Stop, run_loops
 from tests.support.waiting import wait_until
 
 _FOREVER = "import signal; print('up', flush=True); signal.pause()"

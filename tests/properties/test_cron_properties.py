@@ -20,7 +20,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from common.errors import ScheduleError
-from common.schedule import CronSchedule, parse_cron
+from common.schedules.schedule import CronSchedule, parse_cron
 
 BOUNDED = settings(
     derandomize=True, deadline=None, max_examples=100, database=None,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from common.clock import SystemClock
-from common.clock_watch import ClockWatch
-from common.clocks import Clocks, Measured
+from common.clocks.watch import ClockWatch
 from common.etcd import EtcdClient
-from common.keys import Keys
-from common.member import Beat
+from common.stored.clocks import Clocks, Measured
+from common.stored.keys import Keys
+from common.stored.member import Beat
 
 
 class OffClock(SystemClock):

@@ -12,12 +12,12 @@ from msgspec import structs
 
 from common.clock import SystemClock
 from common.etcd import Change, Delete, EtcdClient, KeyValue, Put, Session
-from common.job_reader import parse_job
-from common.keys import Keys, RunId, decode_mark, encode_mark
-from common.placement import Candidate, Placement
-from common.request import Request
-from common.run import RunEntry, RunRecord
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.planning.placement import Candidate, Placement
+from common.stored.keys import Keys, RunId, decode_mark, encode_mark
+from common.stored.request import Request
+from common.stored.run import RunEntry, RunRecord
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until

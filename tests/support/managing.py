@@ -13,14 +13,14 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from common.clock import Clock, SystemClock
-from common.config import load_manager_config
+from common.configuration.config import load_manager_config
 from common.etcd import EtcdClient, KeyValue
-from common.keys import Keys, decode_mark
-from common.run import RunRecord
 from common.runlog import RunLog
+from common.stored.keys import Keys, decode_mark
+from common.stored.run import RunRecord
 from manager.app import create_app, loops_of
-from manager.events import Pace
 from manager.parts import PARTS, Parts
+from manager.watching.events import Pace
 from tests.support.background import running
 from tests.support.clocks import say_clocks
 

@@ -6,8 +6,8 @@ import time
 from typing import Any
 
 from common.etcd import Put
-from common.keys import RunId
-from common.run import EntryState, RunEntry, RunRecord, Verdict
+from common.stored.keys import RunId
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
 from tests.support.managing import Managed
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.keys import RunId
-from common.run import RunRecord, Verdict
+from common.stored.keys import RunId
+from common.stored.run import RunRecord, Verdict
 from worker.spooling.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, cast
 
 from common.clock import Clock, SystemClock
-from common.config import WorkerConfig
+from common.configuration.config import WorkerConfig
 from common.etcd import Election, EtcdClient, EtcdUser, KeyValue, Put, Session, create_revision_is
-from common.job_reader import parse_job
-from common.keys import Keys, RunId, Watched, encode_mark
-from common.kill import Kill
-from common.lifecycle import Stop, run_loops
-from common.request import Origin, Request
-from common.run import EntryState, RunEntry
+from common.jobs.reader import parse_job
+from common.process.lifecycle import Stop, run_loops
 from common.runlog import RunLog
-from common.saved_job import SavedJob
+from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.kill import Kill
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunEntry
+from common.stored.saved_job import SavedJob
 from tests.support.waiting import wait_until
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory

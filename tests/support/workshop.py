@@ -10,14 +10,14 @@ from typing import Any, cast
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, EtcronError
 from common.etcd import Change, EtcdClient, KeyValue, Put, Session, TxnResult
-from common.job_reader import parse_job
-from common.keys import Keys, RunId, encode_mark
-from common.kill import Kill
-from common.member import Member
-from common.planner import Decision
-from common.request import Request
-from common.run import RunEntry, RunRecord, Verdict
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.planning.planner import Decision
+from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.kill import Kill
+from common.stored.member import Member
+from common.stored.request import Request
+from common.stored.run import RunEntry, RunRecord, Verdict
+from common.stored.saved_job import SavedJob
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog, read_job

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from common.instants import to_ms
-from common.job import JobSpec
-from common.job_reader import parse_job
-from manager.advice import next_fire, save_warnings, schedule_problems
+from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
+from manager.editing.advice import next_fire, save_warnings, schedule_problems
 
 
 def ms(text: str) -> int:

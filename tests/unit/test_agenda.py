@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.job_reader import parse_job
+from common.jobs.reader import parse_job
 from worker.catalog import CatalogJob
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.proposals import Blocker

@@ -9,8 +9,8 @@ from bench.simulate_etcd import CountingEtcd
 from bench.simulate_fleet import Outcome, Scenario, simulate
 from bench.simulate_standing import standing, stored
 from common.etcd import Delete, Get, Put, absent, create_revision_is, lease_is, mod_revision_is, value_is
-from common.job_reader import parse_job
-from common.keys import Keys
+from common.jobs.reader import parse_job
+from common.stored.keys import Keys
 
 FIRES = 40
 

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
-from common.cancellation import heeding_cancellation, until_all, until_first
-from common.lifecycle import Stop, run_loops
+from common.process.cancellation import heeding_cancellation, until_all, until_first
+from common.process.lifecycle import Stop, run_loops
 from tests.support.waiting import wait_until
 
 
@@ -86,7 +86,7 @@ async def test_error_without_cancellation_is_raised_as_it_is() -> None:
 async def test_loop_that_outlives_its_cancellation_is_named_and_cancelled_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("common.lifecycle._CANCEL_AGAIN_S", 0.02)
+    monkeypatch.setattr("common.process.lifecycle._CANCEL_AGAIN_S", 0.02)
     swallowed: list[int] = []
 
     async def stubborn() -> None:

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from common.chain import link_at
 from common.duration import parse_duration
 from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
 from common.instants import from_ms
-from common.job import JobSpec
-from common.keys import Keys, RunId, encode_mark
-from common.moment import Moment
-from common.request import Origin, Request
-from common.saved_job import SavedJob
-from manager.chain_edits import Chained
-from manager.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
+from common.jobs.job import JobSpec
+from common.schedules.moment import Moment
+from common.stored.chain import link_at
+from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.request import Origin, Request
+from common.stored.saved_job import SavedJob
+from manager.editing.chain_edits import Chained
+from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 
 KEYS = Keys()
 NOW_MS = 1_700_000_000_500

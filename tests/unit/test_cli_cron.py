@@ -11,7 +11,17 @@ import pytest
 from cli.__main__ import main
 from cli.cron_words import field_words
 
-_HEAVY = ("aiohttp", "pymongo", "grpc", "aetcd", "yaml", "cron_descriptor", "common.config", "http.client", "asyncio")
+_HEAVY = (
+    "aiohttp",
+    "pymongo",
+    "grpc",
+    "aetcd",
+    "yaml",
+    "cron_descriptor",
+    "common.configuration",
+    "http.client",
+    "asyncio",
+)
 
 
 def _status(*arguments: str) -> int:

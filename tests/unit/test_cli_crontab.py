@@ -17,7 +17,7 @@ from cli.crontab.lines import read_lines
 from cli.crontab.names import Names
 from cli.crontab.schedule import RefusedError, expression
 from cli.errors import CommandError, ExitStatus
-from common.job_reader import parse_job
+from common.jobs.reader import parse_job
 
 
 def _account(text: str, *, system: bool = False, **options: Any) -> list[Told]:

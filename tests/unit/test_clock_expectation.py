@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from common.clock_expectation import Expectation
+from common.clocks.expectation import Expectation
 
 SKEW_MS = 250
 

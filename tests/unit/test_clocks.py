@@ -7,9 +7,9 @@ import json
 import pytest
 
 from common.beat_pace import BEAT_S, SOON_S, BeatPace
-from common.clock_watch import ClockWatch, WatchedClock
-from common.clocks import Clocks, Measured, off_by
-from common.member import Beat
+from common.clocks.watch import ClockWatch, WatchedClock
+from common.stored.clocks import Clocks, Measured, off_by
+from common.stored.member import Beat
 from tests.support.fake_clock import FakeClock
 from worker.stewarding.clock_book import ClockBook, Hearing
 

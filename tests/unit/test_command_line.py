@@ -84,7 +84,7 @@ def test_a_wrong_configuration_is_told_and_has_status_2(capsys: pytest.CaptureFi
 
 
 def test_the_examples_are_jobs_that_a_manager_takes() -> None:
-    from common.job_reader import parse_job
+    from common.jobs.reader import parse_job
 
     for job in JOBS:
         parse_job(dict(job))

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import main
-from common.config import file_object, load_manager_config, load_worker_config, shown
-from common.config_flags import add_config_arguments
+from common.configuration.config import file_object, load_manager_config, load_worker_config, shown
+from common.configuration.flags import add_config_arguments
 from common.connections import open_runlog
 from common.errors import ConfigError
 from common.tls import TlsFiles

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from common.config import ManagerConfig, file_object, load_manager_config, load_worker_config, shown
-from common.config_flags import add_config_arguments, config_flags, config_path, explain
+from common.configuration.config import ManagerConfig, file_object, load_manager_config, load_worker_config, shown
+from common.configuration.flags import add_config_arguments, config_flags, config_path, explain
 from common.errors import ConfigError
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.config_keys import UnfitError
-from common.config_users import SystemUsers
+from common.configuration.keys import UnfitError
+from common.configuration.users import SystemUsers
 
 USERS = SystemUsers()
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from common.config import ManagerConfig, load_manager_config, load_worker_config, shown
-from common.config_keys import Endpoints, Kind, OneOf, Pairs, Truth, UnfitError, WholeNumber, redact_uri
+from common.configuration.config import ManagerConfig, load_manager_config, load_worker_config, shown
+from common.configuration.keys import Endpoints, Kind, OneOf, Pairs, Truth, UnfitError, WholeNumber, redact_uri
 from common.errors import ConfigError
 
 _PORT = WholeNumber(1, 9)

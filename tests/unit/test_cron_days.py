@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from common.cron import DAY_SECONDS, FIRST_LOCAL, LAST_LOCAL, Cron, parse
+from common.schedules.cron import DAY_SECONDS, FIRST_LOCAL, LAST_LOCAL, Cron, parse
 
 EPOCH = date(1970, 1, 1)
 

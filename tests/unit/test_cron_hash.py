@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from common.cron import parse, uses_hash
+from common.schedules.cron import parse, uses_hash
 
 
 def minutes(text: str, job: str) -> list[int]:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from common.cron import Cron, parse, seven_fields
 from common.errors import ScheduleError
+from common.schedules.cron import Cron, parse, seven_fields
 
 SUNDAY, MONDAY, TUESDAY, WEDNESDAY, THURSDAY, FRIDAY, SATURDAY = range(7)
 

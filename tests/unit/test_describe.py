@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from common.describe import describe
-from common.schedule import parse_cron
+from common.schedules.schedule import parse_cron
+from common.words.describe import describe
 
 START = datetime.fromisoformat("2026-01-01T00:00:00+00:00")
 

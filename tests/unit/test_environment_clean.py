@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.keys import RunId
+from common.stored.keys import RunId
 from worker.commands.accounts import Account
 from worker.commands.environment import Marks, give_commands_default_signals, surroundings
 

@@ -16,13 +16,13 @@ from cli.data_dir import DataDir
 from cli.errors import CommandError, ExitStatus
 from cli.plan import Options, make_plan
 from cli.ports import PortClaims
-from common import failpoints
 from common.errors import InvalidInputError
+from common.process import failpoints
 
 ROOT = Path(__file__).parents[2]
 _THREE_HITS = """
 import os, sys
-from common import failpoints
+from common.process import failpoints
 assert not failpoints.armed
 failpoints.arm(os.environ)
 for number in (1, 2, 3):

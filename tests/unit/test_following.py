@@ -11,12 +11,12 @@ from msgspec import structs
 from common.duration import parse_duration
 from common.etcd import Delete, KeyValue, Put, absent, mod_revision_is, value_is
 from common.instants import from_ms
-from common.job import JobSpec, OnWorkerLost, Overlap
-from common.keys import Keys, RunId, encode_mark
-from common.moment import Moment
-from common.request import Origin, Request
-from common.retry import Retry
-from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.jobs.job import JobSpec, OnWorkerLost, Overlap
+from common.jobs.retry import Retry
+from common.schedules.moment import Moment
+from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
 from worker.settling.following import NOTHING, SHUTDOWN, End, Facts, Follow, another_attempt, follow, merged, next_link
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.job_reader import parse_job
+from common.jobs.reader import parse_job
 from worker.catalog import CatalogJob
 from worker.deciding.agenda import Agendum
 from worker.deciding.hedges import Hedges

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jitter import dispatch_ms
-from common.planner import Fires
-from common.schedule import parse_cron
-from common.triggers import AtSchedule, EverySchedule
+from common.planning.planner import Fires
+from common.schedules.jitter import dispatch_ms
+from common.schedules.schedule import parse_cron
+from common.schedules.triggers import AtSchedule, EverySchedule
 
 MINUTELY = parse_cron("0 * * * * * *")
 NOON = 1_790_000_040_000

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.instants import from_ms, to_ms
-from common.job_calendar import Calendar, CalendarSchedule
-from common.job_reader import parse_job
-from common.schedule import Schedule, parse_cron
-from common.triggers import EverySchedule, NoFires, Window
-from common.zones import load_zone
+from common.jobs.reader import parse_job
+from common.schedules.job_calendar import Calendar, CalendarSchedule
+from common.schedules.schedule import Schedule, parse_cron
+from common.schedules.triggers import EverySchedule, NoFires, Window
+from common.schedules.zones import load_zone
 
 HOUR_MS, DAY_MS = 3_600_000, 86_400_000
 

@@ -11,12 +11,12 @@ import pytest
 
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.yaml_text import read_documents
-from common.job_fields import FIELDS, NOT_YET
-from common.job_reader import parse_job
-from common.job_table import with_table
-from common.kinds import Members
-from common.moment import parse_moment
-from manager.advice import schedule_problems
+from common.jobs.fields import FIELDS, NOT_YET
+from common.jobs.kinds import Members
+from common.jobs.reader import parse_job
+from common.schedules.moment import parse_moment
+from common.words.job_table import with_table
+from manager.editing.advice import schedule_problems
 from manager.openapi.job_schema import job_schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,7 +46,7 @@ def all_paths() -> set[str]:
 
 def test_table_of_fields_is_the_one_that_jobs_are_read_by() -> None:
     text = JOBS_MD.read_text(encoding="utf-8")
-    assert with_table(text) == text, "run: python -m common.job_table docs/jobs.md"
+    assert with_table(text) == text, "run: python -m common.words.job_table docs/jobs.md"
     assert all(f"`{name}`" in text for name in NOT_YET)
 
 

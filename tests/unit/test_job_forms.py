@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from common import job_forms
 from common.errors import InvalidInputError
-from common.job import JobSpec
-from common.job_forms import LONGEST_CHECKED_BY_FORM, parse_known
-from common.job_reader import parse_job
-from common.saved_job import SavedJob
-from common.schedule import CronSchedule
+from common.jobs import forms
+from common.jobs.forms import LONGEST_CHECKED_BY_FORM, parse_known
+from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
+from common.schedules.schedule import CronSchedule
+from common.stored.saved_job import SavedJob
 
 SAID: dict[str, Any] = {"cronExpr": "0 0 3 * * * *", "labels": {"team": "a"}, "retry": {"limit": 3}, "slots": 1}
 
@@ -25,7 +25,7 @@ def known(name: str, command: Any = "true", **said: Any) -> JobSpec:
 
 @pytest.fixture(autouse=True)
 def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_forms, "_known", {})
+    monkeypatch.setattr(forms, "_known", {})
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         names.append(document["name"])
         return parse_job(document)
 
-    monkeypatch.setattr(job_forms, "parse_job", counted)
+    monkeypatch.setattr(forms, "parse_job", counted)
     return names
 
 
@@ -87,11 +87,11 @@ def test_long_job_is_measured_as_a_whole(checked: list[str]) -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_forms, "_MOST", 10)
+    monkeypatch.setattr(forms, "_MOST", 10)
     for number in range(100):
         known(f"j{number}", timeoutSeconds=number)
     known("long", labels={"text": "x" * 2000})
-    assert len(job_forms._known) <= 10
+    assert len(forms._known) <= 10
 
 
 def test_jobs_of_one_schedule_are_planned_by_one_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidInputError, Problem
-from common.job import Misfire, MisfirePolicy, Overlap
-from common.job_fields import FIELDS
-from common.job_reader import MAX_SPEC_BYTES, NOT_YET, check_name, load_object, parse_job
-from common.moment import parse_moment
+from common.jobs.fields import FIELDS
+from common.jobs.job import Misfire, MisfirePolicy, Overlap
+from common.jobs.reader import MAX_SPEC_BYTES, NOT_YET, check_name, load_object, parse_job
+from common.schedules.moment import parse_moment
 
 GOOD: dict[str, Any] = {"name": "job1", "command": "echo hello", "cronExpr": "*/5 * * * * * *"}
 

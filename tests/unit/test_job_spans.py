@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from common.duration import parse_duration
 from common.errors import ScheduleError
 from common.instants import to_ms
-from common.moment import parse_moment
-from common.retry import Retry
+from common.jobs.retry import Retry
+from common.schedules.moment import parse_moment
 
 
 @pytest.mark.parametrize(

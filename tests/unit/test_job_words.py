@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from common.job_reader import parse_timing
-from common.job_words import job_words
+from common.jobs.reader import parse_timing
+from common.words.job_words import job_words
 
 PARIS = {"timezone": "Europe/Paris"}
 WORDS: list[tuple[dict[str, Any], str]] = [

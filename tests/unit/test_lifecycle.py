@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from common.errors import ConflictError
-from common.lifecycle import Stop, run, run_loops
+from common.process.lifecycle import Stop, run, run_loops
 
 
 async def _fails() -> None:
@@ -49,7 +49,7 @@ class Threads:
 def test_a_process_begins_once_a_thread_can_be_started(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("common.threads._AGAIN_S", 0.01)
+    monkeypatch.setattr("common.process.threads._AGAIN_S", 0.01)
     threads, begun = Threads(short_for=3), []
 
     async def main(_stop: Stop) -> None:
@@ -69,7 +69,7 @@ def test_a_process_that_waits_for_a_thread_can_be_stopped(monkeypatch: pytest.Mo
         pytest.fail("nothing begins")
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr("common.threads._AGAIN_S", 0.01)
+        meanwhile.setattr("common.process.threads._AGAIN_S", 0.01)
         meanwhile.setattr(threading.Thread, "start", lambda thread: threads.start(thread))
         assert run(main) == 0
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.logs import configure_logging
+from common.process.logs import configure_logging
 
 log = logging.getLogger("etcron.test")
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
-from common.job import JobSpec
-from common.keys import Keys, RunId, encode_mark
-from common.run import Verdict
-from common.saved_job import SavedJob
-from manager.edits import Edit, Stored, plan_delete, plan_save
+from common.jobs.job import JobSpec
+from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.run import Verdict
+from common.stored.saved_job import SavedJob
+from manager.editing.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))

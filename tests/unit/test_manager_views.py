@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from common.errors import InvalidInputError
-from common.job import JobSpec
-from common.member import Member
-from manager.advice import mark_fault, save_warnings, schedule_problems
-from manager.guards import Hosts
-from manager.inputs import Fields, form_job
-from manager.inventory import SeenWorker
+from common.jobs.job import JobSpec
+from common.stored.member import Member
+from manager.calls.guards import Hosts
+from manager.calls.inputs import Fields, form_job
+from manager.editing.advice import mark_fault, save_warnings, schedule_problems
+from manager.editing.inventory import SeenWorker
 from manager.views import healthy, parents_workers
 
 NOW_MS = 1_700_000_000_000

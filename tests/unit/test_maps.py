@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[2]
 MAPS = [
     ROOT / package / "__init__.py"
     for package in (
-        "cli", "cli/crontab", "cli/manifests", "common", "manager", "worker", "worker/commands", "worker/deciding",
+        "cli", "cli/crontab", "cli/manifests", "common", "common/clocks", "common/configuration", "common/jobs",
+        "common/planning", "common/process", "common/schedules", "common/stored", "common/words", "manager",
+        "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
+        "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/deciding",
         "worker/settling", "worker/spooling", "worker/stewarding",
     )
 ]  # fmt: skip

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from common.job import Misfire, MisfirePolicy
-from common.planner import COUNT_LIMIT, Decision, FireRange, Fires, decide, decide_for_nobody, undecided
+from common.jobs.job import Misfire, MisfirePolicy
+from common.planning.planner import COUNT_LIMIT, Decision, FireRange, Fires, decide, decide_for_nobody, undecided
 
 SECOND = 1000
 NOW = 1_000_000

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.job import Misfire, MisfirePolicy
-from common.planner import COUNT_LIMIT, Decision, Fires, decide, decide_for_nobody, undecided
+from common.jobs.job import Misfire, MisfirePolicy
+from common.planning.planner import COUNT_LIMIT, Decision, Fires, decide, decide_for_nobody, undecided
 
 NOW = 1_790_000_000_000
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.remembered import Remembered, digest_of
+from common.stored.remembered import Remembered, digest_of
 
 TEXTS = st.text(max_size=20)
 CALLS = st.builds(

@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from common.etcd import KeyValue, Session, TxnResult
-from common.job_reader import parse_job
-from common.keys import Keys, RunId
-from common.request import Origin, Request
-from common.run import EntryState, RunEntry
+from common.jobs.reader import parse_job
+from common.stored.keys import Keys, RunId
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
 from worker.requests.request_claims import RequestClaim
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.keys import RunId
-from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.stored.keys import RunId
+from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 
 TEXTS = st.text(max_size=20)
 MS = st.integers(0, 10**15)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 
-from common.keys import RunId
+from common.stored.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running

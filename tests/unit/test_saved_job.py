@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidInputError
 from common.etcd import Change, KeyValue
-from common.job_reader import parse_job
-from common.keys import MAX_MARK_MS, Keys
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.stored.keys import MAX_MARK_MS, Keys
+from common.stored.saved_job import SavedJob
 from worker.catalog import Catalog
 
 SPEC = parse_job({"name": "job", "command": "echo caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cronExpr": "@hourly"})

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from common.schedule import parse_cron
+from common.schedules.schedule import parse_cron
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ import pytest
 
 from common.errors import ScheduleError
 from common.instants import to_ms
-from common.schedule import Fire, Schedule, parse_cron, tzdata_version
-from common.zones import load_zone, zone_names
+from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
+from common.schedules.zones import load_zone, zone_names
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)

@@ -14,8 +14,8 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.instants import to_ms
-from manager.advice import preview
-from manager.previews import read_preview
+from manager.editing.advice import preview
+from manager.handlers.previews import read_preview
 
 
 def shown(document: dict[str, Any], now: str) -> dict[str, Any]:

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from common.cron import LAST_LOCAL
 from common.instants import from_ms, to_ms
-from common.job_calendar import Calendar, CalendarSchedule
-from common.schedule import Schedule, parse_cron
-from common.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
+from common.schedules.cron import LAST_LOCAL
+from common.schedules.job_calendar import Calendar, CalendarSchedule
+from common.schedules.schedule import Schedule, parse_cron
+from common.schedules.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
 
 MINUTE_MS = 60_000
 FAR_MS = LAST_LOCAL * 1000

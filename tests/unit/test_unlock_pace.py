@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from common.etcd import Session
-from common.job_reader import parse_job
-from common.keys import RunId
-from common.request import Request
-from common.run import EntryState, RunEntry, RunRecord, Verdict
+from common.jobs.reader import parse_job
+from common.stored.keys import RunId
+from common.stored.request import Request
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
 from worker.catalog import CatalogJob
 from worker.runs import Run
 from worker.settling.unlock_pace import is_wanted_soon

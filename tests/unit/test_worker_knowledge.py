@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from common.etcd import Change, KeyValue
-from common.job_reader import parse_job
-from common.keys import Keys, RunId
-from common.kill import Kill
-from common.member import Beat, Member
-from common.request import Origin, Request
+from common.jobs.reader import parse_job
+from common.stored.keys import Keys, RunId
+from common.stored.kill import Kill
+from common.stored.member import Beat, Member
+from common.stored.request import Origin, Request
 from worker.catalog import Catalog, CatalogJob
 from worker.kills import Kills
 from worker.members import Beats, Members

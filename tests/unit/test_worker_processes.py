@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from cli.worker_processes import plan_workers
-from common.config import WorkerConfig, load_worker_config
+from common.configuration.config import WorkerConfig, load_worker_config
 from common.errors import ConfigError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import cast
 
 from common.etcd import Session
-from common.job_reader import parse_job
-from common.keys import RunId
-from common.run import EntryState, RunEntry
+from common.jobs.reader import parse_job
+from common.stored.keys import RunId
+from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
 from worker.runs import Run, RunTable
 

@@ -18,7 +18,7 @@ from typing import Final
 from msgspec import Struct
 
 from common.instants import iso
-from common.keys import RunId
+from common.stored.keys import RunId
 from worker.commands.accounts import Account
 from worker.machine.marks import INSTANCE_MARK, RESERVED, RUN_MARK
 

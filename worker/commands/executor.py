@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from common.clock import Clock
-from common.keys import RunId
-from common.run import Verdict
+from common.stored.keys import RunId
+from common.stored.run import Verdict
 from worker.commands.end_dates import EndDates
 from worker.commands.environment import give_commands_default_signals
 from worker.commands.exit import OwnPeak, reap

@@ -7,7 +7,7 @@ import fcntl
 import os
 from collections.abc import Sequence
 
-from common.run import Verdict
+from common.stored.run import Verdict
 from worker.commands.becoming import Becoming
 from worker.commands.exit import Exit
 from worker.commands.output import Output

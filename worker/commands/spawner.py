@@ -6,8 +6,8 @@ import os
 import subprocess
 from collections.abc import Collection
 
-from common import failpoints
 from common.clock import Clock
+from common.process import failpoints
 from worker.commands.accounts import Account, Accounts, RefusedUserError
 from worker.commands.becoming import Becoming
 from worker.commands.environment import Marks, Surroundings, surroundings

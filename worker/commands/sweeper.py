@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from common.clock import Clock
-from common.keys import RunId
+from common.stored.keys import RunId
 from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import Process, all_processes, run_mark, send
 

@@ -35,10 +35,10 @@ from common.etcd import (
     absent,
     mod_revision_is,
 )
-from common.keys import Keys, encode_mark, sequence_name
-from common.placement import is_eligible
-from common.planner import undecided
-from common.run import RunRecord, Verdict, final_entry
+from common.planning.placement import is_eligible
+from common.planning.planner import undecided
+from common.stored.keys import Keys, encode_mark, sequence_name
+from common.stored.run import RunRecord, Verdict, final_entry
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.deciding.claims import read_mark

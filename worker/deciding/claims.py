@@ -33,9 +33,9 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.keys import Keys, RunId, Watched, decode_mark, encode_mark
-from common.request import Origin, Request
-from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.stored.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
 from worker.deciding.passed import passed_record
 from worker.identity import Identity

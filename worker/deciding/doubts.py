@@ -24,7 +24,7 @@ from typing import Protocol
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, KeyValue, Session
-from common.keys import Keys
+from common.stored.keys import Keys
 from worker.deciding.claims import Batch, Claims, Part, carried_out
 from worker.deciding.passing_over import pass_over
 from worker.proposals import Answer, Result

@@ -36,9 +36,9 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.job import Overlap
-from common.keys import Keys, RunId, Watched, encode_mark
-from common.kill import Kill
+from common.jobs.job import Overlap
+from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.kill import Kill
 from worker.deciding.agenda import Agenda, Agendum
 from worker.deciding.claims import read_mark
 from worker.members import Members

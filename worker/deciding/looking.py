@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from common.etcd import EtcdClient
-from common.keys import Keys
+from common.stored.keys import Keys
 from common.timings import Timings
 from worker.aside import Aside
 from worker.deciding.agenda import Agenda, Agendum, Cue

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from typing import Final
 
 from common.etcd import MAX_READS, EtcdClient, KeyValue
-from common.keys import Keys
+from common.stored.keys import Keys
 
 _PAGE: Final = 1000
 _FEW: Final = MAX_READS

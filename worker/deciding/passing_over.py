@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 
 from common.etcd import EtcdClient, Put, Session, mod_revision_is, present, value_is
-from common.keys import Keys, encode_mark
+from common.stored.keys import Keys, encode_mark
 from worker.proposals import Proposal
 
 _log = logging.getLogger(__name__)

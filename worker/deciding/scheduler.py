@@ -1,9 +1,9 @@
 """The loop: wait until something is due, decide what to do about it, apply it.
 
-Deciding is arithmetic (:mod:`common.planner`, :mod:`common.placement`); applying is one transaction for up to 30 jobs
-(:mod:`claims`, :mod:`sending`), whose answers are taken in by :mod:`answers`. What was won goes to the
-dispatcher, which starts it at its dispatch time. What others have left undecided is found by reading the marks
-(:mod:`looking`); what waits for a lock is woken by :mod:`lock_waits`.
+Deciding is arithmetic (:mod:`common.planning`); applying is one transaction for up to 30 jobs (:mod:`claims`,
+:mod:`sending`), whose answers are taken in by :mod:`answers`. What was won goes to the dispatcher, which starts it at
+its dispatch time. What others have left undecided is found by reading the marks (:mod:`looking`); what waits for a lock
+is woken by :mod:`lock_waits`.
 
 Nothing is decided blindly: after a start, an outage or a clock jump, all marks are read first.
 """
@@ -19,8 +19,8 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.keys import Keys, split_sequence
-from common.planner import Decision, decide
+from common.planning.planner import Decision, decide
+from common.stored.keys import Keys, split_sequence
 from common.timings import Timings
 from worker.alarm import Alarm
 from worker.aside import Aside

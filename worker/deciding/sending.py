@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Iterable
 from typing import Protocol
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient
+from common.process import failpoints
 from worker.deciding.claims import Batch, Claims
 from worker.deciding.doubts import Doubts, Told
 from worker.proposals import Answer, Proposal, Result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from common.keys import RunId
+from common.stored.keys import RunId
 
 
 class Guard(Protocol):

@@ -17,11 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import Session
-from common.keys import RunId
+from common.process.cancellation import until_first
+from common.stored.keys import RunId
 from worker.guardian.child import Child
 from worker.guardian.messages import (
     Adopt,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import select
 
-from common.logs import configure_logging
+from common.process.logs import configure_logging
 
 
 def configure_unwaiting_logging(level: str, *, descriptor: int = 2) -> None:

@@ -6,8 +6,8 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator, ValuesView
 
-from common.keys import RunId
-from common.request import Request
+from common.stored.keys import RunId
+from common.stored.request import Request
 
 Place = tuple[int, RunId]
 

@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, KeyValue, Session
-from common.keys import Keys
-from common.request import Request
+from common.process import failpoints
+from common.stored.keys import Keys
+from common.stored.request import Request
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims, read_mark
 from worker.identity import Identity

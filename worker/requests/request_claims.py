@@ -26,9 +26,9 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.keys import MAX_MARK_MS, Keys, Watched
-from common.request import Origin, Request
-from common.run import EntryState, RunEntry
+from common.stored.keys import MAX_MARK_MS, Keys, Watched
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims
 from worker.identity import Identity

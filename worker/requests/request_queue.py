@@ -20,8 +20,8 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue, Session
-from common.keys import Keys, sequence_name
-from common.request import Origin, Request
+from common.stored.keys import Keys, sequence_name
+from common.stored.request import Origin, Request
 from common.timings import Timings
 from worker.alarm import Alarm
 from worker.aside import Aside

@@ -18,12 +18,12 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from common.cancellation import until_all
 from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Get, KeyValue, Put, Session, mod_revision_is
-from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry, RunRecord, final_entry
+from common.process.cancellation import until_all
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry, RunRecord, final_entry
 from worker.commands.shortage import once_possible
 from worker.identity import Identity
 from worker.kills import Kills

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from common.errors import EtcronError
 from common.etcd import EtcdClient, KeyValue
-from common.keys import Keys
+from common.stored.keys import Keys
 from worker.catalog import Catalog, CatalogJob, read_job
 from worker.settling.following import End, Facts, Follow, another_attempt, follow
 

@@ -20,12 +20,12 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from common.chain import link_after
 from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
-from common.job import OnWorkerLost
-from common.keys import Keys, RunId, Watched, decode_mark
-from common.request import Origin, Request
-from common.run import RunEntry, RunRecord, Trigger, Verdict
+from common.jobs.job import OnWorkerLost
+from common.stored.chain import link_after
+from common.stored.keys import Keys, RunId, Watched, decode_mark
+from common.stored.request import Origin, Request
+from common.stored.run import RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
 
 SHUTDOWN: Final = "worker shutdown"

@@ -8,9 +8,9 @@ from typing import Final, Protocol
 
 from common.errors import EtcronError
 from common.etcd import Compare, Delete, EtcdClient, KeyValue, Operation, create_revision_is, mod_revision_is
-from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
-from common.saved_job import SavedJob
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
+from common.stored.saved_job import SavedJob
 from worker.settling.aftermath import Aftermath
 from worker.settling.following import NOTHING, End
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from common.keys import RunId
-from common.planner import FireRange
-from common.run import RunEntry, RunRecord, Verdict, shown_command
+from common.planning.planner import FireRange
+from common.stored.keys import RunId
+from common.stored.run import RunEntry, RunRecord, Verdict, shown_command
 from worker.catalog import CatalogJob
 from worker.launch import Outcome
 from worker.runs import Run

@@ -20,12 +20,12 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
 from common.etcd import Delete, EtcdClient, Get, Operation, Put, Session, create_revision_is, mod_revision_is
-from common.keys import Keys, RunId
-from common.run import RunRecord, final_entry
+from common.process import failpoints
+from common.stored.keys import Keys, RunId
+from common.stored.run import RunRecord, final_entry
 from worker.kills import Kills
 from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable

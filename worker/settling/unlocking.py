@@ -8,11 +8,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from common import failpoints
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
-from common.keys import Keys
-from common.run import EntryState
+from common.process import failpoints
+from common.stored.keys import Keys
+from common.stored.run import EntryState
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 from worker.runs import Run
 from worker.settling.aftermath import Aftermath

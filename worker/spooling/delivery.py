@@ -18,12 +18,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import UnavailableError
-from common.keys import RunId
-from common.run import RunRecord
+from common.process import failpoints
 from common.runlog import Advance, OwedCounts, OwedResults, Rejection, Source, WriteResult, Written
+from common.stored.keys import RunId
+from common.stored.run import RunRecord
 from worker.spooling.delivery_pace import Pace
 from worker.spooling.rejected import REJECTED, set_aside
 from worker.spooling.spool import CACHE_BYTES, Spool, SpoolError

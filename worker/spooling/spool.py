@@ -27,7 +27,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.errors import EtcronError
-from common.run import RunRecord
+from common.stored.run import RunRecord
 from worker.spooling.spool_reading import Mark, read_page
 from worker.spooling.spool_room import Room
 from worker.spooling.spool_segments import (

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from common.run import RunRecord
+from common.stored.run import RunRecord
 
 _SHARE: Final = 1000
 _LEAST_BYTES: Final = 256

@@ -14,11 +14,11 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from common.chain import is_chained
 from common.clock import Clock
 from common.etcd import EtcdClient, absent, none_under_since
-from common.keys import Keys
-from common.request import Origin, Request
+from common.stored.chain import is_chained
+from common.stored.keys import Keys
+from common.stored.request import Origin, Request
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.requests.request_queue import RequestQueue

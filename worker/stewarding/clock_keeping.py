@@ -12,11 +12,11 @@ from typing import Final
 
 from common.beat_pace import BEAT_S
 from common.clock import Clock
-from common.clocks import Clocks
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient, Get, Put
-from common.keys import MAX_MARK_MS, Keys
-from common.member import Beat
+from common.stored.clocks import Clocks
+from common.stored.keys import MAX_MARK_MS, Keys
+from common.stored.member import Beat
 from worker.stewarding.clock_book import ClockBook, Hearing
 from worker.stewarding.steward import Term
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import Delete, EtcdClient, KeyValue, mod_revision_is
-from common.keys import Keys
-from common.remembered import Remembered
+from common.stored.keys import Keys
+from common.stored.remembered import Remembered
 from worker.aside import Aside
 from worker.stewarding.steward import Term
 

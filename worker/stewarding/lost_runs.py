@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
-from common import failpoints
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent
-from common.keys import Keys, RunId
-from common.run import EntryState, RunEntry, RunRecord, final_entry
+from common.process import failpoints
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry, RunRecord, final_entry
 from worker.aside import Aside
 from worker.members import Members
 from worker.settling.aftermath import Aftermath

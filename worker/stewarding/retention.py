@@ -20,9 +20,9 @@ from typing import Final, Protocol
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
-from common.job_values import is_job_name
-from common.keys import Keys, RunId
+from common.jobs.values import is_job_name
 from common.runlog import KeptJob, OldRecord, RetentionState
+from common.stored.keys import Keys, RunId
 
 _log = logging.getLogger(__name__)
 

@@ -16,11 +16,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
-from common.cancellation import until_first
 from common.clock import Clock
 from common.errors import ClockOffError, EtcdError, UnavailableError
 from common.etcd import Compare, Election, EtcdClient, Session
-from common.keys import Keys
+from common.process.cancellation import until_first
+from common.stored.keys import Keys
 
 _log = logging.getLogger(__name__)
 

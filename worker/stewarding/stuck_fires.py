@@ -15,7 +15,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient, Get, KeyValue, Put, absent, mod_revision_is
-from common.keys import Keys, encode_mark
+from common.stored.keys import Keys, encode_mark
 from common.timings import Timings
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob

@@ -25,9 +25,9 @@ from common.etcd import (
     create_revision_is,
     mod_revision_is,
 )
-from common.keys import Keys, Watched
-from common.request import Origin, Request
-from common.run import RunRecord, Verdict, final_entry, shown_command
+from common.stored.keys import Keys, Watched
+from common.stored.request import Origin, Request
+from common.stored.run import RunRecord, Verdict, final_entry, shown_command
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.deciding.claims import read_mark

@@ -29,7 +29,7 @@ from common.etcd import (
     none_under,
     value_is,
 )
-from common.keys import Keys, RunId, Watched, split_sequence
+from common.stored.keys import Keys, RunId, Watched, split_sequence
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.deciding.claims import read_mark

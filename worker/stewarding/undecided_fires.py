@@ -26,10 +26,10 @@ from common.etcd import (
     present,
     value_is,
 )
-from common.keys import Keys, RunId, Watched, encode_mark
-from common.planner import Decision, decide, decide_for_nobody
-from common.request import Origin, Request
-from common.run import RunRecord, Verdict, final_entry
+from common.planning.planner import Decision, decide, decide_for_nobody
+from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.request import Origin, Request
+from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
 from worker.catalog import CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS

@@ -47,7 +47,9 @@ MUTANTS: Final = (
         name="marks may go back",
         patches=(
             Patch(
-                file="manager/edits.py", old="    return max(before.mark_ms or 0, new_ms)\n", new="    return new_ms\n"
+                file="manager/editing/edits.py",
+                old="    return max(before.mark_ms or 0, new_ms)\n",
+                new="    return new_ms\n",
             ),
         ),
         noticed_by=("test_clocks.py::test_a_manager_behind",),

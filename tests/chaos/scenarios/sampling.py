@@ -10,7 +10,7 @@ from statistics import median
 import psutil
 
 from common.etcd import EtcdClient
-from common.keys import Keys
+from common.stored.keys import Keys
 from tests.support.cluster import Cluster, Process
 
 _LOOKS = 5

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from common.keys import RunId
-from common.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
+from common.stored.keys import RunId
+from common.stored.run import RunRecord, Verdict
 
 
 @pytest.mark.parametrize("name", ["2024-01-01-backup", "12/31/2024", "007", "7", "null", "true", "1e5"])

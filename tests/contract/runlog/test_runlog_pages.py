@@ -10,10 +10,10 @@ import pytest
 from bson import ObjectId
 
 from common.errors import InvalidInputError
-from common.keys import RunId
-from common.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from common.runlog.pages import WALK
+from common.stored.keys import RunId
+from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStoreServer
 from tests.support.records import PLAN_0_MS, record
 

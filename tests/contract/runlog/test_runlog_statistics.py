@@ -10,11 +10,11 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from common.errors import UnavailableError
-from common.run import RunRecord, Verdict
 from common.runlog import OwedCounts, RunLog, WriteResult, Written
 from common.runlog.client import bulk
 from common.runlog.counting import day_of
 from common.runlog.statistics import Statistics
+from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStoreServer
 from tests.support.records import PLAN_0_MS, record
 

@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from common.keys import RunId
-from common.run import RunRecord, Verdict
 from common.runlog import JobResults, RunLog
+from common.stored.keys import RunId
+from common.stored.run import RunRecord, Verdict
 from tests.support.records import PLAN_0_MS, record
 
 MANY = [record(number, status=Verdict.FAILED if number % 3 == 0 else Verdict.SUCCESS) for number in range(40)]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common.run import RunRecord, Verdict
 from common.runlog import RunLog, WriteResult
+from common.stored.run import RunRecord, Verdict
 from tests.support.records import record
 
 

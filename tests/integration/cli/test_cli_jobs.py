@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 
 from common.etcd import KeyValue
-from common.keys import encode_mark
+from common.stored.keys import encode_mark
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until

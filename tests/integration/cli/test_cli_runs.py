@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from common.keys import RunId
-from common.run import Verdict
+from common.stored.keys import RunId
+from common.stored.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.open_runs import claim

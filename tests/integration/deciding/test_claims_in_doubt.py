@@ -15,7 +15,7 @@ import pytest
 import worker.deciding.doubts
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient, TxnResult
-from common.run import Verdict
+from common.stored.run import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.etcd import EtcdClient
-from common.keys import RunId
-from common.request import Origin, Request
-from common.run import EntryState, Verdict
+from common.stored.keys import RunId
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
 from worker.catalog import CatalogJob

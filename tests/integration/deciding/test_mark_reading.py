@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient, Put
-from common.keys import Keys
+from common.stored.keys import Keys
 from worker.deciding.mark_reading import read_marks
 
 pytestmark = pytest.mark.etcd

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient
-from common.job import MisfirePolicy
-from common.run import Verdict
+from common.jobs.job import MisfirePolicy
+from common.stored.run import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.waiting import wait_until
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient, KeyValue
-from common.placement import Candidate, Placement
-from common.planner import Decision
-from common.run import Verdict
+from common.planning.placement import Candidate, Placement
+from common.planning.planner import Decision
+from common.stored.run import Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
 from worker.proposals import Answer, Proposal, Result

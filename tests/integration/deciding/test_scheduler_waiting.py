@@ -10,9 +10,9 @@ import pytest
 
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient, KeyValue, TxnResult
-from common.keys import RunId
-from common.kill import Kill
-from common.run import RunRecord, Verdict
+from common.stored.keys import RunId
+from common.stored.kill import Kill
+from common.stored.run import RunRecord, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
 from tests.support.waiting import wait_until
 

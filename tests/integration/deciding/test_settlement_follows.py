@@ -11,9 +11,9 @@ import worker.settling.settlement
 import worker.settling.steps
 import worker.settling.unlocking
 from common.etcd import Delete, Put
-from common.keys import RunId, encode_mark
-from common.request import Origin
-from common.run import EntryState, Verdict
+from common.stored.keys import RunId, encode_mark
+from common.stored.request import Origin
+from common.stored.run import EntryState, Verdict
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

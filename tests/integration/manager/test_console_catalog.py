@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.console_data import fill_etcd, job_name
-from common.member import Member
+from common.stored.member import Member
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.log_store import LogStoreServer
 from tests.support.managing import Place, managing, problem_of

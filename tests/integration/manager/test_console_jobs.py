@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from common.keys import RunId
-from common.run import EntryState, RunEntry, Verdict
-from common.saved_job import SavedJob
+from common.stored.keys import RunId
+from common.stored.run import EntryState, RunEntry, Verdict
+from common.stored.saved_job import SavedJob
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until

@@ -9,10 +9,10 @@ from typing import Any
 from common.clock import SystemClock
 from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
 from common.instants import from_ms
-from common.job_reader import parse_job
-from common.request import Request
+from common.jobs.reader import parse_job
+from common.stored.request import Request
 from common.timings import Timings
-from manager.service import JobService
+from manager.editing.service import JobService
 from tests.support.managing import Managed, Place
 
 

@@ -10,10 +10,10 @@ import pytest
 from yarl import URL
 
 from common.clock import SystemClock
-from common.drain import Drain
-from common.keys import RunId
-from common.member import Beat
-from common.run import EntryState, RunEntry
+from common.stored.drain import Drain
+from common.stored.keys import RunId
+from common.stored.member import Beat
+from common.stored.run import EntryState, RunEntry
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of

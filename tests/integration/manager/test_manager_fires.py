@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.keys import RunId, encode_mark, sequence_name
-from common.run import Verdict
+from common.stored.keys import RunId, encode_mark, sequence_name
+from common.stored.run import Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed
 from tests.support.open_runs import claim, now_ms, record_of
@@ -152,8 +152,8 @@ async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(
     asked = [RunId("j", f"r-{number}") for number in range(8)]
     await manager.write([record_of(RunId.planned("j", plan_ms)) for plan_ms in plans])
     await manager.write([record_of(one, plan_ms=plans[1] + 1 + number) for number, one in enumerate(asked)])
-    monkeypatch.setattr("manager.fires_between._RECORDS", 4)
-    monkeypatch.setattr("manager.fires_between._RECORDS_A_PAGE", 4)
+    monkeypatch.setattr("manager.runs.fires_between._RECORDS", 4)
+    monkeypatch.setattr("manager.runs.fires_between._RECORDS_A_PAGE", 4)
     found: list[tuple[int, str]] = []
     query: dict[str, str] = {}
     while True:

@@ -9,8 +9,8 @@ import pytest
 
 from common.errors import EtcdAccessError, Problem
 from common.etcd import EtcdClient
-from common.member import Beat
 from common.runlog import RetentionState
+from common.stored.member import Beat
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer
@@ -118,7 +118,7 @@ async def test_coming_and_going_is_logged_once(
     caplog.set_level(logging.INFO, "manager")
 
     def actions() -> list[str]:
-        return [getattr(record, "action", "") for record in caplog.records if record.name == "manager.health"]
+        return [getattr(record, "action", "") for record in caplog.records if record.name == "manager.cluster.health"]
 
     place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
     async with own_etcd, managing(place, apiWriteTimeout=1000) as manager:

@@ -13,7 +13,7 @@ from aiohttp import ClientConnectorCertificateError, ClientSession, ServerDiscon
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 
-from manager.https import Certificate, add_hsts
+from manager.calls.https import Certificate, add_hsts
 from tests.integration.manager.test_manager_process import process
 from tests.support.certificates import Authority
 from tests.support.managing import Place

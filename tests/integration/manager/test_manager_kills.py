@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from common.clock import SystemClock
-from common.keys import RunId
-from common.kill import Kill
-from common.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.stored.keys import RunId
+from common.stored.kill import Kill
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from tests.support.managing import Managed, Place, managing
 from tests.support.proxy import Mode, Proxy
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from common.etcd import EtcdClient
-from common.keys import RunId
-from common.member import Member
-from common.run import RunRecord, Verdict
-from common.saved_job import SavedJob
+from common.stored.keys import RunId
+from common.stored.member import Member
+from common.stored.run import RunRecord, Verdict
+from common.stored.saved_job import SavedJob
 from tests.support.managing import Managed
 
 JOB1 = '{"name":"job1","command":"echo hello","cronExpr":"*/5 * * * * * *"}'

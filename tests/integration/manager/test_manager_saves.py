@@ -14,14 +14,14 @@ from common.clock import SystemClock
 from common.errors import OvertakenError, UnavailableError
 from common.etcd import Compare, EtcdClient, Operation, TxnResult
 from common.instants import iso
-from common.job_reader import parse_job
-from common.keys import Keys, RunId, encode_mark
-from common.run import EntryState, RunEntry
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.run import EntryState, RunEntry
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
-from manager.errors import failure_of
-from manager.housekeeping import Delivery
-from manager.service import JobService, StaleRevisionError
+from manager.background.housekeeping import Delivery
+from manager.calls.errors import failure_of
+from manager.editing.service import JobService, StaleRevisionError
 from tests.support.managing import Managed, Place, ShiftedClock, managing
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

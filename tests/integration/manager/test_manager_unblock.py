@@ -13,14 +13,14 @@ from common.clock import SystemClock
 from common.errors import ConflictError
 from common.etcd import Compare, EtcdClient, Operation, TxnResult
 from common.instants import iso
-from common.keys import decode_mark, encode_mark, sequence_name
-from common.member import Beat
-from common.request import Request
-from common.saved_job import SavedJob
+from common.stored.keys import decode_mark, encode_mark, sequence_name
+from common.stored.member import Beat
+from common.stored.request import Request
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
-from manager.inventory import Inventory
-from manager.service import JobService
-from manager.unblock import Unblocking
+from manager.editing.inventory import Inventory
+from manager.editing.service import JobService
+from manager.editing.unblock import Unblocking
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.waiting import wait_until
 
@@ -60,7 +60,7 @@ async def test_job_saved_by_a_wrong_clock_fires_again(place: Place, caplog: pyte
         assert "`etcron job unblock` sets it back" in item["problem"]
         began_ms, old = now_ms(), await saved(right)
         assert old.anchor_ms > began_ms + DAY_MS
-        with caplog.at_level(logging.INFO, logger="manager.service"):
+        with caplog.at_level(logging.INFO, logger="manager.editing.service"):
             answer = await right.call("POST", UNBLOCK, {"reason": "the clock was in 2027"})
         new = await saved(right)
         assert began_ms <= new.anchor_ms <= now_ms()

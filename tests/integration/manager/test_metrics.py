@@ -11,12 +11,12 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.clocks import Clocks, Measured
-from common.keys import RunId
-from common.member import Beat
-from common.run import Verdict
+from common.stored.clocks import Clocks, Measured
+from common.stored.keys import RunId
+from common.stored.member import Beat
+from common.stored.run import Verdict
 from common.version import VERSION
-from manager import metrics_api
+from manager.handlers import metrics_api
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from common.keys import encode_mark, sequence_name
+from common.stored.keys import encode_mark, sequence_name
 from tests.support.managing import Managed, problem_of
 from tests.support.waiting import wait_until
 

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from aiohttp.web import Application
 
-from common.job import JobSpec
-from common.job_reader import parse_job
-from common.keys import RunId
+from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
+from common.stored.keys import RunId
 from manager.app import create_app
 from manager.openapi import document
 from manager.openapi.job_schema import job_schema

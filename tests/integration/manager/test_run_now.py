@@ -13,12 +13,12 @@ import pytest
 
 from common.etcd import EtcdClient
 from common.instants import iso
-from common.job_reader import parse_job
-from common.keys import RunId, encode_mark
-from common.member import Beat, Member
-from common.request import Origin, Request
-from common.run import EntryState, Trigger
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.stored.keys import RunId, encode_mark
+from common.stored.member import Beat, Member
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, Trigger
+from common.stored.saved_job import SavedJob
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from cli.manifests.files import Manifest, read_manifests
-from common.job_fields import TIMING
-from common.job_reader import parse_job
-from common.job_words import job_words
+from common.jobs.fields import TIMING
+from common.jobs.reader import parse_job
+from common.words.job_words import job_words
 from tests.support.managing import Managed, problem_of
 
 EXAMPLES = read_manifests([str(Path(__file__).resolve().parents[3] / "examples" / "jobs")])

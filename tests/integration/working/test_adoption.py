@@ -13,9 +13,9 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Put
-from common.keys import RunId, Watched
-from common.request import Origin, Request
-from common.run import EntryState, RunRecord, Verdict, final_entry
+from common.stored.keys import RunId, Watched
+from common.stored.request import Origin, Request
+from common.stored.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

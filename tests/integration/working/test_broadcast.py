@@ -11,8 +11,8 @@ import pytest
 from common.clock import SystemClock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Change, Delete, KeyValue, Put, Session, TxnResult
-from common.keys import RunId, decode_mark, encode_mark
-from common.run import RunRecord, Verdict
+from common.stored.keys import RunId, decode_mark, encode_mark
+from common.stored.run import RunRecord, Verdict
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World

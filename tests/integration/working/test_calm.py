@@ -8,10 +8,10 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Mirror, Operation, Put
-from common.job_reader import parse_job
-from common.keys import Watched, encode_mark
-from common.saved_job import SavedJob
-from common.schedule import CronSchedule
+from common.jobs.reader import parse_job
+from common.schedules.schedule import CronSchedule
+from common.stored.keys import Watched, encode_mark
+from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from tests.support.background import running
 from tests.support.etcd_metrics import etcd_counts

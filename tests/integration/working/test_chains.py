@@ -9,8 +9,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, Put
-from common.keys import Keys, RunId
-from common.request import Origin, Request
+from common.stored.keys import Keys, RunId
+from common.stored.request import Origin, Request
 from tests.support.working import World
 from worker.catalog import Catalog
 from worker.requests.request_queue import RequestQueue

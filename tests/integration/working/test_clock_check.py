@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
-from common.clock_check import ClockCheck
-from common.clock_watch import ClockWatch
+from common.clocks.check import ClockCheck
+from common.clocks.watch import ClockWatch
 from common.etcd import EtcdClient, KeyValue
 from tests.support.clocks import say_clocks
 from tests.support.fake_clock import FakeClock

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from common.clock import SystemClock
-from common.clocks import Clocks
+from common.stored.clocks import Clocks
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working

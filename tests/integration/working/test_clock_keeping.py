@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from common.clock import SystemClock
-from common.clocks import Clocks
 from common.etcd import Change, Mirror
-from common.member import Beat
+from common.stored.clocks import Clocks
+from common.stored.member import Beat
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until

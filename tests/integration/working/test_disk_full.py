@@ -8,7 +8,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Delete
-from common.run import EntryState, RunRecord, Verdict
+from common.stored.run import EntryState, RunRecord, Verdict
 from tests.support.disks import full_disk
 from tests.support.records import record
 from tests.support.waiting import wait_until

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from common.chain import link_at
 from common.clock import SystemClock
 from common.etcd import Put
-from common.job_reader import parse_job
-from common.keys import RunId, Watched, encode_mark
-from common.request import Origin, Request
-from common.run import Trigger, Verdict
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.stored.chain import link_at
+from common.stored.keys import RunId, Watched, encode_mark
+from common.stored.request import Origin, Request
+from common.stored.run import Trigger, Verdict
+from common.stored.saved_job import SavedJob
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 

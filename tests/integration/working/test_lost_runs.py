@@ -9,9 +9,9 @@ import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue
-from common.keys import RunId
-from common.request import Origin
-from common.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.stored.keys import RunId
+from common.stored.request import Origin
+from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.members import Members

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.drain import Drain
 from common.etcd import Delete, KeyValue, Put
-from common.keys import encode_mark
+from common.stored.drain import Drain
+from common.stored.keys import encode_mark
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 

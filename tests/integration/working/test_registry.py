@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.etcd import Put
-from common.member import Beat
+from common.stored.member import Beat
 from tests.support.cluster import Process
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.waiting import wait_until

@@ -11,8 +11,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, Put
-from common.keys import RunId
-from common.request import Origin, Request
+from common.stored.keys import RunId
+from common.stored.request import Origin, Request
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working

@@ -10,10 +10,10 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import KeyValue, Put
-from common.keys import RunId, Watched, encode_mark
-from common.kill import Kill
-from common.request import Origin, Request
-from common.run import Trigger
+from common.stored.keys import RunId, Watched, encode_mark
+from common.stored.kill import Kill
+from common.stored.request import Origin, Request
+from common.stored.run import Trigger
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working

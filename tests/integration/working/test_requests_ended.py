@@ -8,12 +8,12 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import KeyValue, Put
-from common.job_reader import parse_job
-from common.keys import RunId, Watched, encode_mark
-from common.remembered import Remembered
-from common.request import Origin, Request
-from common.run import Trigger
-from common.saved_job import SavedJob
+from common.jobs.reader import parse_job
+from common.stored.keys import RunId, Watched, encode_mark
+from common.stored.remembered import Remembered
+from common.stored.request import Origin, Request
+from common.stored.run import Trigger
+from common.stored.saved_job import SavedJob
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
 from worker.stewarding.dedupe_sweeping import MARGIN_MS, DedupeSweeping

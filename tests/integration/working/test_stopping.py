@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from common.clock import SystemClock
-from common.keys import RunId
+from common.stored.keys import RunId
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working

@@ -9,11 +9,11 @@ import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Change, EtcdClient, KeyValue
-from common.keys import RunId, decode_mark, encode_mark
-from common.member import Beat, Member
-from common.placement import bucket_of
-from common.request import Request
-from common.run import RunRecord, Verdict, final_entry
+from common.planning.placement import bucket_of
+from common.stored.keys import RunId, decode_mark, encode_mark
+from common.stored.member import Beat, Member
+from common.stored.request import Request
+from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog

@@ -8,7 +8,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, Mirror, MirrorTimings
-from common.keys import RunId, Watched, encode_mark
+from common.stored.keys import RunId, Watched, encode_mark
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World

@@ -1,0 +1,112 @@
+"""The keys that name files or hold secrets: paths relative to where they are written, passwords never shown.
+
+A kind that `lies_beside` gets the directory of the file that the value came from (or the working directory, for flags
+and variables), so that a configuration can be moved together with its certificates.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from common.configuration.keys import UnfitError
+from common.tls import TlsFiles
+
+_NAMES = ("ca", "cert", "key", "serverName")
+
+
+@runtime_checkable
+class Placed(Protocol):
+    """A kind whose values have relative paths in them."""
+
+    def lies_beside(self, value: Any, directory: Path) -> object:
+        """The value with every path made absolute."""
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file that is read; ``~`` is the user's home."""
+
+    def accept(self, value: object) -> Path:
+        if not isinstance(value, str) or not value or "\0" in value or "\n" in value:
+            raise UnfitError("the path of a file, not what is in it")
+        return Path(value).expanduser()
+
+    def read(self, text: str) -> Path:
+        return self.accept(text)
+
+    def shown(self, value: object) -> object:
+        """Nothing of a key that somebody has put in place of its path."""
+        return "***" if "\n" in str(value) else value
+
+    def lies_beside(self, value: Path, directory: Path) -> Path:
+        return (directory / value).absolute()
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What a client needs for TLS. As text: ``ca=ca.pem,cert=me.pem,key=me.key``."""
+
+    def accept(self, value: object) -> TlsFiles:
+        fits = isinstance(value, dict) and all(
+            name in _NAMES and isinstance(text, str) and re.fullmatch(r"[^\0\n]+", text) for name, text in value.items()
+        )
+        if not isinstance(value, dict) or not fits or "ca" not in value:
+            raise UnfitError('an object such as {"ca": "ca.pem", "cert": "me.pem", "key": "me.key"}; ca is needed, '
+                             "serverName may be there too")  # fmt: skip
+        paths = {name: File().accept(value[name]) for name in ("ca", "cert", "key") if name in value}
+        return TlsFiles(**paths, server_name=value.get("serverName"))
+
+    def read(self, text: str) -> TlsFiles:
+        pairs = (part.partition("=") for part in text.split(",") if part.strip())
+        return self.accept({name.strip(): value.strip() for name, _, value in pairs})
+
+    def shown(self, value: object) -> object:
+        """The paths; of what is none, nothing."""
+        return value.to_json() if isinstance(value, TlsFiles) else value and "***"
+
+    def lies_beside(self, value: TlsFiles, directory: Path) -> TlsFiles:
+        ca, cert, key = (
+            File().lies_beside(path, directory) if path is not None else None
+            for path in (value.ca, value.cert, value.key)
+        )
+        assert ca is not None
+        return TlsFiles(ca=ca, cert=cert, key=key, server_name=value.server_name)
+
+
+@dataclass(frozen=True, slots=True)
+class UserName:
+    """A user's name, without the password."""
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"[^\0\n:]{1,255}", value):
+            raise UnfitError("the name alone; the password goes into etcdPasswordFile (or etcdPassword)")
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text)
+
+    def shown(self, value: object) -> object:
+        """Without the password that somebody has written after it."""
+        name, colon, _ = str(value).partition(":")
+        return f"{name}:***" if colon else value
+
+
+@dataclass(frozen=True, slots=True)
+class Password:
+    """A password; there is no flag for it, because every user of a machine can read command lines."""
+
+    def accept(self, value: object) -> str:
+        if not isinstance(value, str) or not re.fullmatch(r"[^\0\n]+", value):
+            raise UnfitError("a text")
+        return value
+
+    def read(self, text: str) -> str:
+        return self.accept(text)
+
+
+def password_in(path: Path) -> str:
+    """The password that a file holds, without the line end after it. OSError, UnicodeDecodeError: it cannot be read."""
+    return path.read_text(encoding="utf-8").rstrip("\r\n")

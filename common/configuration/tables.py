@@ -1,0 +1,262 @@
+"""The keys of a manager and of a worker: flags, variables, `etcron config show` are read off these classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from common.configuration.files import File, Password, Tls, UserName
+from common.configuration.keys import (
+    Directory,
+    Endpoints,
+    Key,
+    Names,
+    NumberOrAuto,
+    OneOf,
+    Pairs,
+    Text,
+    Truth,
+    WholeNumber,
+    setting,
+)
+from common.configuration.users import SystemUsers
+from common.timings import Timings
+from common.tls import TlsFiles
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+_MILLISECONDS = WholeNumber(1, 3_600_000)
+_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+
+
+def default_slots() -> int:
+    """Eight for each core that this process may use."""
+    return 8 * len(os.sched_getaffinity(0))
+
+
+def suitable_processes() -> int:
+    """One for each two cores that this process may use, at least 1 and at most 8: commands need cores, too."""
+    return min(8, max(1, len(os.sched_getaffinity(0)) // 2))
+
+
+def default_data_dir() -> Path:
+    """``~/.local/share/etcron/worker``."""
+    return Path(os.path.expanduser("~/.local/share/etcron/worker"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedConfig:
+    """What managers and workers have in common."""
+
+    etcd_endpoints: tuple[str, ...] = setting(
+        Key(
+            name="etcdEndpoints",
+            kind=Endpoints(),
+            help="where etcd listens: [https://]host:port, all members",
+            parents=True,
+        ),
+        ("127.0.0.1:2379",),
+    )
+    etcd_dial_timeout_ms: int = setting(
+        Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for a connection to etcd", parents=True), 5000
+    )
+    etcd_tls: TlsFiles | None = setting(
+        Key(name="etcdTls", kind=Tls(), help="TLS to etcd: ca=FILE[,cert=FILE,key=FILE][,serverName=NAME]")
+    )
+    etcd_user: str | None = setting(Key(name="etcdUser", kind=UserName(), help="user of etcd, where it asks for one"))
+    etcd_password: str | None = setting(
+        Key(name="etcdPassword", kind=Password(), help="its password", secret=True, flagless=True)
+    )
+    etcd_password_file: Path | None = setting(
+        Key(name="etcdPasswordFile", kind=File(), help="file with its password (better than etcdPassword)")
+    )
+    key_prefix: str = setting(
+        Key(
+            name="keyPrefix",
+            kind=Text("a path such as /etcron", r"(/[A-Za-z0-9._-]+)+"),
+            help="where all keys of this etcron lie in etcd",
+        ),
+        "/etcron",
+    )
+    mongodb_uri: str = setting(
+        Key(
+            name="mongodbUri",
+            kind=Text("a URI that begins with mongodb:// or mongodb+srv://", r"mongodb(\+srv)?://[^\s\0]+"),
+            help="the log store",
+            secret=True,
+            parents=True,
+        ),
+        "mongodb://127.0.0.1:27017",
+    )
+    mongodb_password_file: Path | None = setting(
+        Key(name="mongodbPasswordFile", kind=File(), help="file with the password of the user in mongodbUri")
+    )
+    mongodb_connect_timeout_ms: int = setting(
+        Key(name="mongodbConnectTimeout", kind=_MILLISECONDS, help="ms to wait for the log store", parents=True), 5000
+    )
+    mongodb_database: str = setting(
+        Key(
+            name="mongodbDatabase",
+            kind=Text("1 to 63 letters, digits, - or _", r"[A-Za-z0-9_-]{1,63}"),
+            help="database of the execution logs",
+        ),
+        "cron",
+    )
+    lease_ttl_s: int = setting(
+        Key(name="leaseTtlSeconds", kind=WholeNumber(1, 600), help="how long a silent process counts as alive"), 10
+    )
+    lost_after_s: int = setting(
+        Key(
+            name="lostAfterSeconds",
+            kind=WholeNumber(1, 604_800),
+            help="how long a run may be out of touch before it counts as lost",
+        ),
+        300,
+    )
+    claim_lead_ms: int = setting(
+        Key(name="claimLeadMs", kind=WholeNumber(0, 60_000), help="how long before its time a fire is claimed"), 200
+    )
+    hedge_ms: int = setting(
+        Key(name="hedgeMs", kind=WholeNumber(1, 60_000), help="when the second worker in rank tries a fire"), 500
+    )
+    max_clock_skew_ms: int = setting(
+        Key(name="maxClockSkewMs", kind=WholeNumber(1, 60_000), help="beyond this a process decides nothing"), 250
+    )
+    log_level: str = setting(Key(name="logLevel", kind=OneOf(LOG_LEVELS), help="what is logged"), "info")
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """Key name -> where its value came from; "default" where it is not in here."""
+    notes: tuple[str, ...] = field(default=(), repr=False)
+    """What a user should be told once at start."""
+
+    @property
+    def timings(self) -> Timings:
+        """Those of the values that have to fit each other."""
+        return Timings(
+            lease_ttl_s=self.lease_ttl_s,
+            lost_after_s=self.lost_after_s,
+            claim_lead_ms=self.claim_lead_ms,
+            hedge_ms=self.hedge_ms,
+            max_clock_skew_ms=self.max_clock_skew_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManagerConfig(SharedConfig):
+    """The configuration of one manager."""
+
+    host: str = setting(
+        Key(name="host", kind=Text("an address or a host name"), help="address to listen on"), "127.0.0.1"
+    )
+    api_port: int = setting(
+        Key(name="apiPort", kind=WholeNumber(0, 65_535), help="port to listen on (0: any free one)", parents=True), 8070
+    )
+    api_read_timeout_ms: int = setting(
+        Key(name="apiReadTimeout", kind=_MILLISECONDS, help="ms for a request to arrive", parents=True), 5000
+    )
+    api_write_timeout_ms: int = setting(
+        Key(name="apiWriteTimeout", kind=_MILLISECONDS, help="ms for an answer to be taken", parents=True), 5000
+    )
+    allow_unauthenticated: bool = setting(
+        Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine although there is no login"),
+        False,
+    )
+    allowed_hosts: tuple[str, ...] = setting(
+        Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
+    )
+    tls_cert: Path | None = setting(
+        Key(name="tlsCert", kind=File(), help="certificate (and its chain, PEM) to serve HTTPS with")
+    )
+    tls_key: Path | None = setting(Key(name="tlsKey", kind=File(), help="its key (PEM)"))
+    webroot: Path | None = setting(
+        Key(name="webroot", kind=Directory(), help="own templates and static files (built in)", parents=True)
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerConfig(SharedConfig):
+    """The configuration of one worker."""
+
+    worker_name: str | None = setting(
+        Key(
+            name="workerName",
+            kind=Text("1 to 64 letters, digits, '.', '_' or '-'", _NAME),
+            help="unique name (made once and kept in dataDir)",
+        )
+    )
+    data_dir: Path = setting(
+        Key(name="dataDir", kind=Directory(), help="spool, name and lock of this worker"),
+        default_factory=default_data_dir,
+    )
+    slots: int = setting(
+        Key(name="slots", kind=WholeNumber(1, 100_000), help="runs at a time (8 x cores)"),
+        default_factory=default_slots,
+    )
+    labels: Mapping[str, str] = setting(
+        Key(name="labels", kind=Pairs(), help="what jobs may select this worker by"), default_factory=dict
+    )
+    bash_path: str = setting(
+        Key(name="bashPath", kind=Text("an absolute path", r"/[^\0\n]*"), help="shell of the jobs", parents=True),
+        "/bin/sh",
+    )
+    path: str = setting(Key(name="path", kind=Text("a PATH"), help="PATH of the jobs (cron's)"), "/usr/bin:/bin")
+    allowed_users: tuple[str, ...] = setting(
+        Key(
+            name="allowedUsers",
+            kind=SystemUsers(),
+            help="users other than its own that jobs may run as here (the worker has to be root)",
+        ),
+        (),
+    )
+    job_log_batch_size: int = setting(
+        Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", parents=True), 100
+    )
+    job_log_commit_timeout_ms: int = setting(
+        Key(
+            name="jobLogCommitTimeout", kind=_MILLISECONDS, help="ms until a batch goes that is not full", parents=True
+        ),
+        1000,
+    )
+    spool_limit_bytes: int = setting(
+        Key(
+            name="spoolLimitBytes",
+            kind=WholeNumber(16 * 2**20, 2**50),
+            help="bytes of disk for records that wait for the log store; outputs are cut from half of it on",
+        ),
+        2**30,
+    )
+    shutdown_grace_s: int = setting(
+        Key(name="shutdownGraceSeconds", kind=WholeNumber(0, 86_400), help="time for runs to end at a stop"), 30
+    )
+    compaction_minutes: int = setting(
+        Key(
+            name="compactionMinutes",
+            kind=WholeNumber(0, 10_080),
+            help="history of etcd that the steward keeps (0: never compacts)",
+        ),
+        5,
+    )
+    log_retention_days: int = setting(
+        Key(
+            name="logRetentionDays",
+            kind=WholeNumber(0, 36_500),
+            help="days from its plan time after which a record is removed from the log store (0: at no age)",
+        ),
+        0,
+    )
+    log_retention_per_job: int = setting(
+        Key(
+            name="logRetentionPerJob",
+            kind=WholeNumber(0, 1_000_000),
+            help="records of a job, the newest, that stay in the log store (0: any number)",
+        ),
+        0,
+    )
+    processes: int = setting(
+        Key(
+            name="processes",
+            kind=NumberOrAuto(64, suitable_processes),
+            help="workers that `etcron worker` runs, which share slots and spoolLimitBytes (auto: one for two cores)",
+        ),
+        1,
+    )

@@ -1,0 +1,7 @@
+"""A process of etcron, whichever program it is: how it lives, waits, logs and ends.
+
+lifecycle.py cancellation.py    one task group, an orderly stop; waiting that ends
+event_loop.py threads.py heap.py
+                                what it runs on
+logs.py failpoints.py           what it says of itself; where a test has it die
+"""

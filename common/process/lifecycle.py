@@ -1,0 +1,138 @@
+"""How a process lives and ends: one task group, loops with names, an orderly stop, no survivors.
+
+* SIGTERM, SIGINT and SIGHUP ask for a stop; a second one asks to hurry.
+* A loop that dies, or ends although nobody asked, takes the process down: exit status 1 and one logged error for it.
+* A child can ask to die with its parent, whatever becomes of the parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import logging
+import os
+import signal
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from typing import Any
+
+from common.process.event_loop import EventLoop
+from common.process.threads import can_start_threads
+
+log = logging.getLogger(__name__)
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_PR_SET_PDEATHSIG = 1
+_CANCEL_AGAIN_S = 5.0
+_NO_MORE = (ctypes.c_ulong(0),) * 3
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class LoopEndedError(RuntimeError):
+    """A loop ended although nobody had asked the process to stop."""
+
+
+class Stop:
+    """The wish to stop: `requested` at the first signal, `hurry` at the second."""
+
+    def __init__(self) -> None:
+        self.requested = asyncio.Event()
+        self.hurry = asyncio.Event()
+
+    def request(self, why: str) -> None:
+        """Ask for a stop; asked again, ask to hurry."""
+        if self.requested.is_set():
+            self.hurry.set()
+            log.warning("asked again to stop, hurrying", extra={"action": "hurry", "why": why})
+            return
+        self.requested.set()
+        log.info("stopping", extra={"action": "stopping", "why": why})
+
+
+def run(main: Callable[[Stop], Coroutine[Any, Any, None]], *, passed_on: tuple[type[Exception], ...] = ()) -> int:
+    """Run `main` until it returns; the process's exit status: 0, or 1 when it failed (logged, once for each cause).
+
+    Errors of the types `passed_on` are raised instead (out of their group), for a caller that reports them in words.
+    """
+
+    async def with_signals() -> None:
+        stop = Stop()
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            loop.add_signal_handler(number, stop.request, number.name)
+        if await can_start_threads(stop.requested):
+            await main(stop)
+
+    try:
+        with asyncio.Runner(loop_factory=EventLoop) as runner:
+            runner.run(with_signals())
+    except Exception as error:
+        found = list(causes(error))
+        for cause in found:
+            if isinstance(cause, passed_on):
+                raise cause from None
+        for cause in found:
+            log.error("the process ends", exc_info=cause, extra={"action": "process_failed"})
+        return 1
+    return 0
+
+
+async def run_loops(
+    stop: Stop,
+    loops: Mapping[str, Callable[[], Awaitable[None]]],
+    *,
+    shut_down: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Run the loops, each as a task with its name, until a stop is requested; then `shut_down`, then cancel them.
+
+    A loop that dies or ends earlier cancels the others and raises (as TaskGroup does, an exception group); `shut_down`
+    is not called then: what it would do in order has lost its order.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(_endless(name, loop, stop), name=name) for name, loop in loops.items()]
+        await stop.requested.wait()
+        if shut_down is not None:
+            await shut_down()
+        await _cancelled(tasks)
+
+
+async def _cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
+    """Every task has ended; one that outlives its cancellation is named, and cancelled again."""
+    left: Collection[asyncio.Task[None]] = tasks
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=_CANCEL_AGAIN_S)
+        for task in left:
+            extra = {"action": "loop_outlives", "loop": task.get_name()}
+            log.error("the loop %r has outlived its cancellation", task.get_name(), extra=extra)
+
+
+async def _endless(name: str, loop: Callable[[], Awaitable[None]], stop: Stop) -> None:
+    try:
+        await loop()
+    except Exception as error:
+        error.add_note(f"in the loop {name!r}")
+        raise
+    if not stop.requested.is_set():
+        raise LoopEndedError(f"the loop {name!r} ended although nobody asked it to")
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The errors in a group of groups, or the error itself."""
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from causes(inner)
+    else:
+        yield error
+
+
+def set_parent_death_signal(parent: int, number: signal.Signals = signal.SIGKILL) -> None:
+    """Have the kernel send this process the signal when the thread that forked it ends; survives exec.
+
+    To be called in the child (`preexec_fn`), with the parent's pid: where the parent was dead before the call, the
+    child has another parent by now and ends at once. Linux only.
+    """
+    if _libc.prctl(_PR_SET_PDEATHSIG, ctypes.c_ulong(number), *_NO_MORE) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)

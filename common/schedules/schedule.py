@@ -1,0 +1,248 @@
+"""When a job fires: the same face for every kind of trigger, and the cron expression in a time zone behind it.
+
+A schedule is a pure function of its text. Inside it counts in integers, milliseconds at the face and seconds within;
+the datetime methods are a thin layer on top.
+
+Time zones and daylight saving are as in Debian's cron. A schedule whose second, minute and hour fields do not begin
+with ``*`` is *fixed-time*: its fires are local times, each met at the first instant at which the clock shows it or a
+later one. So a fire in the gap runs at the end of the gap (several run there as one), and a repeated hour runs once.
+Any other schedule follows real time: it fires whenever the clock shows a match, never in a gap, twice in a fold.
+
+Source: job-model.md, *Time zones and daylight saving*.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from common.instants import from_ms, to_ms
+from common.schedules.cron import DAY_SECONDS, LAST_LOCAL, Cron, parse, uses_hash
+from common.schedules.transition_notes import transition_note
+from common.schedules.zones import Zone, load_zone, tzdata_version
+
+__all__ = ["CronSchedule", "Fire", "Schedule", "parse_cron", "tzdata_version"]
+
+# Enough for what is distinct among 100,000 jobs; schedules that fall out live on in the jobs that have them.
+_CACHED_EXPRESSIONS = 16_384
+
+# A clock is never further than this from UTC, so instants beyond are before or after every fire.
+_EARLIEST, _LATEST = -2 * DAY_SECONDS, LAST_LOCAL + 2 * DAY_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fire:
+    """One planned instant, ready to be shown."""
+
+    at: datetime
+    """Aware, in UTC."""
+    local: datetime
+    """The same instant in the schedule's time zone, with its offset."""
+    note: str | None = None
+    """What a change of the clocks does to this fire, in words; None when none touches it."""
+
+
+class Schedule(ABC):
+    """The planned instants of one job: what every kind of trigger offers.
+
+    A subclass brings the two integer steps; everything else follows from them. Immutable and hashable.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def next_after_ms(self, ms: int) -> int | None:
+        """The first fire strictly later than this instant, or None; both in milliseconds since the epoch."""
+
+    @abstractmethod
+    def last_before_ms(self, ms: int) -> int | None:
+        """The last fire strictly earlier than this instant, or None; both in milliseconds since the epoch."""
+
+    @property
+    def open_fires(self) -> Schedule:
+        """The fires that the job's calendar lets run; all of them where it has none."""
+        return self
+
+    def is_open(self, ms: int) -> bool:
+        """Whether the calendar lets a fire at this instant run."""
+        return True
+
+    def opens_ms(self, ms: int) -> int | None:
+        """The first instant from this one on that lies in the window and on an open day, or None."""
+        return ms
+
+    def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
+        """The fires in (lo, hi], oldest first, at most ``limit`` of them; in milliseconds since the epoch."""
+        fires: list[int] = []
+        at = self.next_after_ms(lo)
+        while at is not None and at <= hi and len(fires) < limit:
+            fires.append(at)
+            at = self.next_after_ms(at)
+        return fires
+
+    def next_after(self, t: datetime) -> datetime | None:
+        """The first fire strictly later than ``t``, in UTC; None when there is none. ValueError when t is naive."""
+        return _from_ms(self.next_after_ms(_floor_ms(t)))
+
+    def last_before(self, t: datetime) -> datetime | None:
+        """The last fire strictly earlier than ``t``, in UTC; None when there is none. ValueError when t is naive."""
+        ms = _floor_ms(t)
+        # Microseconds that the floor cut off still lie after a fire on that millisecond.
+        return _from_ms(self.last_before_ms(ms + 1 if t.microsecond % 1000 else ms))
+
+    def fires_between(self, lo: datetime, hi: datetime, limit: int) -> list[datetime]:
+        """The fires in (lo, hi], oldest first, at most ``limit``, in UTC. ValueError when lo or hi is naive."""
+        return [from_ms(at) for at in self.fires_between_ms(_floor_ms(lo), _floor_ms(hi), limit)]
+
+    def upcoming(self, t: datetime, n: int) -> list[Fire]:
+        """The next ``n`` fires strictly later than ``t``, ready to be shown; fewer when the schedule ends."""
+        fires: list[Fire] = []
+        after = _floor_ms(t)
+        while len(fires) < n and (at := self.next_after_ms(after)) is not None:
+            fires.append(self._shown(after, at))
+            after = at
+        return fires
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        """The fire at ``at_ms``, the first one after ``after_ms``, as shown; a trigger with a zone says more here."""
+        return Fire(at=from_ms(at_ms), local=from_ms(at_ms))
+
+
+_Found = tuple[tuple[int, int | None], ...]
+"""The newest answers, newest first: an instant that was asked about, and the fire that was found."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CronSchedule(Schedule):
+    """A cron expression in a time zone. Equal to another of the same expression and zone (and job, where it has ``H``).
+
+    Made by parse_cron, which shares one object among equal ones.
+    """
+
+    expr: str
+    """As given."""
+    timezone: str
+    job: str
+    """The job's name where the expression has an ``H``, else empty."""
+    _cron: Cron = field(compare=False, repr=False)
+    _zone: Zone = field(compare=False, repr=False)
+    # What was found last and before that, and from which instants on (or back) it holds. Jobs of one schedule are
+    # looked at together, about one moment and one fire: so they are answered by two searches each way. Each is replaced
+    # whole, and so never seen half written.
+    _found_next: _Found = field(default=(), compare=False, repr=False)
+    _found_previous: _Found = field(default=(), compare=False, repr=False)
+
+    @property
+    def both_days_restricted(self) -> bool:
+        """Neither day field is ``*`` or ``?``: a day matches when either does, which is worth a warning."""
+        return self._cron.both_days_restricted
+
+    @property
+    def is_fixed_time(self) -> bool:
+        """Its fires are local times, met once each; else it follows real time through changes of the clocks."""
+        return self._cron.is_fixed_time
+
+    def next_after_ms(self, ms: int) -> int | None:
+        for since_ms, found_ms in self._found_next:
+            if since_ms <= ms and (found_ms is None or ms < found_ms):
+                return found_ms
+        at_ms = self.search_next_ms(ms)
+        object.__setattr__(self, "_found_next", ((ms, at_ms), *self._found_next[:1]))
+        return at_ms
+
+    def last_before_ms(self, ms: int) -> int | None:
+        for until_ms, found_ms in self._found_previous:
+            if ms <= until_ms and (found_ms is None or found_ms < ms):
+                return found_ms
+        at_ms = self.search_last_ms(ms)
+        object.__setattr__(self, "_found_previous", ((ms, at_ms), *self._found_previous[:1]))
+        return at_ms
+
+    def search_next_ms(self, ms: int) -> int | None:
+        """As `next_after_ms`, found anew."""
+        after = min(max(ms // 1000, _EARLIEST), _LATEST)
+        at = self._next_fixed(after) if self._cron.is_fixed_time else self._next_real(after)
+        return None if at is None else at * 1000
+
+    def search_last_ms(self, ms: int) -> int | None:
+        """As `last_before_ms`, found anew."""
+        before = min(max(-(-ms // 1000), _EARLIEST), _LATEST)
+        at = self._last_fixed(before) if self._cron.is_fixed_time else self._last_real(before)
+        return None if at is None else at * 1000
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        at = from_ms(at_ms)
+        after = min(max(after_ms // 1000, _EARLIEST), _LATEST)
+        note = transition_note(self._cron, self._zone, after, at_ms // 1000)
+        return Fire(at=at, local=at.astimezone(self._zone.info), note=note)
+
+    def _next_fixed(self, after: int) -> int | None:
+        local = self._cron.next_local(self._zone.latest_local(after))
+        return None if local is None else self._zone.first_instant(local)
+
+    def _last_fixed(self, before: int) -> int | None:
+        local = self._cron.previous_local(self._zone.latest_local(before - 1) + 1)
+        return None if local is None else self._zone.first_instant(local)
+
+    def _next_real(self, after: int) -> int | None:
+        """Looks through the segments of constant offset, from the one that the instant lies in."""
+        starts, offsets, next_local = self._zone.starts, self._zone.offsets, self._cron.next_local
+        segment = self._zone.segment(after)
+        floor = after + offsets[segment]
+        local = next_local(floor)
+        while local is None or local - offsets[segment] >= starts[segment + 1]:
+            segment += 1
+            if segment == len(offsets):
+                return None
+            beginning = starts[segment] + offsets[segment] - 1
+            # A match found from an earlier floor is still the first one; looking again can be slow for a rare date.
+            if beginning < floor or (local is not None and local <= beginning):
+                floor, local = beginning, next_local(beginning)
+        return local - offsets[segment]
+
+    def _last_real(self, before: int) -> int | None:
+        """The same backwards."""
+        starts, offsets, previous_local = self._zone.starts, self._zone.offsets, self._cron.previous_local
+        segment = self._zone.segment(before - 1)
+        ceiling = before + offsets[segment]
+        local = previous_local(ceiling)
+        while local is None or local - offsets[segment] < starts[segment]:
+            if segment == 0:
+                return None
+            segment -= 1
+            end = starts[segment + 1] + offsets[segment]
+            if end > ceiling or (local is not None and local >= end):
+                ceiling, local = end, previous_local(end)
+        return local - offsets[segment]
+
+
+def parse_cron(expr: str, *, timezone: str = "UTC", job: str = "") -> CronSchedule:
+    """The schedule of a cron expression (seven fields, a crontab's five, or a macro) in an IANA time zone.
+
+    ``job`` is the job's name, from which ``H`` takes its value. Equal arguments give one shared object. Raises
+    ScheduleError, and nothing else, for any text that is not valid; its ``field`` names the cron field, ``timezone`` or
+    ``expression``. A valid schedule may have no later fire: next_after then gives None.
+    """
+    return _shared_schedule(expr, timezone, job if uses_hash(expr) else "")
+
+
+@lru_cache(maxsize=_CACHED_EXPRESSIONS)
+def _shared_schedule(expr: str, timezone: str, job: str) -> CronSchedule:
+    return CronSchedule(expr=expr, timezone=timezone, job=job, _cron=_shared_cron(expr, job), _zone=load_zone(timezone))
+
+
+@lru_cache(maxsize=_CACHED_EXPRESSIONS)
+def _shared_cron(expr: str, job: str) -> Cron:
+    return parse(expr, job)
+
+
+def _floor_ms(t: datetime) -> int:
+    if t.utcoffset() is None:
+        raise ValueError(f"a naive datetime ({t.isoformat()}) names no instant; give it a tzinfo, e.g. datetime.UTC")
+    return to_ms(t)
+
+
+def _from_ms(ms: int | None) -> datetime | None:
+    return None if ms is None else from_ms(ms).astimezone(UTC)

@@ -1,0 +1,112 @@
+"""What makes a job fire beside one cron expression: several of them, a fixed rate, one instant, and the window of all.
+
+Each is a ``Schedule``: a pure function from an instant to the fires around it. A job that runs ``after`` its last run
+has no planned fires at all. Source: ``docs/job-model.md``; ``docs/protocol.md``, *Other ways to start*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from common.instants import from_ms
+from common.schedules.cron import LAST_LOCAL
+from common.schedules.schedule import Fire, Schedule
+from common.schedules.zones import load_zone
+
+_LAST_MS = LAST_LOCAL * 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EverySchedule(Schedule):
+    """A fixed rate: whole multiples of the period since the epoch, plus an offset; the same on every worker."""
+
+    period_ms: int
+    offset_ms: int = 0
+    timezone: str = "UTC"
+    """Only to show fires in."""
+
+    def next_after_ms(self, ms: int) -> int | None:
+        at = max((ms - self.offset_ms) // self.period_ms + 1, 0) * self.period_ms + self.offset_ms
+        return at if at <= _LAST_MS else None
+
+    def last_before_ms(self, ms: int) -> int | None:
+        number = (min(ms, _LAST_MS + 1) - self.offset_ms - 1) // self.period_ms
+        return number * self.period_ms + self.offset_ms if number >= 0 else None
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        return _in_zone(at_ms, self.timezone)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AtSchedule(Schedule):
+    """One instant."""
+
+    at_ms: int
+    timezone: str = "UTC"
+
+    def next_after_ms(self, ms: int) -> int | None:
+        return self.at_ms if self.at_ms > ms else None
+
+    def last_before_ms(self, ms: int) -> int | None:
+        return self.at_ms if self.at_ms < ms else None
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        return _in_zone(at_ms, self.timezone)
+
+
+@dataclass(frozen=True, slots=True)
+class NoFires(Schedule):
+    """Nothing is planned: what starts such a job is a request."""
+
+    def next_after_ms(self, ms: int) -> int | None:
+        return None
+
+    def last_before_ms(self, ms: int) -> int | None:
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union(Schedule):
+    """Every fire of several schedules; those at one instant are one fire."""
+
+    parts: tuple[Schedule, ...]
+
+    def next_after_ms(self, ms: int) -> int | None:
+        return min((at for part in self.parts if (at := part.next_after_ms(ms)) is not None), default=None)
+
+    def last_before_ms(self, ms: int) -> int | None:
+        return max((at for part in self.parts if (at := part.last_before_ms(ms)) is not None), default=None)
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        part = next(part for part in self.parts if part.next_after_ms(after_ms) == at_ms)
+        return part._shown(after_ms, at_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(Schedule):
+    """The fires of a schedule from one instant to another, both included."""
+
+    inner: Schedule
+    start_ms: int | None = None
+    end_ms: int | None = None
+
+    def next_after_ms(self, ms: int) -> int | None:
+        at = self.inner.next_after_ms(ms if self.start_ms is None else max(ms, self.start_ms - 1))
+        return at if at is None or self.end_ms is None or at <= self.end_ms else None
+
+    def last_before_ms(self, ms: int) -> int | None:
+        at = self.inner.last_before_ms(ms if self.end_ms is None else min(ms, self.end_ms + 1))
+        return at if at is None or self.start_ms is None or at >= self.start_ms else None
+
+    def opens_ms(self, ms: int) -> int | None:
+        at = ms if self.start_ms is None else max(ms, self.start_ms)
+        return at if self.end_ms is None or at <= self.end_ms else None
+
+    def _shown(self, after_ms: int, at_ms: int) -> Fire:
+        after_ms = after_ms if self.start_ms is None else max(after_ms, self.start_ms - 1)
+        return self.inner._shown(after_ms, at_ms)
+
+
+def _in_zone(at_ms: int, timezone: str) -> Fire:
+    at = from_ms(at_ms)
+    return Fire(at=at, local=at.astimezone(load_zone(timezone).info))

@@ -1,0 +1,8 @@
+"""What lies in etcd, keys and values, as all programs read and write it. Pure: no clock, no I/O.
+
+keys.py                         where everything lies
+saved_job.py job_version.py     a job, and what it was before
+run.py request.py chain.py kill.py remembered.py
+                                a run and the wish for one; the next link of a chain; a wish to end a run; a call
+member.py drain.py clocks.py    a worker, whether it is to take fires, and how far its clock is off
+"""

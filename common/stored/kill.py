@@ -1,0 +1,41 @@
+"""A user's wish to end one run, under ``kills/<job>/<plan>/<attempt>``.
+
+Pure: standard library and its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from common.stored.keys import RunId
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kill:
+    """Who wants which run ended, since when, and why."""
+
+    run_id: RunId
+    by: str
+    at_ms: int
+    reason: str | None = None
+    revision: int = 0
+    """The key's create revision: it applies only to a run whose fence is smaller."""
+
+    def to_json(self) -> bytes:
+        """The value of the kill's key."""
+        return json.dumps({"by": self.by, "atMs": self.at_ms, "reason": self.reason}, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes, *, run_id: RunId, revision: int) -> Self:
+        """Read a kill; ValueError where it is none."""
+        try:
+            document = json.loads(value)
+            reason = document.get("reason")
+            return cls(
+                run_id=run_id, revision=revision, by=str(document["by"]), at_ms=int(document["atMs"]),
+                reason=None if reason is None else str(reason),
+            )  # fmt: skip
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"not a kill: {error}") from error

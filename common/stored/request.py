@@ -1,0 +1,124 @@
+"""A wish for one run, under ``requests/<job>/<plan or r-id>/<attempt>``: the way in beside the schedule.
+
+Pure: standard library and its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from common.stored.keys import CHAIN, Keys, RunId
+from common.stored.run import Trigger
+
+
+class Origin(StrEnum):
+    """Why there is a request."""
+
+    OFFERED = "offered"
+    """Nobody took the fire in time: everybody may."""
+    HANDED_ON = "handedOn"
+    """The worker that had claimed it could not start it."""
+    MADE_UP = "madeUp"
+    """A misfire that the job's policy makes up for."""
+    RUN_NOW = "runNow"
+    """Somebody asked for it."""
+    RETRY = "retry"
+    """The attempt before it failed."""
+    RERUN = "rerun"
+    """The attempt before it was lost with its worker."""
+    CHAIN = "chain"
+    """The next run of an ``after`` job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """Run this once, by any eligible worker."""
+
+    run_id: RunId
+    origin: Origin
+    job_create_revision: int
+    """Of the job when it was made: a job that was deleted and made again does not run it.
+
+    0 in etcd: the request's own revision, for it was put by the transaction that made the job.
+    """
+    plan_ms: int
+    dispatch_ms: int
+    not_before_ms: int
+    expires_ms: int | None = None
+    trigger: Trigger = Trigger.SCHEDULE
+    by: str | None = None
+    note: str | None = None
+    """Why somebody asked for it."""
+    create_ms: int | None = None
+    """When the run was asked for; of a retry or rerun: when its first attempt was."""
+    args: tuple[str, ...] = ()
+    """Of this run: more arguments for the command."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of this run: variables beside and over the job's."""
+    avoid: str | None = None
+    """A worker that takes it only where no other may."""
+    mark_ms: int | None = None
+    """Of a retry: the job's mark when its lock came free. A newer fire that was decided since has taken its place."""
+    revision: int = 0
+    """The key's mod revision; 0 for one that is not written yet."""
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether a user asked for the run, or for the one that it repeats: it runs although the job is paused."""
+        return self.trigger in (Trigger.MANUAL, Trigger.API) or self.run_id.plan_ms is None
+
+    def is_expired(self, now_ms: int) -> bool:
+        """Whether it may not be claimed any more; the next run of an ``after`` job always may."""
+        return self.expires_ms is not None and not self.is_chain and now_ms > self.expires_ms
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether it lies under the fixed key of an ``after`` job's next run."""
+        return self.origin is Origin.CHAIN
+
+    def key(self, keys: Keys) -> str:
+        """Where it lies in etcd."""
+        return keys.chain(self.run_id.job) if self.is_chain else keys.request(self.run_id)
+
+    def to_json(self) -> bytes:
+        """The value of the request's key."""
+        document: dict[str, Any] = {
+            "origin": str(self.origin), "jobCreateRevision": self.job_create_revision, "planMs": self.plan_ms,
+            "dispatchMs": self.dispatch_ms, "notBeforeMs": self.not_before_ms, "expiresMs": self.expires_ms,
+            "trigger": str(self.trigger), "by": self.by,
+        }  # fmt: skip
+        more = {
+            "note": self.note, "createMs": self.create_ms, "args": list(self.args) or None,
+            "env": dict(self.env) or None, "avoid": self.avoid, "markMs": self.mark_ms,
+        }  # fmt: skip
+        document.update((name, value) for name, value in more.items() if value is not None)
+        return json.dumps(document, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes, *, run_id: RunId, revision: int = 0) -> Self:
+        """Read a request; ValueError where it is none."""
+        try:
+            document = json.loads(value)
+            expires_ms, by, note = document.get("expiresMs"), document.get("by"), document.get("note")
+            create_ms, mark_ms = document.get("createMs"), document.get("markMs")
+            avoid, plan_ms = document.get("avoid"), int(document["planMs"])
+            if run_id.fire == CHAIN:
+                run_id = RunId.planned(run_id.job, plan_ms)
+            return cls(
+                run_id=run_id, revision=revision, origin=Origin(document["origin"]),
+                job_create_revision=int(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
+                create_ms=None if create_ms is None else int(create_ms),
+                args=tuple(str(one) for one in document.get("args", ())),
+                env={str(name): str(value) for name, value in document.get("env", {}).items()},
+                avoid=None if avoid is None else str(avoid), mark_ms=None if mark_ms is None else int(mark_ms),
+                dispatch_ms=int(document["dispatchMs"]), not_before_ms=int(document["notBeforeMs"]),
+                expires_ms=None if expires_ms is None else int(expires_ms),
+                trigger=Trigger(document["trigger"]), by=None if by is None else str(by),
+                note=None if note is None else str(note),
+            )  # fmt: skip
+        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"not a request: {error}") from error

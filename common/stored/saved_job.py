@@ -1,0 +1,93 @@
+"""A job as it lies in etcd: the spec, and what its save wrote beside it.
+
+Pure: standard library and its neighbours.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Self
+
+from common.errors import InvalidInputError, Problem
+from common.jobs.forms import parse_known
+from common.jobs.job import JobSpec
+from common.jobs.reader import load_object
+from common.jobs.values import is_job_name
+from common.stored.keys import MAX_MARK_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Since when, by whom and why a job is paused."""
+
+    since_ms: int
+    by: str | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavedJob:
+    """A job as it lies in etcd: the spec, and what its save wrote beside it."""
+
+    spec: JobSpec
+    anchor_ms: int
+    """The mark that the save wrote: no fire of this spec is planned at or before it."""
+    saved_ms: int = 0
+    saved_by: str | None = None
+    pause: Pause | None = None
+    """Only beside a spec that is not enabled; None there: an older manager wrote it."""
+
+    def to_json(self) -> bytes:
+        """The value of ``jobs/<job>``: compact JSON, defaults left out."""
+        document = self.spec.to_stored() | {"anchorMs": self.anchor_ms, "savedMs": self.saved_ms}
+        if self.saved_by is not None:
+            document["savedBy"] = self.saved_by
+        if self.pause is not None:
+            paused = {"pausedMs": self.pause.since_ms, "pausedBy": self.pause.by, "pausedReason": self.pause.reason}
+            document.update((name, value) for name, value in paused.items() if value is not None)
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+    @classmethod
+    def from_json(cls, value: bytes, *, name: str) -> Self:
+        """Read the value of ``jobs/<name>``; InvalidInputError where it is none of ours."""
+        _refuse_odd(name)
+        document = load_object(value)
+        anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
+        saved_by = document.pop("savedBy", None)
+        pause = _take_pause(document)
+        problems = []
+        if not isinstance(anchor_ms, int) or isinstance(anchor_ms, bool) or not 0 <= anchor_ms <= MAX_MARK_MS:
+            remedy = "save the job through a manager"
+            problems.append(Problem(field="anchorMs", message="is missing or no mark", remedy=remedy))
+        if document.get("name") != name:
+            problems.append(Problem(field="name", message="is not the key's", remedy=f"save it as {name!r}"))
+        if problems:
+            raise InvalidInputError(problems)
+        assert isinstance(anchor_ms, int)
+        spec = parse_known(document, name=name, size=len(value))
+        return cls(
+            spec=spec, anchor_ms=anchor_ms,
+            saved_ms=saved_ms if isinstance(saved_ms, int) else 0,
+            saved_by=saved_by if isinstance(saved_by, str) else None,
+            pause=None if spec.enabled else pause,
+        )  # fmt: skip
+
+
+def _refuse_odd(name: str) -> None:
+    """What lies under a name that no job can have is none, whatever it says: saving it as it is called cannot help."""
+    if not is_job_name(name):
+        message = f"{name[:60]!a}, the key's, is none that a job can have"
+        remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
+        raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)])
+
+
+def _take_pause(document: dict[str, object]) -> Pause | None:
+    """What the document says of a pause, taken out of it; nonsense says nothing, and harms nobody."""
+    since_ms, by = document.pop("pausedMs", None), document.pop("pausedBy", None)
+    reason = document.pop("pausedReason", None)
+    if not isinstance(since_ms, int) or isinstance(since_ms, bool):
+        return None
+    return Pause(
+        since_ms=since_ms, by=by if isinstance(by, str) else None, reason=reason if isinstance(reason, str) else None
+    )

@@ -1,0 +1,89 @@
+"""A cron expression in words, where the words are certain to be true; otherwise the expression itself.
+
+An adapter on cron-descriptor, behind a list of forms that it gets right. Outside the list it misleads: it says "every 7
+seconds" for ``*/7``, which starts again each minute, and "every 2 days of the week" for ``*/2``. The test compares what
+it says with what the engine does. In Chinese the list is shorter, and the words are mended (``describe_zh``).
+"""
+
+from __future__ import annotations
+
+import re
+
+from cron_descriptor import ExpressionDescriptor, Options
+
+from common.errors import ScheduleError
+from common.schedules.cron import parse, seven_fields
+from common.words.describe_zh import is_told, mended
+from common.words.phrases import DEFAULT
+
+_CHINESE = "zh-CN"
+_DAY_FIELD = 3
+_NUMBER = r"[0-9]{1,2}"
+_NUMBERS = rf"{_NUMBER}(?:,{_NUMBER})*"
+_MONTH = rf"(?:{_NUMBER}|[A-Z]{{3}})"
+_WEEKDAY = r"(?:[0-7]|[A-Z]{3})"
+_YEAR = "[0-9]{4}"
+
+# A step is said as "every n": true only where n divides the cycle, so that it goes on evenly into the next one.
+_EVEN_SIXTIETHS = r"\*/(?:2|3|4|5|6|10|12|15|20|30)"
+_EVEN_HOURS = r"\*/(?:2|3|4|6|8|12)"
+
+_TIME_OF_DAY = tuple(
+    re.compile(form)
+    for form in (
+        r"\* \* \*",
+        rf"{_EVEN_SIXTIETHS} \* \*",
+        rf"{_NUMBER} \* \*",
+        rf"0 {_EVEN_SIXTIETHS} \*",
+        rf"0 {_NUMBERS} \*",
+        rf"0 0 {_EVEN_HOURS}",
+        rf"{_NUMBER} {_NUMBER} {_NUMBER}",
+        rf"0 {_NUMBER} {_NUMBERS}",
+        rf"0 (?:\*|{_NUMBER}|{_EVEN_SIXTIETHS}) {_NUMBER}-{_NUMBER}",
+    )
+)
+_DAY = re.compile(rf"\*|\?|L|LW|{_NUMBER}W|L-(?:[2-9]|[12][0-9])|{_NUMBERS}|{_NUMBER}-{_NUMBER}")
+_MONTHS = re.compile(rf"\*|{_MONTH}(?:,{_MONTH})*|{_MONTH}-{_MONTH}")
+_WEEKDAYS = re.compile(rf"\*|\?|{_WEEKDAY}(?:,{_WEEKDAY})*|{_WEEKDAY}-{_WEEKDAY}|{_WEEKDAY}L|{_WEEKDAY}#[1-5]")
+_ONE_WEEKDAY = re.compile(rf"\*|\?|{_WEEKDAY}")
+_YEARS = re.compile(rf"\*|{_YEAR}(?:,{_YEAR})*|{_YEAR}-{_YEAR}")
+
+
+def describe(expr: str, language: str = DEFAULT) -> str:
+    """Words such as ``At 02:30, Monday through Friday``, or the expression itself where no true words are known.
+
+    Never raises: a text that is not a cron expression comes back as it is; an unknown language is English.
+    """
+    try:
+        parse(expr)
+        fields = tuple(field.upper() for field in seven_fields(expr))
+    except ScheduleError:
+        return expr
+    if not _is_told_truly(fields):
+        return expr
+    if language != _CHINESE:
+        return _words(fields, "en_US")
+    return mended(_words(fields, "zh_CN")) if is_told(fields[_DAY_FIELD]) else expr
+
+
+def _is_told_truly(fields: tuple[str, ...]) -> bool:
+    second, minute, hour, day, month, weekday, year = fields
+    time_of_day = f"{second} {minute} {hour}"
+    if not any(form.fullmatch(time_of_day) for form in _TIME_OF_DAY) or _wraps(day):
+        return False
+    # Where either day field may match, only a single weekday is said with an "or".
+    is_either = day not in ("*", "?") and weekday not in ("*", "?")
+    forms = (_DAY, day), (_MONTHS, month), (_ONE_WEEKDAY if is_either else _WEEKDAYS, weekday), (_YEARS, year)
+    return all(form.fullmatch(text) for form, text in forms)
+
+
+def _wraps(day: str) -> bool:
+    """A range such as 25-5, which would be said as "between day 25 and 5 of the month"."""
+    ends = day.split("-")
+    return len(ends) == 2 and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1])
+
+
+def _words(fields: tuple[str, ...], locale: str) -> str:
+    # The locale and the 24 hours are given, so that the machine's locale is not asked.
+    options = Options(locale_code=locale, use_24hour_time_format=True)
+    return str(ExpressionDescriptor(" ".join(fields), options))

@@ -1,0 +1,75 @@
+"""The table of a job's fields in ``docs/jobs.md``, made from the one that jobs are read by.
+
+``python -m common.words.job_table docs/jobs.md`` writes it anew, between its two marks; a test fails where it is
+not so.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from common.jobs.fields import FIELDS, REQUIRED, TRIGGERS, UNSET
+from common.jobs.job import JobSpec
+from common.jobs.kinds import Member, Members
+
+BEGIN: Final = "<!-- The table is made by `python -m common.words.job_table docs/jobs.md`. -->\n"
+END: Final = "<!-- The end of the table. -->\n"
+_HEAD: Final = "| Field | Type | Default | Limits | Meaning |\n|---|---|---|---|---|\n"
+
+
+def fields_table() -> str:
+    """A row for each field, in Markdown."""
+    return _HEAD + "".join(_rows())
+
+
+def with_table(text: str) -> str:
+    """The document with the table as it should be; ValueError where it has no place for it."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"there is no place for the table: it stands between {BEGIN!r} and {END!r}")
+    return before + begin + "\n" + fields_table() + "\n" + end + after
+
+
+def _rows() -> Iterator[str]:
+    defaults = JobSpec(name="", command="").to_document()
+    for field in FIELDS:
+        yield _row(field.name, field, _default(field.name, defaults[field.name]))
+        if isinstance(field.kind, Members):
+            for member in field.kind.members:
+                value = _code(defaults[field.name][member.name])
+                yield _row(f"{field.name}.{member.name}", member, value)
+
+
+def _row(path: str, field: Member, default: str) -> str:
+    cells = (f"`{path}`", field.kind.type, default, field.kind.limits, field.meaning)
+    return f"| {' | '.join(cells)} |\n".replace("  ", " ")
+
+
+def _default(name: str, value: Any) -> str:
+    if name in REQUIRED:
+        return "needed"
+    if name in TRIGGERS:
+        return "one is needed"
+    if value is None:
+        return UNSET.get(name, "none")
+    return "as below" if isinstance(value, dict) and value else _code(value)
+
+
+def _code(value: Any) -> str:
+    return f"`{value if isinstance(value, str) else json.dumps(value)}`"
+
+
+def main() -> None:
+    """Write the table into the named documents."""
+    for name in sys.argv[1:]:
+        path = Path(name)
+        path.write_text(with_table(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

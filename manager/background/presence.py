@@ -1,0 +1,84 @@
+"""Shows that this manager lives: a beat under a lease of its own, every 3 s; the steward compares clocks by it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+from typing import Final
+
+import psutil
+
+from common.beat_pace import BeatPace
+from common.clock import Clock
+from common.clocks.watch import ClockWatch
+from common.errors import EtcronError
+from common.etcd import EtcdClient, Session
+from common.stored.keys import Keys
+from common.stored.member import Beat
+from common.version import VERSION
+from manager.json_text import dumps
+
+_log = logging.getLogger(__name__)
+
+_RETRY_S: Final = 5.0
+
+
+class Presence:
+    """Keeps ``beats/<manager>`` for as long as this process lives and etcd hears it; nothing depends on it."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, *, name: str, watch: ClockWatch, clock: Clock, ttl_s: int) -> None:
+        self._etcd = etcd
+        self._key = keys.beat(name)
+        self._watch = watch
+        self._clock = clock
+        self._ttl_s = ttl_s
+
+    async def run(self) -> None:
+        """Beat for ever; a session that ended, or an etcd that is away, is tried again."""
+        while True:
+            try:
+                await self._one_session()
+            except EtcronError as error:
+                extra = {"action": "presence.interrupted", "key": self._key, "error": str(error)}
+                _log.debug("no beat of this manager for now", extra=extra)
+            await asyncio.sleep(_RETRY_S)
+
+    async def _one_session(self) -> None:
+        session = await Session.open(
+            self._etcd, key_of=lambda _: self._key, value=self._beat(), ttl=self._ttl_s, clock=self._clock
+        )
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                beating = tasks.create_task(self._keep_beating(session), name="beats")
+                await session.run()
+                beating.cancel()
+        finally:
+            await session.close()
+
+    async def _keep_beating(self, session: Session) -> None:
+        pace, round_trip_ms = BeatPace(), None
+        while True:
+            await asyncio.sleep(pace.after(self._watch.name))
+            try:
+                sent_s, told_ms = self._clock.boottime(), round_trip_ms
+                round_trip_ms = None
+                await session.update_value(self._beat(told_ms))
+                round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
+            except EtcronError as error:
+                extra = {"action": "presence.beat_failed", "key": self._key, "error": str(error)}
+                _log.debug("a beat of this manager did not arrive", extra=extra)
+
+    def _beat(self, round_trip_ms: int | None = None) -> bytes:
+        """What every process says, and our version, which a worker has in its session's key."""
+        self._watch.look()
+        beat = Beat(
+            kind="manager",
+            wall_ms=self._clock.wall_ms(),
+            load=os.getloadavg()[0],
+            memory_percent=psutil.virtual_memory().percent,
+            clock=self._watch.name,
+            round_trip_ms=round_trip_ms,
+        )
+        return dumps({**json.loads(beat.to_json()), "version": VERSION}).encode()

@@ -1,0 +1,97 @@
+"""The former specs of jobs: out of etcd into the log store, and back to whoever asks what a job was.
+
+The transaction that replaces a spec puts the former one beside it, so none is lost; here it goes on into the log store,
+and then out of etcd. Any manager does so for all: putting a version twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from common.errors import EtcdError, UnavailableError
+from common.etcd import Delete, EtcdClient, KeyValue, mod_revision_is
+from common.runlog import RunLog
+from common.stored.job_version import JobVersion
+from common.stored.keys import Keys
+
+_log = logging.getLogger(__name__)
+
+KEPT: Final = 50
+_LOOK_EVERY_S = 60.0
+"""For what other managers have left behind."""
+_PAUSE_S = 1.0
+"""Several edits in a row are delivered together."""
+_AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Pending:
+    kv: KeyValue
+    version: JobVersion
+
+
+class Versions:
+    """What jobs were, for 50 versions each."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, runlog: RunLog, *, deadline_s: float) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._runlog = runlog
+        self._deadline_s = deadline_s
+        self._wake = asyncio.Event()
+
+    def edited(self) -> None:
+        """A job has been changed here: its former spec waits to be delivered."""
+        self._wake.set()
+
+    async def of(self, job: str) -> list[JobVersion]:
+        """The former specs of a job, newest first. UnavailableError: not all of them can be read now."""
+        pending = [one.version async for one in self._pending(f"{self._keys.versions}{job}/")]
+        stored = await self._runlog.versions(job, limit=KEPT, deadline_seconds=self._deadline_s)
+        by_key = {(one.ended_ms, one.revision): one for one in (*stored, *pending)}
+        return [by_key[key] for key in sorted(by_key, reverse=True)][:KEPT]
+
+    async def run(self) -> None:
+        """Deliver what lies in etcd, for ever."""
+        while True:
+            try:
+                await self._deliver()
+            except (EtcdError, UnavailableError) as error:
+                _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
+            try:
+                async with asyncio.timeout(_LOOK_EVERY_S):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+            self._wake.clear()
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _deliver(self) -> None:
+        batch: list[_Pending] = []
+        async for one in self._pending(self._keys.versions):
+            batch.append(one)
+            if len(batch) >= _AT_ONCE:
+                await self._move(batch)
+                batch = []
+        if batch:
+            await self._move(batch)
+
+    async def _move(self, batch: Sequence[_Pending]) -> None:
+        """Into the log store, then out of etcd; may be repeated as a whole."""
+        await self._runlog.put_versions([one.version for one in batch])
+        for one in batch:
+            await self._etcd.txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)])
+
+    async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
+        async for page in self._etcd.read_prefix(prefix):
+            for kv in page.kvs:
+                job, _, revision = kv.key.removeprefix(self._keys.versions).partition("/")
+                try:
+                    yield _Pending(kv=kv, version=JobVersion.from_json(kv.value, job=job, revision=int(revision)))
+                except ValueError as error:
+                    extra = {"action": "version.set_aside", "key": kv.key}
+                    _log.warning("%r is no version of a job: %s", kv.key, error, extra=extra)

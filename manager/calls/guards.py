@@ -1,0 +1,126 @@
+"""Who may call, and how long: no page of a foreign site through a user's browser, no request that never ends.
+
+* **Host** has to be ours, on every path but the two for probes. A page whose name was rebound to this machine's
+  address (DNS rebinding) would otherwise be of the same origin as we are. Addresses as such cannot be rebound, so they
+  are ours.
+* **Origin** of whatever changes something has to be the host that was called. Browsers send it with every such
+  request; other clients send none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from manager.calls.errors import Handler, RequestError
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+DEADLINE: Final = web.RequestKey("deadline", asyncio.Timeout)
+
+_READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
+_PROBES = frozenset({"/livez", "/readyz"})
+_OUR_SITES = frozenset({"same-origin", "none"})
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_SERVER = "etcron"
+
+
+class Hosts:
+    """The names by which this manager may be called."""
+
+    def __init__(self, names: Iterable[str] = ()) -> None:
+        self._names = {"localhost", *(name.strip("[]").casefold() for name in names)}
+
+    def has(self, host: str) -> bool:
+        """Whether a ``Host`` header (name or address, perhaps with a port) is one of ours."""
+        name = _name_of(host)
+        if name is None:
+            return False
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return name in self._names or name.endswith(".localhost")
+        return True
+
+
+def guard(hosts: Hosts) -> Middleware:
+    """The middleware that turns foreign callers away with 403."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.path not in _PROBES:
+            _check_host(request, hosts)
+        if request.method not in _READ_ONLY:
+            _check_origin(request)
+        return await handler(request)
+
+    return middleware
+
+
+def time_limit(seconds: float) -> Middleware:
+    """The middleware that ends a request which takes too long; who streams moves ``request[DEADLINE]`` along."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            async with asyncio.timeout(seconds) as deadline:
+                request[DEADLINE] = deadline
+                return await handler(request)
+        except TimeoutError as error:
+            message = f"there was no answer within {seconds:g} s"
+            if request.method not in _READ_ONLY:
+                message += "; it may or may not have been carried out: look before you repeat it"
+            raise RequestError(503, message, code="timeout") from error
+
+    return middleware
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """The headers that every answer carries; nothing of ours is framed, sniffed, cached or told to other sites."""
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers["Server"] = _SERVER
+    response.headers.setdefault("Cache-Control", "no-cache" if request.path.startswith("/static/") else "no-store")
+
+
+def _check_host(request: web.Request, hosts: Hosts) -> None:
+    for host in request.headers.getall("Host", []):
+        if not hosts.has(host):
+            message = f"Host: {host[:100]!r} is not a name of this manager"
+            raise RequestError(
+                403, f"{message}; call it by its address, or add the name to allowedHosts", code="foreign-host"
+            )
+
+
+def _check_origin(request: web.Request) -> None:
+    site = request.headers.get("Sec-Fetch-Site", "none").casefold()
+    origin = request.headers.get("Origin")
+    if site in _OUR_SITES and (origin is None or _authority(origin) == request.headers.get("Host", "").casefold()):
+        return
+    message = f"Origin: a page of {(origin or site)[:100]!r} may not change anything here"
+    raise RequestError(403, f"{message}; use this manager's own console", code="foreign-origin")
+
+
+def _authority(origin: str) -> str | None:
+    """Host and port of an origin as its own ``Host`` header would say them; None for ``null`` and the like."""
+    parts = urlsplit(origin.casefold())
+    return parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
+
+
+def _name_of(host: str) -> str | None:
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None

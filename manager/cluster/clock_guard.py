@@ -1,0 +1,42 @@
+"""Refuses what a wrong clock would date: an edit by a manager that is behind would leave fires without a record."""
+
+from __future__ import annotations
+
+from common.clock import Clock
+from common.clocks.check import ClockCheck
+from common.clocks.watch import ClockWatch
+from common.configuration.config import ManagerConfig
+from common.errors import ClockOffError
+from common.etcd import EtcdClient
+from common.stored.keys import Keys
+
+
+class ClockGuard:
+    """This manager's clock: watched by itself, compared with those of others."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, config: ManagerConfig, *, name: str, clock: Clock) -> None:
+        """``name``: of this manager's beat."""
+        self.max_skew_ms = config.max_clock_skew_ms
+        self.watch = ClockWatch(clock, max_skew_ms=self.max_skew_ms, on_jump=self._jumped)
+        self.check = ClockCheck(
+            etcd, keys, process=name, watch=self.watch, clock=clock, max_skew_ms=self.max_skew_ms, on_change=_nobody
+        )
+
+    @property
+    def fault(self) -> str | None:
+        """Why this manager saves nothing, in words; None: its clock may be trusted."""
+        self.watch.look()
+        return None if self.check.fault is None else f"this manager saves nothing: {self.check.fault}"
+
+    async def refuse(self) -> None:
+        """Return where an edit may be dated by this clock; ClockOffError where it may not."""
+        await self.check.first()
+        if (fault := self.fault) is not None:
+            raise ClockOffError(f"{fault}, or ask another manager; nothing was changed")
+
+    def _jumped(self, by_s: float) -> None:
+        self.check.jumped(by_s)
+
+
+async def _nobody(fault: str | None) -> None:
+    """Whoever asks is told; the check has logged it."""

@@ -1,0 +1,328 @@
+"""Whether this manager can do its work: what it sees of etcd and of the log store, asked when somebody wants to know.
+
+* **ready**: everything is well.
+* **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
+  database half full, ...).
+* **unready**: etcd cannot be reached, so nothing can be saved or listed; or this manager's own clock is off, so that it
+  saves nothing, and another one should be asked: 503.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from common.clock import Clock
+from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
+from common.etcd import EtcdClient, Status
+from common.instants import iso
+from common.runlog import RetentionState, RunLog
+from common.stored.member import Member
+from manager.cluster.clock_guard import ClockGuard
+from manager.cluster.clock_views import clocks_view
+from manager.editing.inventory import Inventory
+from manager.views import healthy
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+PROBE_S: Final = 3.0
+RETRY_S: Final = 1.0
+"""How often what is away is looked at: somebody waits for it."""
+_ANSWER_S = 1.5
+_NAMED: Final = 5
+"""How many workers are named one by one."""
+_INDEXES_S = 5.0
+QUOTA_BYTES: Final = 2 * 1024**3
+"""etcd's default (``--quota-backend-bytes``); it does not tell its own."""
+_LOSES_WRITES = frozenset({(3, 5, 0), (3, 5, 1), (3, 5, 2)})
+
+
+@dataclass(slots=True, kw_only=True)
+class _Seen:
+    """Whether a server answers, and since when it has been so."""
+
+    server: str
+    where: str
+    reachable: bool | None = None
+    since_ms: int = 0
+    problem: str | None = None
+
+    def note(self, problem: str | None, now_ms: int) -> None:
+        """Take in an answer (None) or a failure; a change of state is logged once."""
+        reachable = problem is None
+        if reachable != self.reachable:
+            if self.reachable is not None or not reachable:
+                self._say(reachable, problem)
+            self.reachable, self.since_ms = reachable, now_ms
+        self.problem = None if reachable else (
+            f"{self.server} unreachable: looked at {self.where}, since {iso(self.since_ms)}: {problem}"
+        )  # fmt: skip
+
+    def _say(self, reachable: bool, problem: str | None) -> None:
+        action = f"{self.server.replace(' ', '_')}.{'reachable' if reachable else 'unreachable'}"
+        if reachable:
+            _log.info("%s answers again", self.server, extra={"action": action, "where": self.where})
+        else:
+            extra = {"action": action, "where": self.where, "error": problem}
+            _log.warning("%s cannot be reached; it is tried again by itself", self.server, extra=extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """One look at everything."""
+
+    etcd: dict[str, Any]
+    log_store: dict[str, Any]
+    workers: dict[str, Any]
+    clocks: dict[str, Any]
+    problems: tuple[str, ...]
+    notes: tuple[str, ...]
+    """What an operator should know, although everything is well."""
+
+    @property
+    def state(self) -> str:
+        if self.etcd["state"] == "unreachable" or self.clocks["state"] == "off":
+            return "unready"
+        return "degraded" if self.problems else "ready"
+
+    def document(self, *, verbose: bool) -> dict[str, Any]:
+        """The answer of ``/readyz``."""
+        document: dict[str, Any] = {
+            "status": self.state, "problems": list(self.problems), "notes": list(self.notes),
+        }  # fmt: skip
+        if verbose:
+            document["checks"] = {
+                "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
+            }  # fmt: skip
+        return document
+
+
+class Health:
+    """Looks at the servers; every look ends within two seconds."""
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        runlog: RunLog,
+        inventory: Inventory,
+        *,
+        clock: Clock,
+        log_store: str,
+        guard: ClockGuard,
+    ) -> None:
+        self._guard = guard
+        self._etcd = etcd
+        self._runlog = runlog
+        self._inventory = inventory
+        self._clock = clock
+        self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
+        self._log_seen = _Seen(server="log store", where=log_store)
+        self._prepared = False
+
+    async def run(self) -> None:
+        """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
+
+        What is away is looked at every second, so that the console shows soon that it is back.
+        """
+        while True:
+            await asyncio.gather(self._workers(), self._log_store())
+            if self._log_seen.reachable and not self._prepared:
+                await self._prepare()
+            away = not self._etcd_seen.reachable or not self._log_seen.reachable
+            await asyncio.sleep(RETRY_S if away else PROBE_S)
+
+    @property
+    def log_store_away(self) -> bool:
+        """Whether the newest look at the log store got no answer."""
+        return self._log_seen.reachable is False
+
+    def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
+        """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
+        silent = etcd_silent_since_ms is not None
+        away = [seen for seen in (self._etcd_seen, self._log_seen) if seen.reachable is False]
+        since = [seen.since_ms for seen in away]
+        problems = [seen.problem for seen in away if seen.problem]
+        if silent and self._etcd_seen not in away:
+            problems.insert(0, f"etcd: nothing has been heard of it since {iso(etcd_silent_since_ms or 0)}")
+            since.append(etcd_silent_since_ms or 0)
+        return {
+            "etcd": "away" if silent or self._etcd_seen in away else "ok",
+            "logStore": "away" if self._log_seen in away else "ok",
+            "sinceMs": min(since, default=None),
+            "problem": "; ".join(problems) or None,
+        }
+
+    async def look(self) -> Report:
+        """Ask all of them now."""
+        workers, log_store, members, clocks, kept = await asyncio.gather(
+            self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention())
+        )
+        log_store["retention"] = _retention_view(kept[0])
+        away = self._etcd_seen.problem
+        faults = [] if away else _faults(members)
+        etcd = {
+            "state": "unreachable" if away else "degraded" if faults else "ok",
+            "problem": away or "; ".join(faults) or None,
+            "endpoints": [_member_view(*member) for member in members.items()],
+        }
+        problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
+        if workers is not None:
+            problems += _worker_faults(workers)
+        problems += [] if clocks["problem"] is None else [clocks["problem"]]
+        return Report(
+            etcd=etcd, log_store=log_store, workers=_workers_view(workers), clocks=clocks, problems=tuple(problems),
+            notes=() if away else tuple(_notes(members)),
+        )  # fmt: skip
+
+    async def _workers(self) -> list[Member] | None:
+        """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
+        workers, problem = await _asked(self._inventory.workers())
+        self._etcd_seen.note(problem, self._clock.wall_ms())
+        return None if workers is None else healthy(workers)
+
+    async def _log_store(self) -> dict[str, Any]:
+        version, problem = await _asked(self._runlog.ping())
+        self._log_seen.note(problem, self._clock.wall_ms())
+        state = "unreachable" if problem else "ok"
+        return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
+
+    async def _clocks(self) -> dict[str, Any]:
+        """The newest comparison, and whether this manager may trust its own clock."""
+        clocks, unread = await _asked(self._inventory.clocks())
+        guard = self._guard
+        return clocks_view(clocks, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
+
+    async def _members(self) -> dict[str, _Answer]:
+        endpoints = self._etcd.endpoints
+        answers = await asyncio.gather(*(self._member(endpoint) for endpoint in endpoints))
+        return dict(zip(endpoints, answers, strict=True))
+
+    async def _member(self, endpoint: str) -> _Answer:
+        try:
+            status, problem = await _asked(self._etcd.status(endpoint), let_pass=EtcdAccessError)
+        except EtcdAccessError as error:
+            return _Answer(withheld=str(error))
+        return _Answer(status=status, problem=problem)
+
+    async def _prepare(self) -> None:
+        try:
+            await self._runlog.prepare(deadline_seconds=_INDEXES_S)
+            self._prepared = True
+        except UnavailableError as error:
+            extra = {"action": "log_store.not_prepared", "error": str(error)}
+            _log.warning("the log store's indexes are not there yet", extra=extra)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    """What a member of etcd says of itself; nothing where it does not answer, or does not tell our user."""
+
+    status: Status | None = None
+    problem: str | None = None
+    withheld: str | None = None
+    """Some versions of etcd tell it to users with the role root alone: no fault, but alarms stay unseen."""
+
+
+def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:
+    """What the log store keeps, as the steward has said last; None: everything, or it is not known."""
+    if state is None:
+        return None
+    return {
+        "days": state.days or None, "perJob": state.per_job or None, "by": state.worker, "atMs": state.at_ms,
+        "removed": state.removed,
+    }  # fmt: skip
+
+
+async def _asked(
+    question: Awaitable[T], *, let_pass: type[EtcronError] | tuple[()] = ()
+) -> tuple[T | None, str | None]:
+    """(answer, None), or (None, what went wrong)."""
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            return await question, None
+    except TimeoutError:
+        return None, f"no answer within {_ANSWER_S:g} s"
+    except let_pass:
+        raise
+    except EtcdAwayError as error:
+        return None, error.reason  # who was asked is said beside it, and it is tried again by itself
+    except EtcronError as error:
+        return None, str(error)
+
+
+def _faults(members: Mapping[str, _Answer]) -> list[str]:
+    faults = []
+    for endpoint, member in members.items():
+        if member.problem is not None:
+            faults.append(f"the etcd member {endpoint} does not answer: {member.problem}")
+        if (status := member.status) is None:
+            continue
+        if status.db_size_bytes * 2 > QUOTA_BYTES:
+            share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
+            faults.append(f"the database of {endpoint} is {share}: compact and defragment it")
+        faults += [f"etcd has raised the alarm {alarm}" for alarm in status.alarms]
+    return list(dict.fromkeys(faults))
+
+
+def _notes(members: Mapping[str, _Answer]) -> list[str]:
+    notes = []
+    for endpoint, member in members.items():
+        version = _version(member.status.version) if member.status else ()
+        if member.status and (version in _LOSES_WRITES or version < (3, 5, 0)):
+            fault = "can lose committed writes in a crash" if version in _LOSES_WRITES else "is past its support"
+            notes.append(f"etcd {member.status.version} at {endpoint} {fault}: use 3.5.3 or newer")
+    withheld = [endpoint for endpoint, member in members.items() if member.withheld]
+    if withheld:
+        notes.append(
+            f"etcd at {', '.join(withheld)} does not tell our user its version, size and alarms: watch these by other "
+            "means, or grant the user the role root"
+        )
+    return notes
+
+
+def _worker_faults(workers: Sequence[Member]) -> list[str]:
+    """Why fires are not taken, by as many workers as one reads."""
+    if not workers:
+        return ["no worker is live: nothing fires until one starts"]
+    refusing = [worker for worker in workers if not worker.accepts]
+    faults = [f"the worker {worker.worker} takes no fires: {_reason(worker)}" for worker in refusing[:_NAMED]]
+    if len(refusing) > _NAMED:
+        faults.append(f"{len(refusing) - _NAMED} more workers take no fires")
+    if len(refusing) == len(workers):
+        faults.insert(0, "no worker takes fires: nothing fires until one does")
+    return faults
+
+
+def _reason(worker: Member) -> str:
+    return worker.not_accepting or "it has no slots"
+
+
+def _workers_view(workers: Sequence[Member] | None) -> dict[str, Any]:
+    if workers is None:
+        return {"live": None, "refusing": []}
+    refusing = [{"name": worker.worker, "reason": _reason(worker)} for worker in workers if not worker.accepts]
+    return {"live": len(workers), "refusing": refusing}
+
+
+def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:
+    status = member.status
+    if status is None:
+        return {"endpoint": endpoint, "problem": member.problem, "withheld": member.withheld}
+    return {
+        "endpoint": endpoint,
+        "version": status.version,
+        "isLeader": status.member == status.leader,
+        "dbSizeBytes": status.db_size_bytes,
+        "dbSizeInUseBytes": status.db_size_in_use_bytes,
+        "quotaBytes": QUOTA_BYTES,
+        "alarms": list(status.alarms),
+    }
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("-")[0].split(".") if part.isdigit())

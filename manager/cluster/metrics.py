@@ -1,0 +1,134 @@
+"""What there is to measure, as families of Prometheus: the whole cluster as one manager sees it. Pure.
+
+What is not known has no sample: a count of nought is said only where it has been counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
+
+from common.runlog import DayCounts
+from common.stored.clocks import Clocks
+from common.version import VERSION
+from manager.cluster.health import Report
+from manager.editing.inventory import SeenWorker
+from manager.views import worker_state
+from manager.watching.catalog import ListState
+
+_READY: Final = ("ready", "degraded", "unready")
+_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one look at everything came to; None: not known."""
+
+    report: Report
+    jobs: Mapping[ListState, int] | None
+    """How many are enabled, paused, broken."""
+    failing: int | None
+    """Of the jobs that there are, those whose newest record is a failure."""
+    open_runs: int | None
+    today: DayCounts | None
+    """The fires planned since midnight, UTC, that have a record."""
+    workers: Sequence[SeenWorker] | None
+    clocks: Clocks | None
+
+
+def families(seen: Measured) -> Iterator[Metric]:
+    """Every metric family that something is known of."""
+    yield InfoMetricFamily("etcron_build", "What this manager is.", {"version": VERSION})
+    yield from _servers(seen.report)
+    yield from _jobs(seen)
+    if seen.workers is not None:
+        yield from _workers(seen.workers, seen.clocks)
+
+
+def _servers(report: Report) -> Iterator[Metric]:
+    ready = GaugeMetricFamily("etcron_ready", "1 for the state that /readyz tells.", labels=["state"])
+    for state in _READY:
+        ready.add_metric([state], report.state == state)
+    yield ready
+    yield _gauge("etcron_problems", "How many problems /readyz names.", len(report.problems))
+    yield _gauge("etcron_etcd_up", "1 where etcd answers a linearizable read.", report.etcd["state"] != "unreachable")
+    yield _gauge("etcron_log_store_up", "1 where the log store answers.", report.log_store["state"] == "ok")
+    size = GaugeMetricFamily("etcron_etcd_database_bytes", "Size of a member's database.", labels=["endpoint"])
+    alarms = GaugeMetricFamily("etcron_etcd_alarms", "Alarms that a member has raised.", labels=["endpoint"])
+    for member in report.etcd["endpoints"]:
+        if "dbSizeBytes" in member:
+            size.add_metric([member["endpoint"]], member["dbSizeBytes"])
+            alarms.add_metric([member["endpoint"]], len(member["alarms"]))
+    yield size
+    yield alarms
+
+
+def _jobs(seen: Measured) -> Iterator[Metric]:
+    if seen.jobs is not None:
+        jobs = GaugeMetricFamily("etcron_jobs", "Jobs by state.", labels=["state"])
+        for state in (ListState.ENABLED, ListState.PAUSED, ListState.BROKEN):
+            jobs.add_metric([state], seen.jobs.get(state, 0))
+        yield jobs
+    if seen.failing is not None:
+        yield _gauge(
+            "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing
+        )
+    if seen.open_runs is not None:
+        yield _gauge("etcron_runs_open", "Runs that are claimed, or going.", seen.open_runs)
+    if seen.today is not None:
+        fires = GaugeMetricFamily(
+            "etcron_fires_today", "Fires planned since 00:00 UTC that have a record.", labels=["status"]
+        )
+        for status, count in seen.today.by_status.items():
+            fires.add_metric([status], count)
+        yield fires
+        longest_s = seen.today.max_duration_ms / 1000
+        yield _gauge("etcron_longest_run_today_seconds", "The longest run among them.", longest_s)
+
+
+def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None) -> Iterator[Metric]:
+    states = [worker_state(worker) for worker in workers]
+    by_state = GaugeMetricFamily("etcron_workers", "Workers by state.", labels=["state"])
+    for state in _WORKER_STATES:
+        by_state.add_metric([state.replace(" ", "_")], states.count(state))
+    yield by_state
+    live = {worker.member.worker: worker for worker in workers if worker.member is not None and worker.member.attached}
+    accepting = _of_workers("accepting", "1 where it takes fires.")
+    slots = _of_workers("slots", "Its slots.")
+    for name, worker in live.items():
+        assert worker.member is not None, "it is live"
+        accepting.add_metric([name], worker.member.accepts)
+        slots.add_metric([name], worker.member.slots)
+    yield accepting
+    yield slots
+    yield from _beats(live)
+    offset = _of_workers("clock_offset_seconds", "Its clock's distance from the median of all, where compared.")
+    for name in live:
+        if clocks is not None and (measured := clocks.measured.get(name)) is not None:
+            offset.add_metric([name], measured.offset_ms / 1000)
+    yield offset
+
+
+def _beats(live: Mapping[str, SeenWorker]) -> Iterable[Metric]:
+    free = _of_workers("free_slots", "Slots that no run has.")
+    running = _of_workers("running", "Runs that are going there.")
+    waiting = _of_workers("waiting_fires", "Due fires that wait there for a slot.")
+    unsent = _of_workers("unsent_records", "Records that the log store has not acknowledged yet.")
+    for name, worker in live.items():
+        if (beat := worker.beat) is not None:
+            free.add_metric([name], beat.free_slots)
+            running.add_metric([name], beat.running)
+            waiting.add_metric([name], beat.waiting)
+            unsent.add_metric([name], beat.unsent_records)
+    return free, running, waiting, unsent
+
+
+def _of_workers(name: str, what: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"etcron_worker_{name}", what, labels=["worker"])
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, what, value=value)

@@ -1,0 +1,118 @@
+"""The console's pages: shells with the words of the reader's language. The data browsers get from ``/api/v1``."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import jinja2
+from aiohttp import web
+
+from common.version import VERSION
+from manager.console.assets import BUILD_COMMAND, Asset, Assets
+from manager.console.texts import LANGUAGES, Texts, language_of
+from manager.parts import PARTS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One shell: where it is, its template, its scripts' folder (each has a ``page.js``), its place in the menu."""
+
+    path: str
+    name: str
+    scripts: str
+    menu: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Console:
+    """What pages are made of, read once the application starts."""
+
+    assets: Assets
+    texts: Texts
+
+
+PAGES: Final = (
+    Page(path="/", name="jobs", scripts="jobs", menu="jobs"),
+    Page(path="/new", name="new", scripts="form", menu="jobs"),
+    Page(path="/jobs/{name}", name="job", scripts="job", menu="jobs"),
+    Page(path="/jobs/{name}/edit", name="edit", scripts="form", menu="jobs"),
+    Page(path="/runs", name="runs", scripts="runs", menu="runs"),
+    Page(path="/runs/{id}", name="run", scripts="run", menu="jobs"),
+    Page(path="/workers", name="workers", scripts="workers", menu="workers"),
+    Page(path="/system", name="system", scripts="system", menu="system"),
+)
+_CONSOLE: Final = web.AppKey("console", Console)
+
+
+def add_routes(app: web.Application) -> None:
+    """The pages and their files. They are read once PARTS is there."""
+    app.on_startup.append(_read_console)
+    for page in PAGES:
+        app.router.add_get(page.path, _shell(page))
+    app.router.add_get("/static/{path:.+}", send_static)
+
+
+def templates_in(folder: Path) -> jinja2.Environment:
+    """The templates of a webroot: everything that they show is escaped, and a misspelt name is an error."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+async def send_static(request: web.Request) -> web.Response:
+    """A file below the webroot's ``static``, and nothing else; in gzip where the browser takes it."""
+    asset = request.app[_CONSOLE].assets.find(request.match_info["path"])
+    if asset is None:
+        raise web.HTTPNotFound
+    known = request.if_none_match
+    if known is not None and any(tag.value == asset.etag for tag in known):
+        response = web.Response(status=304)
+    else:
+        response = _whole(asset, gzip="gzip" in request.headers.get("Accept-Encoding", ""))
+    response.etag = asset.etag
+    response.headers["Cache-Control"] = asset.cache_control
+    response.headers["Vary"] = "Accept-Encoding"
+    return response
+
+
+def _whole(asset: Asset, *, gzip: bool) -> web.Response:
+    if not gzip or asset.packed is None:
+        return web.Response(body=asset.content, content_type=asset.content_type, charset="utf-8")
+    headers = {"Content-Encoding": "gzip"}
+    return web.Response(body=asset.packed, content_type=asset.content_type, charset="utf-8", headers=headers)
+
+
+def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def show(request: web.Request) -> web.Response:
+        console = request.app[_CONSOLE]
+        language = language_of(request)
+        parts = request.app[PARTS]
+        common = {"notes": parts.notes, "lang": language, "t": console.texts.of(language), "version": VERSION}
+        if not console.assets.built:
+            text = parts.templates.get_template("unbuilt.html").render(**common, command=BUILD_COMMAND)
+            return web.Response(text=text, content_type="text/html", status=503)
+        text = parts.templates.get_template(f"{page.name}.html").render(
+            **common,
+            page=page,
+            assets=console.assets,
+            asset=console.assets.url,
+            languages=LANGUAGES,
+            target=request.match_info.get("name") or request.match_info.get("id") or "",
+        )
+        response = web.Response(text=text, content_type="text/html")
+        response.enable_compression()  # where the browser takes it: a shell is a third of its size then
+        return response
+
+    return show
+
+
+async def _read_console(app: web.Application) -> None:
+    static = app[PARTS].static
+    app[_CONSOLE] = Console(assets=Assets(static), texts=Texts(static))

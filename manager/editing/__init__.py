@@ -1,0 +1,9 @@
+"""What users change: each edit is one etcd transaction, based on what etcd holds and never on what a watch shows.
+
+service.py unblock.py drains.py
+                                the use cases: save, pause, resume, delete; a mark far ahead; a worker takes no more
+edits.py chain_edits.py merge_patch.py
+                                what one edit writes (pure)
+advice.py placing.py            what the user should know of it
+inventory.py odd_names.py       what etcd holds, read straight; names that no job can have
+"""

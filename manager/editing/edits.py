@@ -1,0 +1,290 @@
+"""What one edit of a job writes: a single etcd transaction, so that marks never go back, and no fire is lost silently.
+
+    if   mod_revision(jobs/J) is what was read       nobody changed the job meanwhile
+    and  marks/J is what was read                    nobody decided a fire meanwhile
+    [and the lock is free, or still that run's]      only of a job that runs `after` its last run
+    then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now),  seen/jobs = J,
+         versions/J/<its revision> = the old spec
+         runs/J/<lo>/1 = skipped                     the old spec's undecided fires in (old mark, new mark], one record
+         requests/J/next/1                           of an `after` job: see `manager.editing.chain_edits`
+
+The mark of an `at` that is past, and within its grace, stays just before it: it is still to fire.
+
+Pure: functions of (what etcd held, the change, now). Source: ``docs/protocol.md``, *Marks never go back*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from msgspec import structs
+
+from common.errors import ConflictError, InvalidInputError, NotFoundError
+from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
+from common.jobs.job import JobSpec
+from common.planning.planner import FireRange, undecided
+from common.schedules.schedule import Schedule
+from common.stored.job_version import Change, JobVersion
+from common.stored.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.stored.run import RunRecord, Verdict, final_entry
+from common.stored.saved_job import Pause, SavedJob
+from manager.editing.chain_edits import Chained, edit_chain
+
+_COMMAND_SHOWN = 1_000
+"""Of the command, in a record that lies in etcd until it is delivered."""
+_RECORD = 4
+"""Where a refusal has the run key, after the reads of `Stored.look`."""
+_NO_CHAIN = Chained()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stored:
+    """A job and its mark as etcd held them at one revision."""
+
+    name: str
+    job: KeyValue | None
+    mark: KeyValue | None
+    saved: SavedJob | None = None
+    """None: there is no job, or its value is not one of ours."""
+    problem: str | None = None
+    """Why the job's value is not one of ours."""
+    mark_ms: int | None = None
+    """None: there is no mark, or it is not one of ours."""
+    taken: frozenset[int] = frozenset()
+    """Plan times after the mark that have a run key all the same (somebody set the mark back by hand)."""
+    chained: Chained = field(default_factory=Chained)
+
+    @property
+    def revision(self) -> int:
+        """The job's revision, 0 where there is none."""
+        return self.job.mod_revision if self.job else 0
+
+    @classmethod
+    def read(
+        cls, name: str, job: KeyValue | None, mark: KeyValue | None, *, taken: frozenset[int] = frozenset(),
+        chained: Chained = _NO_CHAIN,
+    ) -> Self:  # fmt: skip
+        """Read both values; what does not parse is set aside, and disturbs nothing."""
+        saved, problem = None, None
+        if job is not None:
+            try:
+                saved = SavedJob.from_json(job.value, name=name)
+            except InvalidInputError as error:
+                problem = str(error)
+        return cls(
+            name=name, job=job, mark=mark, saved=saved, problem=problem, mark_ms=read_mark(mark), taken=taken,
+            chained=chained,
+        )  # fmt: skip
+
+    @classmethod
+    def look(cls, keys: Keys, name: str) -> list[Operation]:
+        """The reads whose answer `found` takes."""
+        return [Get(keys.job(name)), Get(keys.mark(name)), Get(keys.lock(name), True), Get(keys.chain(name))]
+
+    @classmethod
+    def found(cls, name: str, answer: TxnResult, *, taken: frozenset[int] = frozenset()) -> Self:
+        """What an answer that begins with these reads says."""
+        chained = Chained(lock=answer.one(2), link=answer.one(3))
+        return cls.read(name, answer.one(0), answer.one(1), taken=taken, chained=chained)
+
+    def with_mark(self, mark: KeyValue | None) -> Self:
+        """The same job beside a mark that was read later."""
+        return replace(self, mark=mark, mark_ms=read_mark(mark))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """One transaction, and what it leaves behind where it is carried out."""
+
+    before: Stored
+    value: bytes | None
+    """The job's value afterwards; None: it is deleted."""
+    mark_ms: int
+    record: RunRecord | None
+    """The fires of the old spec that this edit decides, as one skipped record."""
+    record_key: str | None
+    compares: Sequence[Compare]
+    then: Sequence[Operation]
+    otherwise: Sequence[Operation]
+
+    def meanwhile(self, result: TxnResult) -> Stored:
+        """What etcd holds instead, from the answer of a transaction whose compares failed."""
+        taken = self.before.taken
+        if self.record is not None and result.one(_RECORD) is not None:
+            taken |= {self.record.plan_ms}
+        return Stored.found(self.before.name, result, taken=taken)
+
+    def is_carried_out_in(self, there: Stored) -> bool:
+        """Whether an earlier sending of this edit, whose answer was lost, shows in what is there now."""
+        if self.value is None:
+            # Gone, or made again since: it was deleted while we waited, and one deletion is as good as another.
+            return there.job is None or (
+                self.before.job is not None and there.job.create_revision != self.before.job.create_revision
+            )
+        return there.job is not None and there.job.value == self.value and there.revision > self.before.revision
+
+
+def plan_save(
+    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: Change = Change.SAVE
+) -> Edit | None:
+    """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then."""
+    if before.saved is not None and before.saved.spec == spec and before.mark_ms is not None:
+        return None
+    pause = None
+    if not spec.enabled:
+        # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
+        pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
+    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by)
+
+
+def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str) -> Edit | None:
+    """The edit that pauses the job; None where it is paused already and no other reason is given.
+
+    NotFoundError, ConflictError: there is no job to pause, or none that can be read.
+    """
+    saved = readable(before)
+    pause = Pause(since_ms=now_ms, by=by, reason=reason)
+    if not saved.spec.enabled:
+        there = saved.pause or Pause(since_ms=saved.saved_ms, by=saved.saved_by)
+        if reason in (None, there.reason):
+            return None
+        pause = replace(pause, since_ms=there.since_ms)
+    return _save(keys, before, replace(saved.spec, enabled=False), pause, Change.PAUSE, now_ms=now_ms, by=by)
+
+
+def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
+    """The edit that lets the job fire again, from now on; None where it is not paused. Errors as for a pause."""
+    saved = readable(before)
+    if saved.spec.enabled:
+        return None
+    return _save(keys, before, replace(saved.spec, enabled=True), None, Change.RESUME, now_ms=now_ms, by=by)
+
+
+def plan_delete(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
+    """The edit that deletes the job and keeps its mark; None where there is no job."""
+    if before.job is None:
+        return None
+    mark_ms = _new_mark(before, None, now_ms)
+    return _edit(keys, before, None, None, mark_ms, "deleted", Change.DELETE, now_ms=now_ms, by=by)
+
+
+def readable(before: Stored) -> SavedJob:
+    """The job as it is; NotFoundError, ConflictError: there is none, or none that can be read."""
+    if before.job is None:
+        raise NotFoundError(f"there is no job {before.name}")
+    if before.saved is None:
+        raise ConflictError(f"job {before.name!r} cannot be read ({before.problem}): save it anew, or delete it")
+    return before.saved
+
+
+def _save(
+    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str
+) -> Edit:
+    mark_ms = _new_mark(before, spec, now_ms)
+    saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
+    reason = "edited" if spec.enabled else "paused"
+    return _edit(keys, before, spec, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by)
+
+
+def _edit(
+    keys: Keys, before: Stored, spec: JobSpec | None, value: bytes | None, mark_ms: int, reason: str, change: Change,
+    *, now_ms: int, by: str,
+) -> Edit:  # fmt: skip
+    job, mark = keys.job(before.name), keys.mark(before.name)
+    record = _skipped(before, spec, mark_ms, reason, now_ms=now_ms, by=by)
+    chain = edit_chain(keys, before.job, before.saved, before.chained, spec, now_ms=now_ms, name=before.name)
+    compares: list[Compare] = [
+        mod_revision_is(job, before.revision),
+        absent(mark) if before.mark is None else value_is(mark, before.mark.value),
+        *chain.compares,
+    ]
+    then: list[Operation] = [
+        Delete(job) if value is None else Put(job, value),
+        Put(mark, encode_mark(mark_ms)),
+        Put(keys.seen(Watched.JOBS), before.name.encode()),
+        *former(keys, before, change, now_ms=now_ms, by=by),
+        *chain.then,
+    ]
+    otherwise = Stored.look(keys, before.name)
+    record_key = None if record is None else keys.run(record.run_id)
+    if record is not None and record_key is not None:
+        compares.append(absent(record_key))
+        then.append(Put(record_key, final_entry(record).to_json()))
+        otherwise.append(Get(record_key, keys_only=True))
+    return Edit(
+        before=before, value=value, mark_ms=mark_ms, record=record, record_key=record_key, compares=compares,
+        then=then, otherwise=otherwise,
+    )  # fmt: skip
+
+
+def former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) -> list[Operation]:
+    """The spec that is replaced stays readable; one that was none of ours does not."""
+    saved = before.saved
+    if saved is None:
+        return []
+    version = JobVersion(
+        job=before.name, revision=before.revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms,
+        saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change,
+    )  # fmt: skip
+    return [Put(keys.version(before.name, before.revision), version.to_json())]
+
+
+def read_mark(mark: KeyValue | None) -> int | None:
+    """The mark in a key; None where it is missing or unreadable."""
+    try:
+        return None if mark is None else decode_mark(mark.value)
+    except ValueError:
+        return None
+
+
+def _new_mark(before: Stored, spec: JobSpec | None, now_ms: int) -> int:
+    """Now, or just before the one instant of an `at` that is past: it is within its grace, and still to fire."""
+    new_ms = now_ms if (at_ms := _late_ms(spec, now_ms)) is None else at_ms - 1
+    return max(before.mark_ms or 0, new_ms)
+
+
+def _late_ms(spec: JobSpec | None, now_ms: int) -> int | None:
+    at = spec.at if spec is not None and spec.enabled else None
+    return at.ms if at is not None and at.ms <= now_ms else None
+
+
+def _skipped(
+    before: Stored, spec: JobSpec | None, mark_ms: int, reason: str, *, now_ms: int, by: str
+) -> RunRecord | None:
+    """One record for the enabled old spec's planned fires until now, or the new mark; None where there are none."""
+    fires = _undecided(before, max(mark_ms, now_ms), still_to_fire_ms=_late_ms(spec, now_ms))
+    if fires is None or before.saved is None:
+        return None
+    old, several = before.saved.spec, fires.count > 1
+    return RunRecord(
+        run_id=RunId.planned(before.name, fires.lo_ms), status=Verdict.SKIPPED,
+        command=old.command_line[:_COMMAND_SHOWN], err=f"skipped: {reason}", reason=reason, by=by,
+        plan_ms=fires.lo_ms, create_ms=now_ms, end_ms=now_ms,
+        range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
+        count_is_minimum=fires.at_least, revision=before.revision, labels=old.labels,
+    )  # fmt: skip
+
+
+def _undecided(before: Stored, until_ms: int, *, still_to_fire_ms: int | None) -> FireRange | None:
+    # Without a mark nothing says which fires were decided: the steward starts such a job from now, and so does a save.
+    if before.saved is None or not before.saved.spec.enabled or before.mark_ms is None:
+        return None
+    if before.saved.spec.broadcast:
+        return None  # each worker that it fires on records the end of its own sequence
+    from_ms, schedule = max(before.mark_ms, before.saved.anchor_ms, *before.taken), before.saved.spec.schedule
+    fires = undecided(schedule, mark_ms=from_ms, until_ms=until_ms)
+    return fires if fires is None or still_to_fire_ms is None else _without(fires, schedule, still_to_fire_ms)
+
+
+def _without(fires: FireRange, schedule: Schedule, ms: int) -> FireRange | None:
+    """The fires but for the one at this instant, where there is one."""
+    before_ms, after_ms = schedule.last_before_ms(ms), schedule.next_after_ms(ms)
+    if not fires.lo_ms <= ms <= fires.hi_ms or schedule.last_before_ms(ms + 1) != ms:
+        return fires
+    if fires.lo_ms == fires.hi_ms:
+        return None
+    lo_ms = after_ms if fires.lo_ms == ms and after_ms is not None else fires.lo_ms
+    hi_ms = before_ms if fires.hi_ms == ms and before_ms is not None else fires.hi_ms
+    return structs.replace(fires, lo_ms=lo_ms, hi_ms=hi_ms, count=fires.count - 1)

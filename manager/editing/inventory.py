@@ -1,0 +1,110 @@
+"""Jobs and workers read straight from etcd: what the parent's calls answer, and what no watch is worth (the beats).
+
+One bad key harms nobody else: a value that does not parse is handed out with its problem.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from common.etcd import EtcdClient, KeyValue
+from common.stored.clocks import Clocks
+from common.stored.drain import Drain
+from common.stored.keys import Keys
+from common.stored.member import Beat, Member, is_worker_name
+from manager.editing.edits import Stored
+
+_LISTED_AT_ONCE: Final = 250
+"""Parsed without a pause: other requests wait for so long."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenWorker:
+    """A session of a worker, or a session key that is not one of ours."""
+
+    key: str
+    member: Member | None
+    """None: not one of ours, or of a drained worker that is not live."""
+    beat: Beat | None = None
+    problem: str | None = None
+    name: str | None = None
+    """The worker's, as far as its key tells."""
+    drain: Drain | None = None
+
+
+class Inventory:
+    """Reads jobs and workers."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys) -> None:
+        self._etcd = etcd
+        self._keys = keys
+
+    async def jobs(self) -> AsyncIterator[list[Stored]]:
+        """Every job as at one revision, a page at a time, without its mark."""
+        async for page in self._etcd.read_prefix(self._keys.jobs, page=_LISTED_AT_ONCE):
+            yield [self._stored(kv) for kv in page.kvs]
+
+    async def workers(self) -> list[SeenWorker]:
+        """Every session key, with the worker's newest beat, and every drained worker, in the order of their names."""
+        beats, drains = await self.beats(), await self.drains()
+        sessions: list[KeyValue] = []
+        async for page in self._etcd.read_prefix(self._keys.workers):
+            sessions += page.kvs
+        return self.seen(sessions, beats, drains)
+
+    def seen(
+        self, sessions: Iterable[KeyValue], beats: Mapping[str, bytes], drains: Mapping[str, Drain] | None = None
+    ) -> list[SeenWorker]:
+        """The workers in these session keys, each with its newest beat and its drain; then those only drained."""
+        drains = drains or {}
+        seen = [self._seen(kv, beats, drains) for kv in sessions]
+        live = {worker.name for worker in seen}
+        seen += [
+            SeenWorker(key=self._keys.drain(name), member=None, name=name, drain=drain)
+            for name, drain in drains.items()
+            if name not in live
+        ]
+        return sorted(seen, key=lambda worker: (worker.name or "", worker.key))
+
+    async def drains(self) -> dict[str, Drain]:
+        """The drained workers by name, live or not."""
+        drains = {}
+        async for page in self._etcd.read_prefix(self._keys.drains):
+            for kv in page.kvs:
+                drains[kv.key.removeprefix(self._keys.drains)] = Drain.from_json(kv.value)
+        return drains
+
+    async def beats(self) -> dict[str, bytes]:
+        """The newest beat of each process, by its name, as it was sent."""
+        beats = {}
+        async for page in self._etcd.read_prefix(self._keys.beats):
+            for kv in page.kvs:
+                beats[kv.key.removeprefix(self._keys.beats)] = kv.value
+        return beats
+
+    async def clocks(self) -> Clocks | None:
+        """The newest comparison of clocks; None: there is none, or none that can be read."""
+        kv = await self._etcd.get(self._keys.clocks)
+        try:
+            return None if kv is None else Clocks.from_json(kv.value)
+        except ValueError:
+            return None  # the processes that heed it have said so
+
+    def _stored(self, kv: KeyValue) -> Stored:
+        return Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None)
+
+    def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
+        try:
+            worker, session = self._keys.session_of(kv.key)
+            if not is_worker_name(worker):
+                raise ValueError("no worker may be called so")  # the workers set it aside, too
+            member = Member.from_json(kv.value, worker=worker, session=session, lease=kv.lease)
+        except ValueError as error:
+            return SeenWorker(key=kv.key, member=None, problem=str(error))
+        try:
+            beat = Beat.from_json(beats[worker]) if worker in beats else None
+        except ValueError:
+            beat = None
+        return SeenWorker(key=kv.key, member=member, beat=beat, name=worker, drain=drains.get(worker))

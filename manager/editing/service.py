@@ -1,0 +1,325 @@
+"""The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each, whoever else acts.
+
+    read what is there -> plan the edit -> send it
+                            ^                |-- carried out             done
+                            +----------------|-- a compare was false     somebody was faster: plan on what is there now
+                                             +-- no answer: in doubt     send the identical edit again: it is carried
+                                                                         out now, or what is there says whether it was
+                                                                         before
+
+Everything ends within `patience_s`, with an answer that says what is known.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from common.clock import Clock
+from common.errors import (
+    ConflictError,
+    EtcdError,
+    EtcdInDoubtError,
+    InvalidInputError,
+    OvertakenError,
+    UnavailableError,
+)
+from common.etcd import EtcdClient
+from common.instants import iso
+from common.jobs.job import NEVER, JobSpec
+from common.jobs.reader import check_name
+from common.process import failpoints
+from common.stored.job_version import Change
+from common.stored.keys import Keys
+from common.stored.member import Member
+from common.timings import Timings
+from manager.background.housekeeping import Delivery
+from manager.editing.advice import save_warnings, schedule_problems
+from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
+from manager.editing.odd_names import check_encodable, is_odd, plan_removal
+from manager.editing.placing import placing_warnings
+
+_log = logging.getLogger(__name__)
+
+_LONGEST_PAUSE_S = 0.5
+_COMPETING_S = 0.03
+
+
+ANY_REVISION: Final = -1
+"""In place of a revision that a job must be at: it must exist, at whatever revision (RFC 9110, `If-Match: *`)."""
+
+
+async def trust_clock() -> None:
+    """For who has nothing to compare the clock with."""
+
+
+class StaleRevisionError(ConflictError):
+    """The job has changed since the revision in If-Match. Read it again and repeat the change."""
+
+    def __init__(self, message: str, *, there: Stored) -> None:
+        self.there = there
+        """What it is now."""
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a save did."""
+
+    before: Stored
+    """What it replaced."""
+    revision: int
+    """The job's revision now."""
+    changed: bool
+    """False: the same spec was there already, and nothing was written."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What a pause, a resume or a delete did."""
+
+    before: Stored
+    revision: int
+    """Of the write; of a delete whose answer was lost it is not known, 0."""
+    changed: bool
+    """False: it was so already, and nothing was written."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    before: Stored
+    revision: int
+    edit: Edit | None
+
+
+class JobService:
+    """Saves, pauses, resumes and deletes; any number of managers may do so at once."""
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        *,
+        clock: Clock,
+        timings: Timings,
+        deliver: Callable[[Delivery], None],
+        on_edited: Callable[[], None] = lambda: None,
+        workers: Callable[[], Sequence[Member]] = tuple,
+        patience_s: float = 4.0,
+        refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
+    ) -> None:
+        """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones.
+
+        ``refuse_wrong_clock``: raises ClockOffError where an edit may not be dated by this clock.
+        """
+        self._refuse_wrong_clock = refuse_wrong_clock
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._timings = timings
+        self._deliver = deliver
+        self._on_edited = on_edited
+        self._workers = workers
+        self._patience_s = patience_s
+
+    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
+        """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
+
+        InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
+        at the revision `if_match` (0: there must be none). OvertakenError: it changed each time before.
+        UnavailableError: its text says whether the job may have been saved.
+        """
+        self._refuse_unfit(spec)
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change)
+
+        return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
+
+    async def change(
+        self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, if_match: int | None = None
+    ) -> Saved:
+        """Save what becomes of the job as it is, whoever else changes it meanwhile.
+
+        NotFoundError: there is none. Else as `save`.
+        """
+        check_name(name)
+        specs: list[JobSpec] = []
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            spec = merged(readable(stored).spec)
+            self._refuse_unfit(spec)
+            specs.append(spec)
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by)
+
+        outcome = await self._carry_out(name, plan, "saved")
+        return self._saved(specs[-1], outcome, by)
+
+    def _saved(self, spec: JobSpec, outcome: _Outcome, by: str) -> Saved:
+        if outcome.edit is not None:
+            self._say("job.saved", spec.name, outcome, by)
+        mark_ms = outcome.edit.mark_ms if outcome.edit else outcome.before.mark_ms
+        return Saved(
+            before=outcome.before,
+            revision=outcome.revision,
+            changed=outcome.edit is not None,
+            warnings=self._warnings(spec, mark_ms, outcome.before.problem),
+        )
+
+    def check(self, spec: JobSpec) -> tuple[str, ...]:
+        """The warnings that a save of this spec would give; InvalidInputError where it would be refused for itself."""
+        self._refuse_unfit(spec)
+        return self._warnings(spec)
+
+    async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
+        """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            return plan_pause(self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by)
+
+        return await self.switch("paused", name, plan, by)
+
+    async def resume(self, name: str, *, by: str) -> Changed:
+        """The job fires again from now on; nothing is made up for. InvalidInputError: it would never fire again."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            now_ms = self._clock.wall_ms()
+            edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by)
+            if edit is not None and stored.saved is not None:
+                self._refuse_unfit(replace(stored.saved.spec, enabled=True))
+            return edit
+
+        return await self.switch("resumed", name, plan, by)
+
+    async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
+        """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``.
+
+        Also a key that no job can be called by; InvalidInputError: there is none of that name either.
+        """
+        check_encodable(name)
+        planned = plan_removal if is_odd(name) else plan_delete
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            return planned(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
+
+        return await self.switch("deleted", name, plan, by)
+
+    # Saves and deletes
+
+    async def switch(
+        self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, **said: str | None
+    ) -> Changed:
+        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``."""
+        outcome = await self._carry_out(name, plan, done)
+        if outcome.edit is not None:
+            self._say(f"job.{done}", name, outcome, by, **said)
+        return Changed(before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None)
+
+    def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
+        schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
+        return schedule + placing_warnings(spec, self._workers())
+
+    def _refuse_unfit(self, spec: JobSpec) -> None:
+        lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
+        problems = self._timings.job_problems(
+            lost_after_s=None if lost_after_s == NEVER else lost_after_s,
+            kill_grace_s=spec.kill_grace_s,
+            misfire_grace_s=spec.misfire.grace_s,
+        )
+        problems += schedule_problems(spec, now_ms=self._clock.wall_ms())
+        if problems:
+            raise InvalidInputError(problems)
+
+    async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+        await self._refuse_wrong_clock()
+        deadline = self._clock.monotonic() + self._patience_s
+        stored = await self._read(name)
+        tries = 0
+        while (edit := plan(stored)) is not None:
+            await self._refuse_wrong_clock()  # once more: it may have jumped before the edit was dated by it
+            revision, there = await self._send(edit, deadline, done)
+            if there is None:
+                return _Outcome(before=stored, revision=revision, edit=edit)
+            stored, tries = there, tries + 1
+            if self._clock.monotonic() > deadline:
+                raise OvertakenError(
+                    f"job {name!r} was not {done}, and nothing was changed: it or its fires changed {tries} times "
+                    "meanwhile, each time before etcd had answered; try again"
+                )
+            # Short however often: each round carries out one of those who compete, so waiting long only loses rounds.
+            await asyncio.sleep(random.uniform(0, _COMPETING_S))
+        return _Outcome(before=stored, revision=stored.revision, edit=None)
+
+    async def _read(self, name: str) -> Stored:
+        return Stored.found(name, await self._etcd.txn((), Stored.look(self._keys, name)))
+
+    async def _send(self, edit: Edit, deadline: float, done: str) -> tuple[int, Stored | None]:
+        """(revision, None) once the edit is carried out; (0, what is there) where it certainly is not."""
+        doubts = 0
+        while True:
+            try:
+                result = await self._etcd.txn(edit.compares, edit.then, edit.otherwise)
+            except EtcdInDoubtError as error:
+                doubts, last = doubts + 1, str(error)
+            except (EtcdError, UnavailableError) as error:
+                # This sending was certainly not carried out; an earlier one may have been.
+                if not doubts:
+                    raise
+                last = str(error)
+            else:
+                if failpoints.armed and result.succeeded:
+                    failpoints.hit("after_commit")
+                if result.succeeded:
+                    return self._settled(edit, result.revision)
+                return self._found(edit, edit.meanwhile(result), in_doubt=doubts > 0)
+            if self._clock.monotonic() > deadline:
+                raise UnavailableError(
+                    f"job {edit.before.name!r} may or may not have been {done}: etcd took it and gave no answer. "
+                    f"Look at the job before you try again. ({last})"
+                )
+            extra = {"action": "edit.in_doubt", "job": edit.before.name, "error": last}
+            _log.warning("an edit of %s is in doubt: it is settled", edit.before.name, extra=extra)
+            await pause_before_retry(doubts)
+
+    def _found(self, edit: Edit, there: Stored, *, in_doubt: bool) -> tuple[int, Stored | None]:
+        if in_doubt and edit.is_carried_out_in(there):
+            # The run key was put at the same revision; after a delete that revision is not known: the steward delivers.
+            return self._settled(edit, there.revision if edit.value is not None else 0)
+        return 0, there
+
+    def _settled(self, edit: Edit, revision: int) -> tuple[int, None]:
+        self._on_edited()
+        if edit.record is not None and edit.record_key is not None and revision:
+            self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
+        return revision, None
+
+    def _say(self, action: str, name: str, outcome: _Outcome, by: str, **said: str | None) -> None:
+        assert outcome.edit is not None
+        mark = iso(outcome.edit.mark_ms)
+        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
+        _log.info("%s: %s by %s", action, name, by, extra=extra)
+
+
+async def pause_before_retry(tries: int) -> None:
+    """Before a server that gave no answer is asked again: longer with each try."""
+    await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, 0.05 * 2.0 ** min(tries, 10)))
+
+
+def _refuse_stale(stored: Stored, if_match: int | None) -> None:
+    if if_match is None or if_match == stored.revision or (if_match == ANY_REVISION and stored.revision):
+        return
+    there = f"is at revision {stored.revision}" if stored.job else "does not exist"
+    wanted = "and was to be there" if if_match == ANY_REVISION else f"not at {if_match}"
+    wanted = wanted if if_match else "and was to be made"
+    message = f"job {stored.name!r} {there}, {wanted}; read it again and repeat the change"
+    raise StaleRevisionError(message, there=stored)

@@ -1,0 +1,42 @@
+"""``/api/v1/workers/{name}/drain`` and ``/undrain``: which workers take nothing new."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from manager.calls.inputs import read_reason
+from manager.editing.drains import Drained
+from manager.parts import PARTS, answer, caller
+from manager.views import drain_view
+
+_WORKER: Final = "/api/v1/workers/{name}"
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls that drain a worker and take it back."""
+    app.router.add_post(f"{_WORKER}/drain", drain_worker)
+    app.router.add_post(f"{_WORKER}/undrain", undrain_worker)
+
+
+async def drain_worker(request: web.Request) -> web.Response:
+    """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    reason = await read_reason(request, parts.read_timeout_s)
+    done = await parts.drains.drain(name, by=caller(request), reason=reason)
+    said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
+    return answer(_document(name, done, said))
+
+
+async def undrain_worker(request: web.Request) -> web.Response:
+    """It takes fires again; one that was not drained is left as it is, and the answer says so."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    await read_reason(request, parts.read_timeout_s)
+    done = await parts.drains.undrain(name, by=caller(request))
+    return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
+
+
+def _document(name: str, done: Drained, said: str) -> dict[str, Any]:
+    drained = None if done.drain is None else drain_view(done.drain)
+    return {"name": name, "drained": drained, "changed": done.changed, "message": f"{name} {said}"}

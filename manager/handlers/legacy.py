@@ -1,0 +1,122 @@
+"""The parent's six calls, in the parent's shapes, so that its clients and its console go on unchanged.
+
+Every answer is ``{"errno": 0, "msg": "success", "data": ...}``; an error has errno -1 and a fitting HTTP status.
+Members beside these three are ours. Source: ``docs/api.md``, *The parent's HTTP API*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from aiohttp import web
+
+from common.errors import InvalidInputError, Problem
+from common.jobs.reader import check_name, parse_job
+from manager.calls.errors import STREAMING
+from manager.calls.guards import DEADLINE
+from manager.calls.inputs import Fields, form_job, form_name, if_match, read_form
+from manager.json_text import dumps
+from manager.parts import PARTS, answer, caller
+from manager.views import parents_job, parents_log, parents_workers
+
+MAX_LOG_LIMIT: Final = 1_000
+MAX_LOG_SKIP: Final = 1_000_000
+
+
+def add_routes(app: web.Application) -> None:
+    """The six calls."""
+    app.router.add_post("/job/save", save)
+    app.router.add_post("/job/delete", delete)
+    app.router.add_post("/job/kill", kill)
+    app.router.add_get("/job/list", list_jobs)
+    app.router.add_get("/job/log", log)
+    app.router.add_get("/worker/list", list_workers)
+
+
+async def save(request: web.Request) -> web.Response:
+    """Save a job; data is the job that it replaced, or null."""
+    parts = request.app[PARTS]
+    spec = parse_job(form_job(await read_form(request, parts.read_timeout_s)))
+    saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
+    await parts.watching.has_seen(spec.name, saved.revision)
+    return _success(
+        parents_job(saved.before) if saved.before.job else None,
+        msg="success" if saved.changed else "success: the same job was there already; nothing was written",
+        warnings=list(saved.warnings),
+        revision=saved.revision,
+    )
+
+
+async def delete(request: web.Request) -> web.Response:
+    """Delete a job; data is what was deleted, or null where there was none."""
+    parts = request.app[PARTS]
+    name = form_name(await read_form(request, parts.read_timeout_s))
+    deleted = await parts.service.delete(name, by=caller(request))
+    if not deleted.changed:
+        return _success(None, msg=f"success: there was no job {name}")
+    await parts.watching.has_seen(name, deleted.revision)
+    return _success(parents_job(deleted.before))
+
+
+async def kill(request: web.Request) -> web.Response:
+    """Ask for the end of each run of this name that has begun; ``killed`` lists them."""
+    parts = request.app[PARTS]
+    name = form_name(await read_form(request, parts.read_timeout_s))
+    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request))]
+    return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
+
+
+async def list_jobs(request: web.Request) -> web.StreamResponse:
+    """Every job, sent as it is read: neither side holds all of them in memory."""
+    parts = request.app[PARTS]
+    pages = parts.inventory.jobs()
+    page = await anext(pages)  # an etcd that is away is found before the answer begins
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    await response.prepare(request)
+    request[STREAMING] = response
+    if request.method == "HEAD":
+        return response
+    await response.write(b'{"errno":0,"msg":"success","data":[')
+    comma = ""
+    while page:
+        text = ",\n".join(dumps(parents_job(stored)) for stored in page)
+        await response.write((comma + text).encode())
+        request[DEADLINE].reschedule(asyncio.get_running_loop().time() + parts.write_timeout_s)
+        comma, page = ",\n", await anext(pages, [])
+    await response.write(b"]}")
+    await response.write_eof()
+    return response
+
+
+async def log(request: web.Request) -> web.Response:
+    """The job's runs that started, newest start first."""
+    fields = Fields(request.query)
+    skip = fields.whole("skip", 0, 0, MAX_LOG_SKIP)
+    limit = fields.whole("limit", 20, 1, MAX_LOG_LIMIT)
+    name = fields.text("name")
+    if name is None:
+        fields.fault("name", "is missing", "name=<the job's name>")
+    else:
+        fields.problems += _name_problems(name)
+    fields.check()
+    documents = await request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)
+    return _success([parents_log(document) for document in documents])
+
+
+async def list_workers(request: web.Request) -> web.Response:
+    """One text for each healthy worker: its address."""
+    return _success(parents_workers(await request.app[PARTS].inventory.workers()))
+
+
+def _name_problems(name: str) -> tuple[Problem, ...]:
+    try:
+        check_name(name)
+    except InvalidInputError as error:
+        return error.problems
+    return ()
+
+
+def _success(data: Any, *, msg: str = "success", **more: Any) -> web.Response:
+    return answer({"errno": 0, "msg": msg, "data": data, **more})

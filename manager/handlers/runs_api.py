@@ -1,0 +1,136 @@
+"""``/api/v1/runs``: records by pages, one run with its output, its output alone as text, and its kill."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from aiohttp import web
+
+from common.errors import NotFoundError, UnavailableError
+from common.runlog import RunFilter
+from common.stored.keys import RunId
+from common.stored.run import Verdict
+from manager.calls.inputs import Fields, read_reason
+from manager.handlers.jobs_api import DEFAULT_LIMIT, MAX_LIMIT
+from manager.parts import PARTS, Parts, answer, caller
+from manager.runs.history import read_run_id
+from manager.runs.kills import KillOutcome
+from manager.views import run_view
+
+_END_S: Final = 3.0
+"""How long an answer to a kill waits for the run's end."""
+_LOOK_S: Final = 0.1
+_OUTPUT_HEADERS: Final = {
+    # Whatever a command has printed: no browser may take it for a page of ours.
+    "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+}
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls on runs."""
+    app.router.add_get("/api/v1/runs", list_runs)
+    app.router.add_get("/api/v1/runs/{id}", show_run)
+    app.router.add_get("/api/v1/runs/{id}/output", send_output)
+    app.router.add_post("/api/v1/runs/{id}/kill", kill_run)
+
+
+async def list_runs(request: web.Request) -> web.Response:
+    """A page of records, newest plan time first, without output; skipped and missed fires are among them.
+
+    The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
+    """
+    fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
+    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    wanted = RunFilter(
+        job=fields.text("job"),
+        statuses=_statuses(fields, request.query.getall("status", [])),
+        worker=fields.text("worker"),
+        from_ms=fields.time_ms("from"),
+        to_ms=fields.time_ms("to"),
+    )
+    fields.check()
+    parts, cursor = request.app[PARTS], fields.text("cursor")
+    page = await parts.history.runs(wanted, cursor=cursor, limit=limit)
+    body: dict[str, Any] = {"items": [run_view(item) for item in page.items], "nextCursor": page.next_cursor}
+    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and cursor is None:
+        body["waiting"] = await parts.pending.of_job(wanted.job)
+    return answer(body)
+
+
+async def show_run(request: web.Request) -> web.Response:
+    """One run with all its times and its output; one that waits or is still open as etcd knows it."""
+    return answer(await request.app[PARTS].history.run(request.match_info["id"]))
+
+
+async def send_output(request: web.Request) -> web.Response:
+    """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
+    fields = Fields(request.query, known=("download",))
+    download = fields.whole("download", 0, 0, 1)
+    fields.check()
+    run = request.match_info["id"]
+    text = await request.app[PARTS].history.output(run)
+    headers = dict(_OUTPUT_HEADERS)
+    if download:
+        headers["Content-Disposition"] = f'attachment; filename="{_file_name(run)}"'
+    body = text.encode(errors="replace")
+    return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
+
+
+async def kill_run(request: web.Request) -> web.Response:
+    """Ask for the end of one run, and wait a moment for it: killed, finished (by itself) or pending."""
+    parts = request.app[PARTS]
+    run = read_run_id(request.match_info["id"])
+    reason = await read_reason(request, parts.read_timeout_s)
+    match await parts.kills.of_run(run, by=caller(request), reason=reason):
+        case KillOutcome.ASKED:
+            record = await _record_after_the_end(parts, run)
+            return answer(_outcome(run, record))
+        case KillOutcome.HAD_ENDED:
+            return answer({"outcome": "finished", "message": f"{run} had ended; its record is on its way to the log"})
+        case KillOutcome.NOT_THERE:
+            record = await parts.history.record(run)
+            if record is None:
+                raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record was removed")
+            message = f"{run} had ended already: {record.get('status')}"
+            return answer({"outcome": "finished", "message": message})
+
+
+async def _record_after_the_end(parts: Parts, run: RunId) -> dict[str, Any] | None:
+    """The record of the run, once it is in the log; None where that does not come about soon."""
+    open_runs = parts.watching.open_runs
+    try:
+        async with asyncio.timeout(min(_END_S, parts.write_timeout_s)):
+            await open_runs.changes.until(lambda: not open_runs.has(run), _END_S)
+            while True:
+                record = await parts.history.record(run)
+                if record is not None:
+                    return record
+                await asyncio.sleep(_LOOK_S)
+    except (TimeoutError, UnavailableError):
+        return None
+
+
+def _outcome(run: RunId, record: dict[str, Any] | None) -> dict[str, str]:
+    if record is None:
+        return {"outcome": "pending", "message": f"{run} was asked to end, and has not ended yet"}
+    if record.get("status") == Verdict.KILLED:
+        return {"outcome": "killed", "message": f"{run} was killed"}
+    return {"outcome": "finished", "message": f"{run} had ended before the kill reached it: {record.get('status')}"}
+
+
+def _statuses(fields: Fields, texts: list[str]) -> frozenset[Verdict]:
+    """Any of several: repeated, or separated by commas."""
+    statuses = set()
+    for text in filter(None, ",".join(texts).split(",")):
+        try:
+            statuses.add(Verdict(text))
+        except ValueError:
+            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join(Verdict)}")
+    return frozenset(statuses)
+
+
+def _file_name(run: str) -> str:
+    """A name that every system takes: what is not plain in the id becomes `_`."""
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
+    return f"{plain[:150]}.txt"

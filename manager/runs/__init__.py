@@ -1,0 +1,7 @@
+"""Runs: asked for, ended, and shown, those to come and those that never were among them.
+
+run_now.py kills.py             a run beside the schedule; a wish to end runs
+pending.py history.py           those that wait; those that go or are over
+fires.py fires_between.py       the fires of one job, and why one did not run
+rows.py                         jobs as shown, with what they came to
+"""

@@ -1,0 +1,124 @@
+"""The fires of one job: each with its verdict and its reason, those that go or wait now, and those to come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient
+from common.instants import from_ms
+from common.jobs.job import JobSpec, Overlap
+from common.planning.planner import Fires as FirePlan
+from common.planning.planner import undecided
+from common.runlog import RunFilter
+from common.schedules.jitter import dispatch_ms
+from common.stored.keys import Keys, decode_mark
+from manager.editing.advice import fire_view
+from manager.runs.history import History
+from manager.watching.catalog import KnownJob
+from manager.watching.eligibility import Eligibility
+from manager.watching.open_runs import OpenRun
+from manager.watching.watching import Watching
+
+RECENT: Final = 50
+UPCOMING: Final = 10
+_SOON_MS: Final = 1_500
+"""A fire that is due for less than this is on its way, and not waiting."""
+_OF_A_RECORD: Final = ("planTime", "rangeEndTime", "count", "reason", "startTime", "endTime", "worker")
+
+
+class Fires:
+    """*Why did it not run?* is answered here."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, *, clock: Clock) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._watching = watching
+        self._history = history
+        self._clock = clock
+
+    async def of(
+        self, job: KnownJob | None, name: str, *, before_ms: int | None, after_ms: int | None
+    ) -> dict[str, Any]:
+        """Recent fires (newest first) before one instant, and upcoming ones after another; now by default."""
+        now_ms = self._clock.wall_ms()
+        page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
+        recent = [_recorded(document) for document in page.items]
+        spec = job.saved.spec if job is not None and job.saved is not None else None
+        if before_ms is None:
+            known = {fire["runId"] for fire in recent}
+            going = [run for run in self._watching.open_runs.of(name) if str(run.run_id) not in known]
+            recent += [_open(run, now_ms) for run in going]
+            if spec is not None and spec.enabled and job is not None and job.saved is not None:
+                recent += await self._waiting(name, job.saved.spec, job.saved.anchor_ms, now_ms)
+        recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
+        anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
+        return {"recent": recent[:RECENT], "upcoming": _upcoming(spec, max(after_ms or now_ms, anchor_ms))}
+
+    async def _waiting(self, name: str, spec: JobSpec, anchor_ms: int, now_ms: int) -> list[dict[str, Any]]:
+        """The fires that are due and that nobody has decided, as one; etcd away: we cannot know.
+
+        Of a broadcast job there are none: each worker decides its own, and what it was away for is not owed.
+        """
+        if spec.broadcast:
+            return []
+        try:
+            mark = await self._etcd.get(self._keys.mark(name))
+            mark_ms = max(decode_mark(mark.value), anchor_ms) if mark is not None else now_ms
+        except (EtcdError, UnavailableError, ValueError):
+            return []
+        due_ms = due_by(spec, now_ms - _SOON_MS)
+        fires = None if due_ms is None else undecided(spec.schedule, mark_ms=mark_ms, until_ms=due_ms)
+        if fires is None:
+            return []
+        several = fires.count > 1
+        reason = Eligibility(spec, self._watching.members).takers(str(fires.lo_ms)).reason
+        reason = reason or waits_for(spec, self._watching.open_runs.of(name))
+        return [
+            _fire(
+                planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
+                count=fires.count if several else None, verdict="waiting",
+                reason=reason or "no worker has taken it yet",
+            )
+        ]  # fmt: skip
+
+
+def due_by(spec: JobSpec, ms: int) -> int | None:
+    """The newest planned fire whose dispatch time has come by this moment."""
+    dispatch = partial(dispatch_ms, spec.name, spec.schedule, spec.jitter_s)
+    return FirePlan.of(spec.schedule, dispatch).newest_due_ms(ms)
+
+
+def waits_for(spec: JobSpec, open_runs: Sequence[OpenRun]) -> str | None:
+    """What a fire waits for whose turn comes when another run ends."""
+    if spec.overlap not in (Overlap.QUEUE, Overlap.REPLACE) or not open_runs:
+        return None
+    return f"waits for {open_runs[0].run_id} to end"
+
+
+def _recorded(document: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: document[name] for name in _OF_A_RECORD if name in document}
+    return _fire(**told, verdict=document.get("status"), runId=document.get("_id"))
+
+
+def _open(run: OpenRun, now_ms: int) -> dict[str, Any]:
+    started = run.has_started(now_ms)
+    return _fire(
+        planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
+        startTime=run.start_ms if started else None, worker=run.worker,
+    )  # fmt: skip
+
+
+def _fire(**told: Any) -> dict[str, Any]:
+    names: Iterable[str] = (*_OF_A_RECORD, "verdict", "runId")
+    return {name: told.get(name) for name in names}
+
+
+def _upcoming(spec: JobSpec | None, after_ms: int) -> list[dict[str, Any]]:
+    if spec is None or not spec.enabled:
+        return []
+    schedule = spec.schedule
+    return [fire_view(fire, schedule) for fire in schedule.upcoming(from_ms(after_ms), UPCOMING)]

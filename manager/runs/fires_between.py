@@ -1,0 +1,261 @@
+"""Every planned fire of a job in a span of time with what became of it: *why did it not run?*, fire by fire.
+
+Past fires have a record, in the log store or (until it is there) in etcd; a range has one for all of it. Where there is
+none the fire waits, or nothing is known of it any more. A fire to come says who would take it, or why nobody could.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from common.clock import Clock
+from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
+from common.etcd import EtcdClient
+from common.jobs.job import JobSpec
+from common.runlog import RunFilter
+from common.stored.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
+from common.stored.member import Member
+from common.stored.run import Verdict
+from common.stored.saved_job import SavedJob
+from manager.editing.inventory import Inventory
+from manager.runs.fires import due_by, waits_for
+from manager.runs.history import History
+from manager.watching.catalog import KnownJob
+from manager.watching.eligibility import Eligibility
+from manager.watching.open_runs import OpenRun
+from manager.watching.watching import Watching
+
+_RECORDS: Final = 2000
+"""Read for one page: attempts and requests are among them."""
+_RECORDS_A_PAGE: Final = 500
+_RANGES: Final = 5
+"""Of so many records before the span one may reach into it."""
+_SOON_MS: Final = 1_500
+_NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
+_OWED_BY_NOBODY: Final = (
+    "no record is there: no worker that fits was live then, or it is on its way, or was removed with the older ones"
+)
+_OF_A_RECORD: Final = (
+    "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
+    "endTime", "worker", "attempt", "exitCode",
+)  # fmt: skip
+
+
+_Key: TypeAlias = tuple[int, str]
+"""Plan time, and the sequence: that of the job, or of one worker of a broadcast job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """From one instant to another, both included; ms since the epoch."""
+
+    from_ms: int
+    to_ms: int
+
+
+class FiresBetween:
+    """Pages of fires, newest first."""
+
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory, *, clock: Clock
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._watching = watching
+        self._history = history
+        self._inventory = inventory
+        self._clock = clock
+
+    async def of(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
+        """Fires of the span, newest first: ``limit``, and of the last instant all (a broadcast job has several).
+
+        ``nextCursor`` goes on with the older ones.
+        UnavailableError: the log store, which has the past, does not answer.
+        """
+        saved = job.saved if job is not None else None
+        planned = _planned(saved.spec, span, limit) if saved is not None else []
+        cut = len(planned) > limit
+        low_ms = planned[limit - 1] if cut else span.from_ms
+        documents, told_from_ms = await self._documents(name, Span(from_ms=low_ms, to_ms=span.to_ms))
+        cut, low_ms = cut or told_from_ms > low_ms, told_from_ms
+        planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
+        fires = {_key(fire): fire for fire in await self._recorded(name, documents, low_ms)}
+        for run in self._watching.open_runs.of(name):
+            if low_ms <= run.plan_ms <= span.to_ms and run.run_id.plan_ms is not None:
+                fires[(run.plan_ms, run.run_id.job)] = self._open(run)
+        if saved is not None:
+            told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
+            fires |= await self._undecided(name, saved, _outside(planned, told))
+        newest_first = [fires[key] for key in sorted(fires, reverse=True)]
+        items = _whole_instants(newest_first, limit)
+        oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
+        if are_all:
+            oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
+        goes_on = (cut or not are_all) and oldest_ms > 0
+        return {"items": items, "nextCursor": str(oldest_ms - 1) if goes_on else None}
+
+    async def _documents(self, name: str, span: Span) -> tuple[list[Mapping[str, Any]], int]:
+        """The records in the span, newest first, and from which instant on they are all there are."""
+        documents: list[Mapping[str, Any]] = []
+        cursor = None
+        while len(documents) < _RECORDS:
+            page = await self._history.runs(
+                RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), cursor=cursor, limit=_RECORDS_A_PAGE
+            )
+            documents += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return documents, span.from_ms
+        last_ms = documents[-1]["planTime"]  # of which there may be more
+        whole = [one for one in documents if one["planTime"] > last_ms]
+        return (whole, last_ms + 1) if whole else (documents, last_ms)
+
+    async def _recorded(self, name: str, documents: Sequence[Mapping[str, Any]], from_ms: int) -> list[dict[str, Any]]:
+        """One fire for the records of all its attempts; also the range that began before and reaches in."""
+        before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=_RANGES)
+        documents = [*documents, *(one for one in before.items if one.get("rangeEndTime", 0) >= from_ms)]
+        attempts: dict[str, list[Mapping[str, Any]]] = {}
+        for document in documents:
+            run = _run_id(document)
+            if run is not None and run.plan_ms is not None:
+                attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
+        return [_verdict(of_one) for of_one in attempts.values()]
+
+    def _open(self, run: OpenRun) -> dict[str, Any]:
+        started = run.has_started(self._clock.wall_ms())
+        return _fire(
+            planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
+            claimTime=run.claim_ms, startTime=run.start_ms if started else None, worker=run.worker,
+            attempt=run.run_id.attempt,
+        )  # fmt: skip
+
+    async def _undecided(self, name: str, saved: SavedJob, planned: Sequence[int]) -> dict[_Key, dict[str, Any]]:
+        """The planned fires that have no record and no run: to come, waiting, or not known any more."""
+        if not planned:
+            return {}
+        now_ms, takers = self._clock.wall_ms(), Eligibility(saved.spec, self._members())
+        mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
+        due_ms, open_runs = due_by(saved.spec, now_ms - _SOON_MS), self._watching.open_runs.of(name)
+        view = _View(
+            spec=saved.spec, takers=takers, mark_ms=mark_ms,
+            due_ms=-1 if due_ms is None else due_ms, waits_for=waits_for(saved.spec, open_runs),
+        )  # fmt: skip
+        return {
+            (plan_ms, name): _without_record(view, plan_ms)
+            for plan_ms in planned
+            if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
+        }
+
+    async def _mark(self, name: str) -> int | None:
+        try:
+            kv = await self._etcd.get(self._keys.mark(name))
+            return None if kv is None else decode_mark(kv.value)
+        except (EtcdError, UnavailableError, ValueError):
+            return None
+
+    async def _own_marks(self, name: str, takers: Eligibility) -> int | None:
+        """Up to where no live worker owes a broadcast job's fires: its mark has passed over what it was away for."""
+        own = {self._keys.mark(sequence_name(name, worker)) for worker in takers.takers("").workers}
+        prefix = self._keys.mark(sequence_name(name, ""))
+        try:
+            marks = [kv async for page in self._etcd.read_prefix(prefix) for kv in page.kvs if kv.key in own]
+            return min((decode_mark(kv.value) for kv in marks), default=MAX_MARK_MS)
+        except (EtcdError, UnavailableError, ValueError):
+            return None
+
+    def _members(self) -> Iterable[Member]:
+        seen = self._inventory.seen(self._watching.workers.values(), {})
+        return [one.member for one in seen if one.member is not None]
+
+
+def read_cursor(text: str | None, to_ms: int) -> int:
+    """Where the page ends; InvalidInputError where the text is none of ours."""
+    if text is None:
+        return to_ms
+    if not (text.isascii() and text.isdigit() and len(text) <= 16):
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+    return min(int(text), to_ms)
+
+
+def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
+    """One more than the limit where there are more; newest first."""
+    fires: list[int] = []
+    at = spec.schedule.last_before_ms(span.to_ms + 1)
+    while at is not None and at >= span.from_ms and len(fires) <= limit:
+        fires.append(at)
+        at = spec.schedule.last_before_ms(at)
+    return fires
+
+
+def _whole_instants(newest_first: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
+    """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
+    end = min(limit, len(newest_first))
+    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
+        end += 1
+    return newest_first[:end]
+
+
+def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[int]:
+    """The planned fires that lie in none of these ranges, both ends included."""
+    ranges = sorted(told)
+    outside: list[int] = []
+    for plan_ms in planned:
+        index = bisect_right(ranges, (plan_ms, MAX_MARK_MS))
+        if not any(low <= plan_ms <= high for low, high in ranges[max(0, index - _RANGES) : index]):
+            outside.append(plan_ms)
+    return outside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _View:
+    """What is known for all fires without a record."""
+
+    spec: JobSpec
+    takers: Eligibility
+    mark_ms: int | None
+    due_ms: int
+    """The newest fire that is due."""
+    waits_for: str | None
+
+
+def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
+    due = plan_ms <= view.due_ms
+    verdict = "waiting" if due else "planned"
+    if not view.spec.enabled:
+        return _fire(planTime=plan_ms, verdict="none", reason="paused")
+    if not view.spec.schedule.is_open(plan_ms):
+        return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
+    if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
+        reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
+        return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
+    would = view.takers.takers(str(plan_ms))
+    waiting = (view.waits_for or "no worker has taken it yet") if due else None
+    return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
+
+
+def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Of a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
+    ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
+    started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
+    last = (started or ordered)[-1]
+    told = {name: last[name] for name in _OF_A_RECORD if name in last}
+    return _fire(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))
+
+
+def _fire(**told: Any) -> dict[str, Any]:
+    return {name: told.get(name) for name in (*_OF_A_RECORD, "verdict", "runId", "attempts", "takers")}
+
+
+def _key(fire: Mapping[str, Any]) -> _Key:
+    return fire["planTime"], RunId.parse(fire["runId"]).job
+
+
+def _run_id(document: Mapping[str, Any]) -> RunId | None:
+    try:
+        return RunId.parse(str(document.get("_id")))
+    except ValueError:
+        return None  # the parent's own document

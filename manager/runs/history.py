@@ -1,0 +1,135 @@
+"""Runs: those with a verdict from the log store, those that wait or are going from etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import Any
+
+from common.clock import Clock
+from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.etcd import KeyValue
+from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
+from common.stored.keys import RunId
+from common.stored.run import RunEntry
+from manager.runs.pending import Pending
+from manager.views import open_run_view, run_view
+
+
+class History:
+    """Reads runs; whatever the log store cannot be asked for is said to be unavailable, not absent."""
+
+    def __init__(
+        self,
+        runlog: RunLog,
+        pending: Pending,
+        *,
+        clock: Clock,
+        deadline_s: float,
+        is_away: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``is_away``: whether the log store is known to be away."""
+        self._runlog = runlog
+        self._pending = pending
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self._is_away = is_away
+
+    async def job_log(self, job: str, *, skip: int, limit: int) -> list[dict[str, Any]]:
+        """The log documents of the job's runs that started, newest start first."""
+        return await self._runlog.job_log(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage:
+        """A page of records, newest plan time first."""
+        return await self._runlog.runs(wanted, cursor=cursor, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def results(self, jobs: Sequence[str], *, including: Iterable[RunId] = ()) -> Mapping[str, JobResults] | None:
+        """What each of these jobs came to, those runs included that the log has only just got; None: it is away."""
+        if not jobs:
+            return {}
+        if self._is_away():
+            return None  # whoever looks at a page need not wait until that is found once more
+        try:
+            return await self._runlog.job_results(jobs, including=including, deadline_seconds=self._deadline_s)
+        except UnavailableError:
+            return None
+
+    async def failing(self, limit: int) -> frozenset[str]:
+        """The names of the jobs whose newest record is a failure."""
+        return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def count_failing(self, jobs: Container[str], limit: int) -> int:
+        """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.
+
+        The log store knows it of deleted jobs, too, so it may have to be asked for more names than are counted.
+        """
+        count, after = 0, ""
+        while count < limit:
+            names = await self._runlog.failing_jobs(after=after, limit=limit, deadline_seconds=self._deadline_s)
+            count += sum(name in jobs for name in names)
+            if len(names) < limit:
+                break
+            after = names[-1]
+        return min(count, limit)
+
+    async def statistics(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
+        """What those of the days (since 1970-01-01) came to that have any record, oldest first; None: of all jobs."""
+        return await self._runlog.statistics(job, days, deadline_seconds=self._deadline_s)
+
+    async def record(self, run: RunId) -> dict[str, Any] | None:
+        """The run's document with its output; None where there is none (yet)."""
+        return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
+
+    async def output(self, text: str) -> str:
+        """The output of the run of this id. NotFoundError where it has none yet."""
+        document = await self.record(read_run_id(text))
+        if document is None:
+            raise NotFoundError(f"there is no output of {text}: it is there once the run has ended and is in the log")
+        return str(document.get("output", ""))
+
+    async def run(self, text: str) -> dict[str, Any]:
+        """The run of this id, from the moment at which it was asked for. NotFoundError where nobody knows it."""
+        run = read_run_id(text)
+        # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
+        seen, away = None, None
+        try:
+            seen = await self._pending.look(run)
+        except (EtcdError, UnavailableError) as error:
+            away = error
+        if seen is not None and seen.request is not None:
+            return await self._pending.view(seen)
+        document = await self._document(run, known=seen is not None and seen.run is not None)
+        if document is not None:
+            return run_view(document)
+        if seen is None or seen.run is None:
+            if away is not None:
+                raise away
+            raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
+        return self._open(run, seen.run, seen.lock)
+
+    def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None) -> dict[str, Any]:
+        try:
+            entry = RunEntry.from_json(kv.value)
+        except ValueError as error:
+            raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
+        has_lock = lock is not None and lock.create_revision == kv.create_revision
+        return open_run_view(
+            run, entry, fence=kv.create_revision, now_ms=self._clock.wall_ms(), has_ended=entry.locked and not has_lock
+        )
+
+    async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
+        """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""
+        try:
+            return await self.record(run)
+        except UnavailableError:
+            if not known:
+                raise
+            return None
+
+
+def read_run_id(text: str) -> RunId:
+    """A run id as a user gives it; InvalidInputError where it is none."""
+    try:
+        return RunId.parse(text)
+    except ValueError as error:
+        remedy = "<job>@<plan time in ms>#<attempt>, with # written as %23 in an address"
+        raise InvalidInputError([Problem(field="id", message=f"is {text[:80]!r}", remedy=remedy)]) from error

@@ -1,0 +1,141 @@
+"""Runs that have been asked for and not claimed yet: what they wait for, as far as that is cheaply known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient, Get, GetPrefix, KeyValue, Operation
+from common.jobs.job import JobSpec, Overlap
+from common.planning.placement import is_eligible
+from common.stored.keys import Keys, RunId
+from common.stored.member import Beat, Member
+from common.stored.request import Request
+from manager.editing.edits import Stored
+from manager.watching.eligibility import Eligibility
+
+MOST_LISTED: Final = 100
+_SOON_MS: Final = 1_500
+"""A request that could be claimed for less than this is on its way, and not waiting for slots."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """A run as etcd knows it, all at one revision."""
+
+    run: KeyValue | None
+    request: Request | None
+    lock: KeyValue | None
+    """Of the job, or of the worker's own sequence."""
+    job: KeyValue | None
+
+
+class Pending:
+    """Looks at requests; none of it is remembered."""
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        *,
+        clock: Clock,
+        members: Callable[[], Sequence[Member]],
+    ) -> None:
+        """``members``: the live workers."""
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._members = members
+
+    async def look(self, run: RunId) -> Seen:
+        """The run's key and its request: a claim turns one into the other, so no run is overlooked between them."""
+        keys = self._keys
+        reads = [keys.run(run), keys.request(run), keys.chain(run.job), keys.lock(run.job), keys.job(run.job_name)]
+        found = await self._etcd.txn((), [Get(key) for key in reads])
+        requests = (_read(keys, found.one(index)) for index in (1, 2))
+        request = next((one for one in requests if one is not None and one.run_id == run), None)
+        return Seen(run=found.one(0), request=request, lock=found.one(3), job=found.one(4))
+
+    async def view(self, seen: Seen) -> dict[str, Any]:
+        """A run that waits, as ``/api/v1`` shows it."""
+        assert seen.request is not None, "asked of a run that waits"
+        request, spec = seen.request, _spec(seen.request.run_id.job_name, seen.job)
+        is_due = self._clock.wall_ms() - request.not_before_ms > _SOON_MS
+        beats = await self._beats() if is_due and seen.lock is None else {}
+        return request_view(request, waits_for=self._words(request, spec, seen.lock, beats))
+
+    async def of_job(self, job: str) -> list[dict[str, Any]]:
+        """The job's runs that wait, in their order, not more than a hundred; where etcd is away, none is known."""
+        keys = self._keys
+        prefixes = (keys.requests_of(job), keys.own_requests_of(job))
+        reads: list[Operation] = [GetPrefix(prefix, limit=MOST_LISTED) for prefix in prefixes]
+        reads += [Get(keys.lock(job)), Get(keys.job(job))]
+        try:
+            found = await self._etcd.txn((), reads)
+        except (EtcdError, UnavailableError):
+            return []
+        requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := _read(keys, kv)) is not None]
+        requests.sort(key=lambda one: (one.plan_ms, one.run_id))
+        spec, lock = _spec(job, found.one(3)), found.one(2)
+        return [request_view(one, waits_for=self._words(one, spec, lock, {})) for one in requests[:MOST_LISTED]]
+
+    async def _beats(self) -> dict[str, Beat]:
+        beats = {}
+        try:
+            async for page in self._etcd.read_prefix(self._keys.beats):
+                for kv in page.kvs:
+                    beats[kv.key.removeprefix(self._keys.beats)] = Beat.from_json(kv.value)
+        except (EtcdError, UnavailableError, ValueError):
+            return {}
+        return beats
+
+    def _words(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, beats: Mapping[str, Beat]) -> str:
+        if request.not_before_ms > self._clock.wall_ms():
+            return "its time"
+        if spec is None:
+            return "a job that can be read; one that was deleted has it recorded as skipped"
+        if lock is not None and spec.overlap is not Overlap.ALLOW:
+            return f"the end of {lock.value.decode(errors='replace')[:300]}, which holds the job's lock"
+        members = self._members()
+        takers = Eligibility(spec, members).takers(request.run_id.fire)
+        if takers.reason is not None:
+            return f"a worker: {takers.reason}"
+        fitting = [one.worker for one in members if one.accepts and is_eligible(spec, one.labels, one.slots)]
+        if beats and not any(beats[name].free_slots >= spec.slots for name in fitting if name in beats):
+            return "a free slot: no worker shows one"
+        return "a worker to take it"
+
+
+def request_view(request: Request, *, waits_for: str) -> dict[str, Any]:
+    """A run that has been asked for and not claimed."""
+    return {
+        "id": str(request.run_id), "state": "created", "jobName": request.run_id.job_name,
+        "attempt": request.run_id.attempt, "createTime": request.create_ms, "planTime": request.plan_ms,
+        "notBefore": request.not_before_ms, "expiresTime": request.expires_ms, "waitsFor": waits_for,
+        "origin": str(request.origin), "trigger": str(request.trigger), "by": request.by, "note": request.note,
+        "args": list(request.args),
+    }  # fmt: skip
+
+
+def _spec(name: str, kv: KeyValue | None) -> JobSpec | None:
+    saved = Stored.read(name, kv, None).saved
+    return None if saved is None else saved.spec
+
+
+def is_request_of(keys: Keys, kv: KeyValue, run: RunId) -> bool:
+    """Whether the key asks for this run."""
+    request = _read(keys, kv)
+    return request is not None and request.run_id == run
+
+
+def _read(keys: Keys, kv: KeyValue | None) -> Request | None:
+    """The request in a key; None where there is none, or none of ours."""
+    if kv is None:
+        return None
+    try:
+        return Request.from_json(kv.value, run_id=keys.run_of(kv.key), revision=kv.mod_revision)
+    except ValueError:
+        return None

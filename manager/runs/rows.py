@@ -1,0 +1,65 @@
+"""Jobs as the console shows them: what the watch knows, joined with what the log store says they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from common.clock import Clock
+from common.words.phrases import DEFAULT
+from manager.runs.history import History
+from manager.views import job_row
+from manager.watching.catalog import CatalogPage, JobQuery, KnownJob, ListState
+from manager.watching.watching import Watching
+
+MAX_FAILING: Final = 10_000
+"""How many failing jobs a list can be narrowed to."""
+NO_RESULTS: Final = "the log store cannot be reached: last results are not shown"
+
+
+class Rows:
+    """Lists and single jobs; none of it asks etcd."""
+
+    def __init__(self, watching: Watching, history: History, *, clock: Clock) -> None:
+        self._watching = watching
+        self._history = history
+        self._clock = clock
+
+    async def page(
+        self, query: JobQuery, *, cursor: str | None, limit: int, language: str = DEFAULT
+    ) -> tuple[CatalogPage, list[dict[str, Any]], list[str]]:
+        """A page of the catalog, its rows, and warnings. UnavailableError: nothing has been read yet."""
+        await self._watching.ready()
+        match query.state:
+            case ListState.RUNNING:
+                query = replace(query, state=None, among=self._watching.open_runs.jobs)
+            case ListState.FAILING:
+                query = replace(query, state=None, among=await self._history.failing(MAX_FAILING))
+            case _:
+                pass
+        page = self._watching.catalog.page(query, cursor=cursor, limit=limit)
+        rows, warnings = await self.rows(page.jobs, language=language)
+        return page, rows, [*self._watching.warnings, *warnings]
+
+    async def rows(
+        self, jobs: Sequence[KnownJob], *, language: str = DEFAULT
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows of these jobs; and warnings where the log store is away."""
+        results = await self._history.results(_names(jobs))
+        now_ms = self._clock.wall_ms()
+        of = self._watching.open_runs.of
+        rows = [
+            job_row(job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language) for job in jobs
+        ]
+        return rows, [] if results is not None else [NO_RESULTS]
+
+    async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
+        """The row of one job, with its warnings in it."""
+        (row,), warnings = await self.rows([job], language=language)
+        return {**row, "warnings": [*self._watching.warnings, *warnings]}
+
+
+def _names(jobs: Iterable[KnownJob]) -> list[str]:
+    # What is not a job may have any bytes for a name, and never ran.
+    return [job.name for job in jobs if job.saved is not None]

@@ -1,0 +1,99 @@
+"""The runs that are going, as a watch on etcd has shown them: claimed or running, by job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Sequence
+
+from msgspec import Struct
+
+from common.etcd import Change, KeyValue
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry
+from manager.watching.waiting import Changes
+
+
+class OpenRun(Struct, frozen=True, kw_only=True):
+    """A run that has been claimed and has not ended."""
+
+    run_id: RunId
+    plan_ms: int
+    dispatch_ms: int
+    claim_ms: int
+    worker: str
+
+    def has_started(self, now_ms: int) -> bool:
+        """Whether its time has come; when its process really began only its record will tell."""
+        return self.dispatch_ms <= now_ms
+
+    @property
+    def start_ms(self) -> int:
+        """When it was to start: its dispatch time, or its claim where that came later."""
+        return max(self.dispatch_ms, self.claim_ms)
+
+
+class OpenRuns:
+    """Job to its open runs, kept in step by a mirror of ``runs/``."""
+
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None], on_settled: Callable[[RunId], None]) -> None:
+        """``on_changed`` hears of a job whose runs have changed; ``on_settled`` of a run whose record the log has."""
+        self._keys = keys
+        self._on_changed = on_changed
+        self._on_settled = on_settled
+        self._by_job: dict[str, dict[RunId, OpenRun]] = {}
+        self._count = 0
+        self.changes = Changes()
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def jobs(self) -> Container[str]:
+        """The names of the jobs that have an open run."""
+        return self._by_job
+
+    def of(self, job: str) -> list[OpenRun]:
+        """The job's open runs, oldest plan time first."""
+        runs = self._by_job.get(job)
+        return sorted(runs.values(), key=lambda run: (run.plan_ms, run.run_id)) if runs else []
+
+    def has(self, run: RunId) -> bool:
+        """Whether the run is still going."""
+        return run in self._by_job.get(run.job_name, ())
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in; a key that is not one of ours is left to the steward."""
+        for change in changes:
+            try:
+                run_id = self._keys.run_of(change.key)
+                run = None if change.new is None else _read(run_id, change.new)
+            except ValueError:
+                continue
+            had = self._forget(run_id)
+            if run is not None:
+                self._by_job.setdefault(run_id.job_name, {})[run_id] = run
+                self._count += 1
+            if had or run is not None:
+                self._on_changed(run_id.job_name)
+            if change.new is None:
+                self._on_settled(run_id)
+        self.changes.notify()
+
+    def _forget(self, run_id: RunId) -> bool:
+        runs = self._by_job.get(run_id.job_name)
+        if runs is None or runs.pop(run_id, None) is None:
+            return False
+        self._count -= 1
+        if not runs:
+            del self._by_job[run_id.job_name]
+        return True
+
+
+def _read(run_id: RunId, kv: KeyValue) -> OpenRun | None:
+    """The run in the key, None where it has ended; ValueError where it is none of ours."""
+    entry = RunEntry.from_json(kv.value)
+    if entry.state is not EntryState.OPEN:
+        return None
+    return OpenRun(
+        run_id=run_id, plan_ms=entry.plan_ms, dispatch_ms=entry.dispatch_ms, claim_ms=entry.claim_ms,
+        worker=entry.worker,
+    )  # fmt: skip
