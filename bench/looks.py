@@ -20,9 +20,9 @@ from bench.figures import Figure, WrongError, quantile
 from bench.filling import fill, saved
 from bench.sampling import cpu_s
 from common.etcd import EtcdClient, Put
-from common.job import JobSpec
-from common.keys import Keys, encode_mark
-from common.member import Member
+from common.jobs.job import JobSpec
+from common.stored.keys import Keys, encode_mark
+from common.stored.member import Member
 from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
 
 RATES: Final = (0, 1_000, 5_000, 10_000)
