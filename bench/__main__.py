@@ -27,22 +27,22 @@ from common.version import VERSION
 
 _HOME: Final = Path(bench.__file__).parent
 NAMES: Final = ("burst", "ontime", "cost", "scale", "failover", "logs")
-COUNTED: Final = ("simulate",)
-"""Simulations: the same on every machine, so they run only when they are named."""
+MORE: Final = ("simulate", "looks", "limits", "million")
+"""How far it goes (docs/scaling.md): they run only when they are named."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run them; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures etcron on this machine.")
     parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all); {', '.join(COUNTED)}"
+        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all); {', '.join(MORE)}"
     )
     parser.add_argument("--rounds", type=int, default=1, help="how often each (1)")
     parser.add_argument("--share", type=float, default=1.0, help="of the full sizes, to try whether it works (1.0)")
     given = parser.parse_args(argv)
-    unknown = [name for name in given.names if name not in NAMES + COUNTED]
+    unknown = [name for name in given.names if name not in NAMES + MORE]
     if unknown:
-        parser.error(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES + COUNTED)}")
+        parser.error(f"no benchmark named {', '.join(unknown)}; there are: {', '.join(NAMES + MORE)}")
     results: dict[str, Any] = {}
     for name in given.names or NAMES:
         results[name] = _measured(name, given.rounds, given.share)

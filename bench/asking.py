@@ -13,7 +13,7 @@ import aiohttp
 from bench.figures import WrongError
 
 TIMES: Final = 30
-_START_S: Final = 120
+_START_S: Final = 900
 _LOOK_S: Final = 0.05
 
 
