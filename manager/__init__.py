@@ -8,7 +8,7 @@
                                   what one edit writes, as one etcd transaction (pure)
     watching.py catalog.py open_runs.py
                                   what a watch on etcd shows: jobs, runs that are going, workers; lists read only this
-    rows.py fires.py fires_between.py history.py pending.py versions.py inventory.py odd_names.py
+    rows.py fires.py fires_between.py history.py run_list.py pending.py versions.py inventory.py odd_names.py
                                   jobs as shown; their fires; runs, also waiting ones; former specs; what is read
                                   straight from etcd
     eligibility.py placing.py     who would take a fire, and why nobody could

@@ -30,6 +30,7 @@ from manager.kills import KillService
 from manager.pending import Pending
 from manager.presence import Presence
 from manager.rows import Rows
+from manager.run_list import RunLists
 from manager.run_now import RunNow
 from manager.service import JobService
 from manager.unblock import Unblocking
@@ -54,6 +55,7 @@ class Parts:
     inventory: Inventory
     watching: Watching
     rows: Rows
+    run_lists: RunLists
     fires: Fires
     fires_between: FiresBetween
     events: EventHub

@@ -32,6 +32,7 @@ from manager.parts import Parts
 from manager.pending import Pending
 from manager.presence import Presence
 from manager.rows import NO_RESULTS, Rows
+from manager.run_list import RunLists
 from manager.run_now import RunNow
 from manager.service import JobService
 from manager.unblock import Unblocking
@@ -94,6 +95,7 @@ def make_parts(
         inventory=inventory,
         watching=watching,
         rows=Rows(watching, history, clock=clock),
+        run_lists=RunLists(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, clock=clock),
         fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
         events=events,
