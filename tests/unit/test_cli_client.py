@@ -75,6 +75,15 @@ def test_a_path_that_this_manager_has_not() -> None:
     assert (error.status, "of another version" in str(error)) == (ExitStatus.REFUSED, True)
 
 
+def test_a_server_with_a_path_that_nobody_takes_off() -> None:
+    refused = _http(404, b'{"code": "no-such-path", "detail": "not found"}')
+    with _answering(refused) as url, Client([f"{url}/cron/"]) as client, pytest.raises(CommandError) as raised:
+        client.get("/x")
+    assert raised.value.status is ExitStatus.USAGE
+    assert str(raised.value).startswith(f"--server: {url}/cron has a path, and the address of a manager has none; ")
+    assert f"write {url} (" in str(raised.value)
+
+
 def test_every_mistake_of_bad_input_is_told_with_its_remedy() -> None:
     errors = [{"field": name, "message": "is bad", "remedy": "mend it"} for name in ("a", "b")]
     error = _error(_http(400, json.dumps({"errors": errors}).encode()))

@@ -263,3 +263,12 @@ async def test_list_tells_how_far_a_first_fire_has_come(place: Place, monkeypatc
         run = await claim(manager, "j", 60_000)
         await wait_until(lambda: manager.parts.watching.open_runs.has(run), description="the run to be seen")
         assert (await etcron.ok("job", "list")).out.splitlines()[1].endswith("none yet, running")
+
+
+async def test_a_server_with_a_path_is_told_from_an_old_manager(etcron: Etcron) -> None:
+    for server in (f"{etcron.server}cron", f"{etcron.server}api/v1/"):
+        for command in (("job", "list"), ("run", "log", "j@1#1"), ("job", "pause", "j")):
+            result = await etcron(*command, server=server)
+            assert (result.status, result.out) == (2, "")
+            assert "the address of a manager has none; write " + etcron.server.rstrip("/") in result.err
+            assert "another version" not in result.err
