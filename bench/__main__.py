@@ -34,9 +34,7 @@ MORE: Final = ("simulate", "looks", "limits", "million")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run them; the exit status."""
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measures etcron on this machine.")
-    parser.add_argument(
-        "names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all); {', '.join(MORE)}"
-    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which: {', '.join(NAMES)} (all); {', '.join(MORE)}")
     parser.add_argument("--rounds", type=int, default=1, help="how often each (1)")
     parser.add_argument("--share", type=float, default=1.0, help="of the full sizes, to try whether it works (1.0)")
     given = parser.parse_args(argv)

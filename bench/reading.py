@@ -20,7 +20,7 @@ async def all_records(http: aiohttp.ClientSession, url: str) -> list[dict[str, A
             if answer.status == 503:
                 return []
             page = await answer.json()
-        items += page["items"]
+        items += [run for run in page["items"] if run["state"] == "finished"]
         if page["nextCursor"] is None:
             return items
         query["cursor"] = page["nextCursor"]

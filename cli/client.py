@@ -31,6 +31,7 @@ _IDLE_S: Final = 2.0
 """A connection that lay idle for longer may be closed by the other side at any moment: a new one is taken."""
 _MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 _STATUSES: Final = {404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT, 412: ExitStatus.CONFLICT}
+_NO_SUCH_CALL: Final = ("no-such-path", "method-not-allowed")
 
 Document = dict[str, Any]
 Query = Mapping[str, str | int | Sequence[str] | None]
@@ -94,7 +95,7 @@ class Client:
         """The text that a GET answers with."""
         status, body = self._exchange("GET", path, None, {})
         if status >= 400:
-            raise _refusal("GET", path, status, body)
+            raise self._refusal("GET", path, status, body)
         return body.decode(errors="replace")
 
     def find(self, path: str) -> Any:
@@ -124,7 +125,7 @@ class Client:
         data = None if body is None else json.dumps(body).encode()
         status, raw = self._exchange(method, target, data, headers or {})
         if status >= 400:
-            raise _refusal(method, path, status, raw)
+            raise self._refusal(method, path, status, raw)
         try:
             return Answer(status=status, document=json.loads(raw) if raw else None)
         except ValueError as error:
@@ -203,6 +204,19 @@ class Client:
         if method != "GET":
             message += "; it may or may not have been carried out: look before you repeat it"
         return CommandError(message, ExitStatus.UNAVAILABLE)
+
+    def _refusal(self, method: str, path: str, status: int, body: bytes) -> ProblemError:
+        """The error in this answer; where the server's address has a path, that it is this which nobody serves."""
+        error = _refusal(method, path, status, body)
+        prefix = self._base.path.rstrip("/")
+        if error.document.get("code") not in _NO_SUCH_CALL or not prefix:
+            return error
+        address = _shown(self._base._replace(path=""))
+        message = (
+            f"--server: {_shown(self._base)} has a path, and the address of a manager has none; write {address} "
+            f"(or have the proxy that serves it under {prefix} take that off)"
+        )
+        return ProblemError(message, ExitStatus.USAGE, error.document)
 
     def _no_manager(self, what: str) -> CommandError:
         message = f"{_shown(self._base)} does not answer as an etcron manager: {what}; check --server"
@@ -309,7 +323,7 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
     code = document.get("code")
     # The manager is there: it is this one edit alone that was not carried out.
     exit_status = ExitStatus.CONFLICT if code == "overtaken" else _exit_status(status)
-    if code in ("no-such-path", "method-not-allowed"):
+    if code in _NO_SUCH_CALL:
         message = f"this manager has no {method} {path}: it is of another version than this command"
         return ProblemError(message, ExitStatus.REFUSED, document)
     errors = [error for error in document.get("errors") or () if isinstance(error, dict)]

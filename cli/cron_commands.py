@@ -92,9 +92,9 @@ def _schedule(arguments: argparse.Namespace) -> CronSchedule:
     try:
         return parse_cron(arguments.expr, timezone=arguments.tz, job=arguments.job)
     except ScheduleError as error:
-        where = "--tz" if error.field == "timezone" else error.field
-        message = f"{where}: {error.text!r} {error.message}; {error.remedy}"
-        raise CommandError(message, ExitStatus.REFUSED) from error
+        is_zone = error.field == "timezone"
+        message = f"{'--tz' if is_zone else error.field}: {error.text!r} {error.message}; {error.remedy}"
+        raise CommandError(message, ExitStatus.USAGE if is_zone else ExitStatus.REFUSED) from error
 
 
 def _after(arguments: argparse.Namespace) -> datetime:

@@ -60,7 +60,9 @@ def _add_looking(verbs: Verbs) -> None:
         examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
     )  # fmt: skip
     log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
-    log.add_argument("--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost (repeatable)")
+    log.add_argument(
+        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
+    )
     log.add_argument("--output", action="store_true", dest="with_output", help="what each of them has printed, too")
     following = add_command(
         verbs, "next", _next, does="the next fires of a job, with their offset from UTC",
@@ -151,16 +153,19 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _log(arguments: argparse.Namespace) -> int:
+    warnings: list[str] = []
     query = {"job": arguments.name, "status": arguments.status}
     with Client.of(arguments) as client:
-        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=[]))
+        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=warnings))
         if not runs:
             # A deleted job has its log still, so its absence matters only where there is none.
             client.get(job_path(arguments.name))
         waits = [] if arguments.output == "json" or arguments.status else waits_of(client, arguments.name)
         if arguments.with_output:
             for run in runs:
-                run["output"] = client.text(run_path(run["id"], "output")) if run.get("startTime") else ""
+                has_some = run.get("startTime") and run.get("state") == "finished"
+                run["output"] = client.text(run_path(run["id"], "output")) if has_some else ""
+    warn(warnings)
     if arguments.output == "json":
         print_json(runs)
     elif arguments.with_output:

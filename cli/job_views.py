@@ -13,7 +13,7 @@ from cli.times import local, took
 def print_jobs(rows: Iterable[Document]) -> None:
     """One line for each job."""
     heads = ("NAME", "STATE", "SCHEDULE", "NEXT FIRE", "LAST RESULT")
-    lines = [(row["name"], _state(row), row.get("words") or "-", _next_fire(row), _last(row)) for row in rows]
+    lines = [(row["name"], _state(row), row.get("words") or "-", _next_fire(row), _came_to(row)) for row in rows]
     print_table(heads, lines, none="no jobs")
 
 
@@ -106,6 +106,14 @@ def _last(row: Document) -> str:
     if not last:
         return "-"
     return f"{last.get('status')}  {local(last.get('endTime') or last.get('planTime'))}"
+
+
+def _came_to(row: Document) -> str:
+    """The last result; where there is none, how far its first fire has come."""
+    waiting = row.get("waiting")
+    if row.get("lastResult") or not (waiting or row.get("running")):
+        return _last(row)
+    return f"waiting since {local(waiting['planTime'])}: {waiting['reason']}" if waiting else "none yet, running"
 
 
 def _run(run: Document | None) -> str:

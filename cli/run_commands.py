@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
 from cli.client import Client, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_output, say
+from cli.printing import print_json, print_output, say, warn
 from cli.run_views import print_run, print_runs
 from cli.times import instant
 from cli.usual import go_through
@@ -31,8 +31,9 @@ def parser() -> Parser:
         examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
     )  # fmt: skip
     listing = add_command(
-        verbs, "list", _list, does="runs of all jobs, and fires that did not run, newest plan time first",
+        verbs, "list", _list, does="runs of all jobs, those that are going first, and fires that did not run",
         examples=(
+            "etcron run list --status running",
             "etcron run list --status failed,timeout,lost --from 24h",
             "etcron run list --job backup --from 2026-03-01T00:00:00Z --to 2026-04-01T00:00:00Z -o json",
         ),
@@ -43,7 +44,7 @@ def parser() -> Parser:
     add_reason(kill)
     listing.add_argument("--job", metavar="NAME", help="those of this job")
     listing.add_argument(
-        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost (repeatable)"
+        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
     )
     listing.add_argument("--worker", metavar="NAME", help="those on this worker")
     for option, does in (("--from", "planned then or later"), ("--to", "planned before")):
@@ -98,12 +99,14 @@ def _list(arguments: argparse.Namespace) -> int:
     query = {
         "job": arguments.job, "status": arguments.status, "worker": arguments.worker, "from": first, "to": end,
     }  # fmt: skip
+    warnings: list[str] = []
     with Client.of(arguments) as client:
-        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=[]))
+        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=warnings))
+    warn(warnings)
     if arguments.output == "json":
         print_json(runs)
         return ExitStatus.OK
     print_runs(runs)
     if len(runs) == arguments.limit:
-        say(f"the newest {len(runs)}; more with --limit")
+        say(f"the first {len(runs)}; more with --limit")
     return ExitStatus.OK

@@ -43,6 +43,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             guard(hosts),
             time_limit(read_s + write_s),
             idempotent(lambda request: request.app[PARTS].calls, read_s=read_s),
+            pages.missing_page,
         ],
     )
     webroot = config.webroot or Path(str(files("webroot")))

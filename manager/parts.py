@@ -32,6 +32,7 @@ from manager.runs.history import History
 from manager.runs.kills import KillService
 from manager.runs.pending import Pending
 from manager.runs.rows import Rows
+from manager.runs.run_list import RunLists
 from manager.runs.run_now import RunNow
 from manager.watching.events import EventHub
 from manager.watching.watching import Watching
@@ -54,6 +55,7 @@ class Parts:
     inventory: Inventory
     watching: Watching
     rows: Rows
+    run_lists: RunLists
     fires: Fires
     fires_between: FiresBetween
     events: EventHub

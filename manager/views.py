@@ -110,6 +110,17 @@ def running_views(runs: Iterable[OpenRun], *, now_ms: int) -> list[dict[str, Any
     ]  # fmt: skip
 
 
+def going_view(run: OpenRun, *, now_ms: int) -> dict[str, Any]:
+    """An open run as it stands in a list of runs: what the watch knows of it."""
+    started = run.has_started(now_ms)
+    return {
+        "id": str(run.run_id), "state": "running" if started else "claimed", "jobName": run.run_id.job_name,
+        "attempt": run.run_id.attempt, "planTime": run.plan_ms, "claimTime": run.claim_ms,
+        "scheduleTime": run.dispatch_ms, "startTime": run.start_ms if started else None, "worker": run.worker,
+        "trigger": str(run.trigger),
+    }  # fmt: skip
+
+
 def worker_view(seen: SeenWorker) -> dict[str, Any]:
     """A worker's session with its newest beat."""
     member, beat = seen.member, seen.beat

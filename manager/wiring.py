@@ -33,6 +33,7 @@ from manager.runs.history import History
 from manager.runs.kills import KillService
 from manager.runs.pending import Pending
 from manager.runs.rows import NO_RESULTS, Rows
+from manager.runs.run_list import RunLists
 from manager.runs.run_now import RunNow
 from manager.views import running_views
 from manager.watching.eligibility import Eligibility
@@ -94,6 +95,7 @@ def make_parts(
         inventory=inventory,
         watching=watching,
         rows=Rows(watching, history, clock=clock),
+        run_lists=RunLists(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, clock=clock),
         fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
         events=events,

@@ -363,7 +363,7 @@ class Agent:
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
             problem=parts.registry.not_accepting
-            or "; ".join(filter(None, (parts.refusals.problem, store, scarce)))
+            or "; ".join(filter(None, (parts.clock_check.awaited, parts.refusals.problem, store, scarce)))
             or None,
             clock=parts.clock_watch.name,
         )  # fmt: skip

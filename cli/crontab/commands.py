@@ -70,7 +70,8 @@ def _account(arguments: argparse.Namespace) -> list[Told]:
     try:
         parse_cron("@yearly", timezone=timezone)
     except ScheduleError as error:
-        message = f"--tz: {timezone!r} ({origin}) {error.message}; {error.remedy}"
+        found = "" if arguments.tz else f" ({origin})"
+        message = f"--tz: {timezone!r}{found} {error.message}; {error.remedy}"
         raise CommandError(message, ExitStatus.USAGE) from error
     say(f"times are those of {timezone} ({origin})")
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}

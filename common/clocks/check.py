@@ -27,6 +27,7 @@ from common.clocks.expectation import Expectation
 from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
+from common.instants import from_ms
 from common.stored.clocks import Clocks, Measured, length, off_by
 from common.stored.keys import Keys
 
@@ -90,6 +91,9 @@ class ClockCheck:
         self._wake = asyncio.Event()
         self._read = ClocksRead(clock)
         self._first_s: float | None = None
+        self._awaited_for_s: float | None = None
+        """How long the first decision waits at most, while it does."""
+        self._said_for_s = 0.0
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
@@ -107,6 +111,15 @@ class ClockCheck:
             off = off_by(round(self._expected.offset_ms)).removesuffix(" the others'")
             self._has_jumped = True
             self.fault = f"its clock is {off} where it was right before the restart, and has not been compared since"
+
+    @property
+    def awaited(self) -> str | None:
+        """While the first decision waits: what for, and until when by this clock, in words; None: it does not."""
+        if self._awaited_for_s is None or self._first_s is None:
+            return None
+        left_s = self._first_s + self._awaited_for_s - self._clock.monotonic()
+        until = from_ms(self._clock.wall_ms() + round(max(0.0, left_s) * 1000))
+        return f"decides nothing before its clock has been compared with the others', or it is {until:%H:%M:%S} UTC"
 
     @property
     def clocks(self) -> Clocks | None:
@@ -158,13 +171,24 @@ class ClockCheck:
 
     async def first(self) -> None:
         """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s (15 s)."""
-        while not self._settled:
-            now_s = self._clock.monotonic()
-            if self._first_s is None:
-                self._first_s = now_s
-            if now_s >= self._first_s + self._first_for_s() or not await self.look() or self._settled:
-                return
-            await asyncio.sleep(_FIRST_LOOK_S)
+        try:
+            while not self._settled:
+                now_s = self._clock.monotonic()
+                if self._first_s is None:
+                    self._first_s = now_s
+                if now_s >= self._first_s + self._first_for_s() or not await self.look() or self._settled:
+                    return
+                self._await_first(self._first_for_s())
+                await asyncio.sleep(_FIRST_LOOK_S)
+        finally:
+            self._awaited_for_s = None
+
+    def _await_first(self, for_s: float) -> None:
+        self._awaited_for_s = for_s
+        if for_s > self._said_for_s:
+            self._said_for_s = for_s
+            extra = {"action": "clock.awaited", "for_s": for_s}
+            _log.info("decides nothing before its clock has been compared, or for %g s", for_s, extra=extra)
 
     def _first_for_s(self) -> float:
         clocks = self.clocks

@@ -23,10 +23,12 @@ _ROOM_FOR_THE_SAVE: Final = 1024
 _KNOWN: Final = frozenset(field.name for field in FIELDS)
 
 
-def load_object(text: bytes | str, *, field_name: str = "job", example: str = EXAMPLE) -> dict[str, Any]:
-    """The JSON object in ``text``; InvalidInputError naming the field where it is none, or beyond 64 KiB."""
+def load_object(
+    text: bytes | str, *, field_name: str = "job", example: str = EXAMPLE, is_job: bool = True
+) -> dict[str, Any]:
+    """The JSON object in ``text``; InvalidInputError naming the field where it is none, or, of a job, beyond 64 KiB."""
     size = len(text.encode(errors="surrogatepass")) if isinstance(text, str) else len(text)
-    if size > MAX_SPEC_BYTES:
+    if is_job and size > MAX_SPEC_BYTES:
         raise _single(field_name, f"is {size:,} bytes long", f"a job is at most {MAX_SPEC_BYTES:,} bytes of JSON")
     remedy = f"send a JSON object such as {example}"
     try:

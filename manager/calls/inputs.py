@@ -151,12 +151,15 @@ def form_name(form: Mapping[str, str]) -> str:
 
 
 async def read_members(request: web.Request, seconds: float, *, known: Collection[str] | None = None) -> dict[str, Any]:
-    """The JSON object in the body; ``known``: what may stand in it."""
+    """The JSON object in the body; ``known``: what may stand in it, where that is no job.
+
+    Only jobs are limited to 64 KiB: what else may be long has a limit of its own, within that of all bodies.
+    """
     if request.content_type != "application/json":
         given = request.headers.get("Content-Type", "no Content-Type")
         raise RequestError(415, f"Content-Type: is {_shown(given)}; send application/json")
     example = EXAMPLE if known is None else f"{{}}, with {', '.join(sorted(known))} as needed"
-    document = load_object(await read_body(request, seconds), field_name="body", example=example)
+    document = load_object(await read_body(request, seconds), field_name="body", example=example, is_job=known is None)
     unknown = [name for name in document if known is not None and name not in known]
     if unknown:
         remedy = f"known: {', '.join(sorted(known or ()))}"

@@ -44,6 +44,8 @@ PAGES: Final = (
     Page(path="/workers", name="workers", scripts="workers", menu="workers"),
     Page(path="/system", name="system", scripts="system", menu="system"),
 )
+_NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
+"""What programs ask for, by whose paths nobody looks for a page."""
 _CONSOLE: Final = web.AppKey("console", Console)
 
 
@@ -80,6 +82,24 @@ async def send_static(request: web.Request) -> web.Response:
     response.headers["Cache-Control"] = asset.cache_control
     response.headers["Vary"] = "Accept-Encoding"
     return response
+
+
+@web.middleware
+async def missing_page(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Who looks for a page that there is not gets one with the way to the console; programs get their JSON."""
+    try:
+        return await handler(request)
+    except web.HTTPNotFound:
+        if request.path.startswith(_NOT_PAGES) or "text/html" not in request.headers.get("Accept", ""):
+            raise
+        console, language = request.app[_CONSOLE], language_of(request)
+        text = request.app[PARTS].templates.get_template("missing.html").render(
+            lang=language, t=console.texts.of(language), assets=console.assets, asset=console.assets.url,
+            path=request.path[:300],
+        )  # fmt: skip
+        return web.Response(text=text, content_type="text/html", status=404)
 
 
 def _whole(asset: Asset, *, gzip: bool) -> web.Response:

@@ -16,11 +16,12 @@ from manager.handlers.jobs_api import DEFAULT_LIMIT, MAX_LIMIT
 from manager.parts import PARTS, Parts, answer, caller
 from manager.runs.history import read_run_id
 from manager.runs.kills import KillOutcome
-from manager.views import run_view
 
 _END_S: Final = 3.0
 """How long an answer to a kill waits for the run's end."""
 _LOOK_S: Final = 0.1
+RUNNING: Final = "running"
+"""The status, beside the verdicts, of a run that has none yet: it is claimed or running."""
 _OUTPUT_HEADERS: Final = {
     # Whatever a command has printed: no browser may take it for a page of ours.
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
@@ -36,24 +37,25 @@ def add_routes(app: web.Application) -> None:
 
 
 async def list_runs(request: web.Request) -> web.Response:
-    """A page of records, newest plan time first, without output; skipped and missed fires are among them.
+    """A page of runs: those that are going, then records, skipped and missed fires among them. Without output.
 
     The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
     """
     fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
     limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    statuses, going, ended = _statuses(fields, request.query.getall("status", []))
     wanted = RunFilter(
         job=fields.text("job"),
-        statuses=_statuses(fields, request.query.getall("status", [])),
+        statuses=statuses,
         worker=fields.text("worker"),
         from_ms=fields.time_ms("from"),
         to_ms=fields.time_ms("to"),
     )
     fields.check()
     parts, cursor = request.app[PARTS], fields.text("cursor")
-    page = await parts.history.runs(wanted, cursor=cursor, limit=limit)
-    body: dict[str, Any] = {"items": [run_view(item) for item in page.items], "nextCursor": page.next_cursor}
-    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and cursor is None:
+    page = await parts.run_lists.page(wanted, going=going, ended=ended, cursor=cursor, limit=limit)
+    body: dict[str, Any] = {"items": page.items, "nextCursor": page.next_cursor, "warnings": page.warnings}
+    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and cursor is None:
         body["waiting"] = await parts.pending.of_job(wanted.job)
     return answer(body)
 
@@ -119,15 +121,16 @@ def _outcome(run: RunId, record: dict[str, Any] | None) -> dict[str, str]:
     return {"outcome": "finished", "message": f"{run} had ended before the kill reached it: {record.get('status')}"}
 
 
-def _statuses(fields: Fields, texts: list[str]) -> frozenset[Verdict]:
-    """Any of several: repeated, or separated by commas."""
+def _statuses(fields: Fields, texts: list[str]) -> tuple[frozenset[Verdict], bool, bool]:
+    """Any of several: repeated, or separated by commas. And whether runs that are going, that have ended are wanted."""
+    wanted = {text for text in ",".join(texts).split(",") if text}
     statuses = set()
-    for text in filter(None, ",".join(texts).split(",")):
+    for text in wanted - {RUNNING}:
         try:
             statuses.add(Verdict(text))
         except ValueError:
-            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join(Verdict)}")
-    return frozenset(statuses)
+            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join((RUNNING, *Verdict))}")
+    return frozenset(statuses), not wanted or RUNNING in wanted, wanted != {RUNNING}
 
 
 def _file_name(run: str) -> str:

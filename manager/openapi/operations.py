@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from common.stored.run import Verdict
 from manager.handlers.bulk_api import MAX_NAMES, Action
+from manager.handlers.runs_api import RUNNING
 from manager.handlers.statistics_api import DEFAULT_DAYS, MAX_DAYS
 from manager.openapi import parameters as given
 from manager.openapi.schemas import (
@@ -68,7 +69,7 @@ _RUN_NOW: Final[Schema] = body(
         "dedupeKey": given.text(200), "dedupeSeconds": given.whole(1, 30 * 86_400, 300), "reason": REASON,
     },
 )  # fmt: skip
-_VERDICT: Final[Schema] = {"type": "string", "enum": [str(one) for one in Verdict]}
+_STATUS: Final[Schema] = {"type": "string", "enum": [RUNNING, *map(str, Verdict)]}
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
@@ -178,15 +179,18 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path="/api/v1/runs", tag="runs",
-        summary="A page of records, newest plan time first, without output.",
+        summary="Runs that are going, then records, each newest plan time first; without output.",
         parameters=(
             given.query("job", "Of this job.", given.text(300)),
-            given.query("status", "May be repeated.", array(_VERDICT, 7)),
+            given.query("status", "May be repeated. `running`: those that are going.", array(_STATUS, 8)),
             given.query("worker", "On this worker.", given.text(128)),
             given.query("from", "Planned from here on.", given.TIME), given.query("to", "Planned before.", given.TIME),
             given.CURSOR, given.LIMIT,
         ),
-        answers={200: page(ref("Run"))},
+        answers={200: record(
+            {"items": array(ref("Run")), "nextCursor": maybe(TEXT), "warnings": array(TEXT)},
+            {"waiting": array(ref("Run"))},
+        )},
     ),
     Operation(
         method="get", path="/api/v1/statistics", tag="runs",

@@ -81,6 +81,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "lastRun": {"type": ["object", "null"]},
             "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT})),
             "running": array(ref("OpenRun")),
+            "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
         },
     ),
     "Saved": record(

@@ -27,6 +27,7 @@ RECENT: Final = 50
 UPCOMING: Final = 10
 _SOON_MS: Final = 1_500
 """A fire that is due for less than this is on its way, and not waiting."""
+NOT_TAKEN: Final = "no worker has taken it yet"
 _OF_A_RECORD: Final = ("planTime", "rangeEndTime", "count", "reason", "startTime", "endTime", "worker")
 
 
@@ -81,7 +82,7 @@ class Fires:
             _fire(
                 planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
                 count=fires.count if several else None, verdict="waiting",
-                reason=reason or "no worker has taken it yet",
+                reason=reason or NOT_TAKEN,
             )
         ]  # fmt: skip
 
@@ -90,6 +91,14 @@ def due_by(spec: JobSpec, ms: int) -> int | None:
     """The newest planned fire whose dispatch time has come by this moment."""
     dispatch = partial(dispatch_ms, spec.name, spec.schedule, spec.jitter_s)
     return FirePlan.of(spec.schedule, dispatch).newest_due_ms(ms)
+
+
+def first_due_ms(spec: JobSpec, anchor_ms: int, now_ms: int) -> int | None:
+    """The first fire planned since the anchor, where it has been due for a while; of broadcasts no fire is owed."""
+    plan_ms = None if spec.broadcast or not spec.enabled else spec.schedule.next_after_ms(anchor_ms)
+    if plan_ms is None or dispatch_ms(spec.name, spec.schedule, spec.jitter_s, plan_ms) > now_ms - _SOON_MS:
+        return None
+    return plan_ms
 
 
 def waits_for(spec: JobSpec, open_runs: Sequence[OpenRun]) -> str | None:

@@ -34,6 +34,11 @@ class History:
         self._deadline_s = deadline_s
         self._is_away = is_away
 
+    @property
+    def is_away(self) -> bool:
+        """Whether the log store is known to be away."""
+        return self._is_away()
+
     async def job_log(self, job: str, *, skip: int, limit: int) -> list[dict[str, Any]]:
         """The log documents of the job's runs that started, newest start first."""
         return await self._runlog.job_log(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)

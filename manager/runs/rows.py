@@ -8,9 +8,11 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.words.phrases import DEFAULT
+from manager.runs.fires import NOT_TAKEN, first_due_ms
 from manager.runs.history import History
 from manager.views import job_row
 from manager.watching.catalog import CatalogPage, JobQuery, KnownJob, ListState
+from manager.watching.eligibility import Eligibility
 from manager.watching.watching import Watching
 
 MAX_FAILING: Final = 10_000
@@ -52,7 +54,19 @@ class Rows:
         rows = [
             job_row(job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language) for job in jobs
         ]
+        for job, row in zip(jobs, rows, strict=True):
+            row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
         return rows, [] if results is not None else [NO_RESULTS]
+
+    def _first_fire(self, job: KnownJob, row: dict[str, Any], now_ms: int) -> dict[str, Any] | None:
+        """The first fire, where it is due and nothing has come of any; it may wait for slots, which no watch shows."""
+        if job.saved is None or row["lastResult"] is not None or row["running"]:
+            return None
+        plan_ms = first_due_ms(job.saved.spec, job.saved.anchor_ms, now_ms)
+        if plan_ms is None:
+            return None
+        reason = Eligibility(job.saved.spec, self._watching.members).takers(str(plan_ms)).reason
+        return {"planTime": plan_ms, "reason": reason or NOT_TAKEN}
 
     async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
         """The row of one job, with its warnings in it."""

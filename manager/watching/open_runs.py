@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import heapq
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import chain
 
 from msgspec import Struct
 
 from common.etcd import Change, KeyValue
+from common.runlog import RunFilter
 from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry
+from common.stored.run import EntryState, RunEntry, Trigger
 from manager.watching.waiting import Changes
+
+Place = tuple[int, str]
+"""Where a run stands in a list: its plan time, then its id."""
 
 
 class OpenRun(Struct, frozen=True, kw_only=True):
@@ -20,6 +26,11 @@ class OpenRun(Struct, frozen=True, kw_only=True):
     dispatch_ms: int
     claim_ms: int
     worker: str
+    trigger: Trigger
+
+    @property
+    def place(self) -> Place:
+        return self.plan_ms, str(self.run_id)
 
     def has_started(self, now_ms: int) -> bool:
         """Whether its time has come; when its process really began only its record will tell."""
@@ -56,6 +67,13 @@ class OpenRuns:
         runs = self._by_job.get(job)
         return sorted(runs.values(), key=lambda run: (run.plan_ms, run.run_id)) if runs else []
 
+    def newest(self, wanted: RunFilter, *, after: Place | None, limit: int) -> list[OpenRun]:
+        """So many of those that match, newest plan time first; `after`: those that come after this place alone."""
+        by_job = self._by_job.values() if wanted.job is None else (self._by_job.get(wanted.job, {}),)
+        runs: Iterable[OpenRun] = chain.from_iterable(runs.values() for runs in by_job)
+        matching = (run for run in runs if _matches(run, wanted) and (after is None or run.place < after))
+        return heapq.nlargest(limit, matching, key=lambda run: run.place)
+
     def has(self, run: RunId) -> bool:
         """Whether the run is still going."""
         return run in self._by_job.get(run.job_name, ())
@@ -88,6 +106,15 @@ class OpenRuns:
         return True
 
 
+def _matches(run: OpenRun, wanted: RunFilter) -> bool:
+    """But for its job, which has been looked up, and statuses, which it has none of yet."""
+    return (
+        (wanted.worker is None or run.worker == wanted.worker)
+        and (wanted.from_ms is None or run.plan_ms >= wanted.from_ms)
+        and (wanted.to_ms is None or run.plan_ms < wanted.to_ms)
+    )
+
+
 def _read(run_id: RunId, kv: KeyValue) -> OpenRun | None:
     """The run in the key, None where it has ended; ValueError where it is none of ours."""
     entry = RunEntry.from_json(kv.value)
@@ -95,5 +122,5 @@ def _read(run_id: RunId, kv: KeyValue) -> OpenRun | None:
         return None
     return OpenRun(
         run_id=run_id, plan_ms=entry.plan_ms, dispatch_ms=entry.dispatch_ms, claim_ms=entry.claim_ms,
-        worker=entry.worker,
+        worker=entry.worker, trigger=entry.trigger,
     )  # fmt: skip

@@ -171,7 +171,7 @@ async def _records(cluster: Cluster, job: str) -> Records:
     """The newest records with their output."""
     found = (await cluster.get("/api/v1/runs", job=job, limit=20))["items"]
     ran = {one["_id"]: one["output"] for one in (await cluster.get("/job/log", name=job, limit=20))["data"]}
-    return [{**one, "output": ran.get(one["id"], "")} for one in found]
+    return [{**one, "output": ran.get(one["id"], "")} for one in found if one["state"] == "finished"]
 
 
 async def test_each_bad_value_is_named_and_nothing_is_saved(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from playwright.async_api import expect
+from playwright.async_api import Locator, expect
 
 from common.etcd import Delete, EtcdClient
 from common.stored.keys import Keys
@@ -163,3 +163,25 @@ async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, n
     await cluster.save(name, "true", "@monthly", enabled=False)
     await expect(page.locator("#jobs .c-schedule").last).to_contain_text("@monthly")
     await expect(page.get_by_role("link", name=f"Edit: {name}")).to_be_focused()
+
+
+async def test_a_first_fire_that_waits_or_goes_on_is_no_job_without_fires(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(f"{name}-waits", "true", "* * * * * * *", workers={"no": "such"})
+    await cluster.save(f"{name}-goes", "sleep 600", "@yearly")
+    await cluster.call("POST", f"/api/v1/jobs/{name}-goes/run", {})
+    await cluster.save(f"{name}-new", "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+
+    def last(job: str) -> Locator:
+        return page.locator("#jobs tbody tr").filter(has_text=f"{name}-{job}").locator(".c-last")
+
+    await expect(last("waits")).to_contain_text("waiting")
+    await expect(last("waits")).to_contain_text("no live worker has the labels no=such")
+    await expect(last("goes")).to_have_text("its first run goes on")
+    await expect(last("new")).to_have_text("no result yet")
+    await console.shoot(page, "jobs-first-fires")
+    for job in ("waits", "goes", "new"):
+        await cluster.post("/job/delete", name=f"{name}-{job}")
+    await cluster.post("/job/kill", name=f"{name}-goes")

@@ -64,3 +64,10 @@ async def test_everything_that_is_hashed_is_kept_and_nothing_comes_from_elsewher
     for answer in answers:
         if "/static/" in answer.url:
             assert "immutable" in (await answer.all_headers())["cache-control"], answer.url
+
+
+async def test_an_address_without_a_page_leads_back(console: Console) -> None:
+    page = await console.open("/nosuchpage")
+    await console.shoot(page, "missing")
+    await page.get_by_role("link", name="To the list of jobs").click()
+    await expect(page.locator("h1")).to_contain_text("Jobs")

@@ -192,7 +192,7 @@ class Cluster:
         while True:
             more = {"cursor": cursor} if cursor else {}
             page = await self._page_of_runs(limit=PAGE, **query, **more)
-            items += page["items"]
+            items += [run for run in page["items"] if run["state"] == "finished"]
             cursor = page["nextCursor"]
             if cursor is None:
                 return items

@@ -22,8 +22,8 @@ from tests.support.etcd_server import free_port
 
 
 @contextmanager
-def _answering(*answers: bytes, tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    """A server that answers each connection with the next of these, whatever is asked; its URL."""
+def _answering(*answers: bytes, tls: ssl.SSLContext | None = None, asked: list[bytes] | None = None) -> Iterator[str]:
+    """A server that answers each connection with the next of these, whatever is `asked`; its URL."""
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -32,7 +32,9 @@ def _answering(*answers: bytes, tls: ssl.SSLContext | None = None) -> Iterator[s
             with plain, contextlib.suppress(ssl.SSLError):
                 connection = tls.wrap_socket(plain, server_side=True) if tls else plain
                 with connection:
-                    connection.recv(65_536)
+                    request = connection.recv(65_536)
+                    if asked is not None:
+                        asked.append(request.partition(b" HTTP/")[0])
                     connection.sendall(answer)
 
     thread = threading.Thread(target=serve)
@@ -73,6 +75,23 @@ def test_an_edit_that_was_overtaken_does_not_mean_that_the_manager_is_away() -> 
 def test_a_path_that_this_manager_has_not() -> None:
     error = _error(_http(404, b'{"code": "no-such-path", "detail": "not found"}'))
     assert (error.status, "of another version" in str(error)) == (ExitStatus.REFUSED, True)
+
+
+def test_a_server_with_a_path_that_nobody_takes_off() -> None:
+    refused = _http(404, b'{"code": "no-such-path", "detail": "not found"}')
+    with _answering(refused) as url, Client([f"{url}/cron/"]) as client, pytest.raises(CommandError) as raised:
+        client.get("/x")
+    assert raised.value.status is ExitStatus.USAGE
+    assert str(raised.value).startswith(f"--server: {url}/cron has a path, and the address of a manager has none; ")
+    assert f"write {url} (" in str(raised.value)
+
+
+def test_the_path_of_a_server_goes_before_each_call_for_a_proxy_to_take_it_off() -> None:
+    asked: list[bytes] = []
+    with _answering(_http(200, b"[1]"), _http(200, b"{}"), asked=asked) as url, Client([f"{url}/cron/"]) as client:
+        assert client.get("/x", {"a": 1}) == [1]
+        client.post("/y")
+    assert asked == [b"GET /cron/x?a=1", b"POST /cron/y"]
 
 
 def test_every_mistake_of_bad_input_is_told_with_its_remedy() -> None:

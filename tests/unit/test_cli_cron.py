@@ -64,7 +64,8 @@ def test_an_expression_that_is_over_is_a_no(capsys: pytest.CaptureFixture[str]) 
     [
         (("next", "61 * * * *"), 5, "etcron: minute: '61' is outside 0 to 59; write 0-59"),
         (("explain", "* * * * * *"), 5, "six fields can be read in two ways"),
-        (("next", "@daily", "--tz", "Mars"), 5, "--tz: 'Mars' is not a known time zone"),
+        (("next", "@daily", "--tz", "Mars"), 2, "etcron: --tz: 'Mars' is not a known time zone; write an IANA name"),
+        (("explain", "@daily", "--tz", "Mars"), 2, "etcron: --tz: 'Mars' is not a known time zone; write an IANA name"),
         (("next", "@daily", "--from", "noon"), 2, "--from: 'noon' is not a time"),
         (("next", "@daily", "-n", "0"), 2, "'0' is not a whole number from 1 to 10,000"),
         (("next",), 2, "usage:"),

@@ -11,7 +11,8 @@ import pytest
 from common.etcd import KeyValue
 from common.stored.keys import encode_mark
 from tests.integration.cli.conftest import Etcron
-from tests.support.managing import Managed
+from tests.support.managing import Managed, Place, ShiftedClock, managing
+from tests.support.open_runs import claim
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -249,3 +250,25 @@ async def test_versions_and_back(etcron: Etcron) -> None:
     assert (await spec_of(etcron, "backup"))["command"] == "echo hello"
     assert (await etcron("job", "versions", "backup", "1")).status == 3
     assert (await etcron("job", "versions", "nothing")).status == 3
+
+
+async def test_list_tells_how_far_a_first_fire_has_come(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ShiftedClock()
+    async with managing(place, clock=clock) as manager:
+        etcron = Etcron(server=str(manager.http.make_url("/")), monkeypatch=monkeypatch)
+        await etcron.ok("job", "save", "j", "--command", "true", "--cron", "0 * * * * * *")
+        assert (await etcron.ok("job", "list")).out.splitlines()[1].endswith("-")
+        clock.offset_ms = 62_000
+        assert (await etcron.ok("job", "list")).out.splitlines()[1].endswith(": no worker is live")
+        run = await claim(manager, "j", 60_000)
+        await wait_until(lambda: manager.parts.watching.open_runs.has(run), description="the run to be seen")
+        assert (await etcron.ok("job", "list")).out.splitlines()[1].endswith("none yet, running")
+
+
+async def test_a_server_with_a_path_is_told_from_an_old_manager(etcron: Etcron) -> None:
+    for server in (f"{etcron.server}cron", f"{etcron.server}api/v1/"):
+        for command in (("job", "list"), ("run", "log", "j@1#1"), ("job", "pause", "j")):
+            result = await etcron(*command, server=server)
+            assert (result.status, result.out) == (2, "")
+            assert "the address of a manager has none; write " + etcron.server.rstrip("/") in result.err
+            assert "another version" not in result.err

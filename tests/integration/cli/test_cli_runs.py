@@ -12,6 +12,7 @@ from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.open_runs import claim
 from tests.support.records import PLAN_0_MS, record
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -30,7 +31,7 @@ async def test_list_shows_what_ran_and_what_did_not(etcron: Etcron, manager: Man
     assert "exit status 3" in lines[3]
     failed = await etcron.ok("run", "list", "--job", "backup", "--status", "failed,skipped", "-o", "json")
     assert [run["status"] for run in failed.json] == ["skipped", "failed"]
-    assert (await etcron.ok("run", "list", "--limit", "2")).err == "the newest 2; more with --limit\n"
+    assert (await etcron.ok("run", "list", "--limit", "2")).err == "the first 2; more with --limit\n"
     at = f"{PLAN_0_MS // 1000}"
     none = await etcron.ok("run", "list", "--to", "2001-01-01T00:00:00Z")
     assert (none.out, none.err, at) == ("", "no runs\n", at)
@@ -39,6 +40,19 @@ async def test_list_shows_what_ran_and_what_did_not(etcron: Etcron, manager: Man
     swapped = await etcron("run", "list", "--from", "1h", "--to", "2h")
     assert (swapped.status, swapped.err.startswith("etcron: --to: is not later than --from")) == (2, True)
     assert (await etcron("run", "list", "--status", "nonsense")).status == 5
+
+
+async def test_list_and_log_begin_with_what_is_going(etcron: Etcron, manager: Managed) -> None:
+    await manager.write([record(0, job="j"), record(1, job="j", status=Verdict.FAILED)])
+    run = await claim(manager, "j", PLAN_0_MS - 3_600_000)
+    await wait_until(lambda: manager.parts.watching.open_runs.has(run), description="the run to be seen")
+    lines = (await etcron.ok("run", "list")).out.splitlines()
+    assert [line.split()[3] for line in lines[1:]] == ["running", "failed", "success"]
+    assert lines[1].endswith(str(run))
+    (alone,) = (await etcron.ok("run", "list", "--status", "running", "-o", "json")).json
+    assert (alone["id"], alone["state"], alone["worker"]) == (str(run), "running", "w1")
+    assert "running" in (await etcron.ok("job", "log", "j", "--limit", "1")).out
+    assert (await etcron.ok("job", "log", "j", "--output")).out.startswith(f"--- {run}")
 
 
 async def test_show_and_log_of_a_run(etcron: Etcron, manager: Managed) -> None:

@@ -12,7 +12,7 @@ from common.stored.keys import RunId
 from common.stored.run import EntryState, RunEntry, Verdict
 from common.stored.saved_job import SavedJob
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
-from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.open_runs import claim, now_ms, record_of, settle
 from tests.support.waiting import wait_until
 
 SPEC = {"command": "echo hello", "cronExpr": "0 * * * * * *"}
@@ -349,3 +349,35 @@ async def test_search_finds_labels_and_is_told_the_total(manager: Managed) -> No
     page = await manager.get("/api/v1/jobs", q="team=t1", limit="2")
     assert ([item["name"] for item in page["items"]], page["total"]) == (["j1", "j3"], 3)
     assert (await manager.get("/api/v1/jobs", q="team=t1", cursor=page["nextCursor"]))["total"] == 3
+
+
+async def test_a_first_fire_that_is_due_waits_and_says_why(place: Place) -> None:
+    clock = ShiftedClock()
+    async with managing(place, clock=clock) as manager:
+
+        async def row() -> dict[str, Any]:
+            (item,) = (await manager.get("/api/v1/jobs"))["items"]
+            return dict(item)
+
+        await put(manager)
+        first = (await row())["nextFire"]["ms"]
+        assert (await row())["waiting"] is None
+        clock.offset_ms = first - now_ms() + 2_000
+        assert (await row())["waiting"] == {"planTime": first, "reason": "no worker is live"}
+        run = await claim(manager, "j", first)
+        await wait_until(lambda: manager.parts.watching.open_runs.has(run), description="the run to be seen")
+        assert (await row())["waiting"] is None
+        await settle(manager, run)
+        await wait_until(lambda: not manager.parts.watching.open_runs.has(run), description="the end to be seen")
+        clock.offset_ms += 60_000
+        shown = await row()
+        assert (shown["lastResult"]["status"], shown["waiting"]) == ("success", None)
+
+
+@pytest.mark.parametrize("changes", [{"enabled": False}, {"broadcast": True}, {"cronExpr": None, "after": "1s"}])
+async def test_where_no_schedule_owes_a_fire_none_waits(place: Place, changes: dict[str, Any]) -> None:
+    clock = ShiftedClock()
+    async with managing(place, clock=clock) as manager:
+        await put(manager, **changes)
+        clock.offset_ms = 300_000
+        assert (await manager.get("/api/v1/jobs/j"))["waiting"] is None

@@ -190,6 +190,23 @@ async def test_unknown_path_is_answered_in_json(manager: Managed) -> None:
         assert (await problem_of(await manager.http.get(path), 404))["code"] == "no-such-path"
 
 
+async def test_unknown_page_is_answered_to_a_browser_with_the_way_to_the_console(manager: Managed) -> None:
+    browser = {"Accept": "text/html,application/xhtml+xml,*/*;q=0.8", "Sec-Fetch-Site": "none"}
+    for path in ("/nosuchpage", "/runs/", "/jobs/a/b", "/%3Cscript%3E"):
+        response = await manager.http.get(path, headers=browser)
+        assert (response.status, response.content_type) == (404, "text/html")
+        assert "default-src" in response.headers["Content-Security-Policy"]
+        text = await response.text()
+        assert '<a class="btn btn-primary" href="/">To the list of jobs</a>' in text
+        assert "<script>" not in text
+    chinese = await manager.http.get("/nosuchpage", headers={**browser, "Accept-Language": "zh"})
+    assert "没有这个页面" in await chinese.text()
+    for path in ("/api/v1/nothing", "/static/nothing.js"):
+        assert (await problem_of(await manager.http.get(path, headers=browser), 404))["code"] == "no-such-path"
+    assert "not found" in await refusal_of(await manager.http.get("/job/nothing", headers=browser), 404)
+    assert (await problem_of(await manager.http.post("/nosuchpage", json={}), 404))["code"] == "no-such-path"
+
+
 async def test_garbage_job_key_is_shown_and_disturbs_nothing(manager: Managed) -> None:
     await manager.save(json.dumps(GOOD))
     await manager.etcd.put(manager.keys.job("garbage"), b"\xff\x00{")

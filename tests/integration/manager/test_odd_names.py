@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import quote
 
@@ -9,6 +10,8 @@ import pytest
 from yarl import URL
 
 from common.stored.keys import encode_mark, sequence_name
+from manager.calls.inputs import MAX_REASON
+from manager.handlers.bulk_api import MAX_NAMES
 from tests.support.managing import Managed, problem_of
 from tests.support.waiting import wait_until
 
@@ -89,3 +92,21 @@ async def test_parents_call_deletes_them_too(manager: Managed) -> None:
     await manager.etcd.put(manager.keys.job("a b"), b"")
     assert (await manager.post("/job/delete", name="a b"))["data"]["name"] == "a b"
     assert await manager.etcd.count(manager.keys.jobs) == 0
+
+
+@pytest.mark.parametrize("letter", ["x", "\U0001f600", "\udcff"], ids=["a job's", "escaped twice", "no UTF-8"])
+async def test_as_many_of_the_longest_names_as_may_be_named_at_once_fit_into_a_body(
+    manager: Managed, letter: str
+) -> None:
+    """Also where a client spells each of their characters, and of the reason's, as an escape of six or twelve."""
+    names = [letter * 125 + f"{number:03}" for number in range(MAX_NAMES)]
+    there = names[::100]
+    for name in there:
+        await manager.etcd.put(manager.keys.job(name), b"")
+    body = json.dumps({"action": "delete", "names": names, "reason": "\U0001f600" * MAX_REASON})
+    assert body.isascii()
+    answer = await manager.http.post("/api/v1/jobs/bulk", data=body, headers={"Content-Type": "application/json"})
+    assert answer.status == 200, await answer.text()
+    results = (await answer.json())["results"]
+    assert [one["name"] for one in results] == names
+    assert {one["name"] for one in results if one["message"] == "deleted"} == set(there)

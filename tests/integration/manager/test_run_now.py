@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -19,6 +20,7 @@ from common.stored.member import Beat, Member
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Trigger
 from common.stored.saved_job import SavedJob
+from manager.handlers.run_now_api import MAX_BYTES
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy
@@ -85,6 +87,21 @@ async def test_a_run_is_accepted_with_its_id_and_can_be_read_at_once(manager: Ma
     [waiting] = (await manager.get("/api/v1/runs", job="j"))["waiting"]
     assert waiting["id"] == run
     assert "waiting" not in await manager.get("/api/v1/runs")
+
+
+async def test_as_much_as_may_be_given_to_a_run_fits_into_a_body_however_it_is_spelled(manager: Managed) -> None:
+    await save(manager)
+    args = ["\u00e9" * (MAX_BYTES // 2)]
+    body = json.dumps({"args": args})
+    assert len(body) > 65_536
+    answer = await manager.http.post(RUN, data=body, headers={"Content-Type": "application/json"})
+    assert answer.status == 202, await answer.text()
+    [request] = await requests(manager)
+    assert request.args == tuple(args)
+    problem = await problem_of(
+        await manager.http.post(RUN, json={"args": ["x" * (MAX_BYTES // 2), "y" * MAX_BYTES]}), 400
+    )
+    assert problem["errors"][0]["field"] == "args"
 
 
 async def test_ids_sort_as_they_were_asked_for(manager: Managed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -12,8 +13,10 @@ import pytest
 from common.clocks.check import ClockCheck
 from common.clocks.watch import ClockWatch
 from common.etcd import EtcdClient, KeyValue
+from common.instants import from_ms
 from tests.support.clocks import say_clocks
 from tests.support.fake_clock import FakeClock
+from tests.support.waiting import wait_until
 from tests.support.working import World
 from worker.clock_memory import ClockMemory
 
@@ -265,6 +268,31 @@ async def test_first_decision_waits_long_where_others_have_been_compared(own: Ow
     await own.told(30_000)
     await waiting
     assert own.check.fault is not None
+
+
+async def test_it_says_until_when_the_first_decision_waits(own: Own, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert own.check.awaited is None
+    await own.told(None)
+    until = from_ms(own.clock.wall_ms() + 15_000)
+    waiting = asyncio.ensure_future(own.check.first())
+    await wait_until(lambda: own.check.awaited is not None, description="the first decision to wait")
+    said = f"decides nothing before its clock has been compared with the others', or it is {until:%H:%M:%S} UTC"
+    assert own.check.awaited == said
+    own.clock.advance(6_000)
+    assert own.check.awaited == said
+    await own.told(0)
+    await waiting
+    assert own.check.awaited is None
+    assert [getattr(one, "for_s", None) for one in caplog.records if getattr(one, "action", "") == "clock.awaited"] == [
+        15
+    ]
+
+
+async def test_who_is_not_compared_with_anybody_waits_for_nothing(own: Own) -> None:
+    await say_clocks(own.world.etcd, own.world.keys, count=1)
+    await own.check.first()
+    assert own.check.awaited is None
 
 
 async def test_jump_while_it_was_frozen_is_borne_until_it_has_looked(own: Own) -> None:

@@ -34,6 +34,12 @@ async def test_worker_found_off_before_its_first_decision_takes_nothing_until_it
     job = await world.save()
     async with working(place) as worker:
         await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
+
+        async def says_so() -> bool:
+            beat = await world.etcd.get(world.keys.beat("w1"))
+            return beat is not None and b"decides nothing before its clock has been compared" in beat.value
+
+        await wait_until(says_so, description="its beat says what it waits for")
         await say(world, worker, 30_000)
         await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
         assert not worker.is_deciding()
@@ -43,6 +49,7 @@ async def test_worker_found_off_before_its_first_decision_takes_nothing_until_it
         await say(world, worker, -249)
         assert (await world.record(run_id))["status"] == "success"
         assert worker.parts.registry.not_accepting is None
+        assert worker.agent.describe().problem is None
 
 
 async def test_running_commands_go_on_while_the_clock_is_off(place: Place, world: World) -> None:

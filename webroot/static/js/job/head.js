@@ -54,7 +54,7 @@ function where({ workers = {}, broadcast, slots = 1, priority = 0 }) {
 const chips = (texts) => texts.map((text) => h("span", { class: "label" }, text));
 
 /** @param {string} id of a run */
-export const attemptOf = (id) => Number(/#(\d+)$/.exec(id)?.[1] ?? 1);
+const attemptOf = (id) => Number(/#(\d+)$/.exec(id)?.[1] ?? 1);
 
 /** @param {any} run */
 function running(run) {

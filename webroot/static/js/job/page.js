@@ -14,7 +14,7 @@ import { getJob } from "../written.js";
 import { $ } from "../vendor.js";
 import { showDefinition } from "./definition.js";
 import { Fires } from "./fires.js";
-import { attemptOf, showHead } from "./head.js";
+import { showHead } from "./head.js";
 import { showStatisticsWhenOpened } from "./statistics.js";
 import { Versions } from "./versions.js";
 
@@ -71,8 +71,7 @@ async function load(shown, signal) {
     byId("facts").setAttribute("aria-busy", "false");
     note(byId("problem"), job.problem);
   }
-  const open = (job?.running ?? []).map((/** @type {any} */ run) => ({ ...run, jobName: name, attempt: attemptOf(run.id) }));
-  await Promise.all([fires.load(job, signal), runs.load(signal, open), versions.isOpen && versions.load(signal)]);
+  await Promise.all([fires.load(job, signal), runs.load(signal), versions.isOpen && versions.load(signal)]);
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */

@@ -20,7 +20,7 @@ export const COLUMNS = [
   { name: "name", of: (job) => [job.name, job.spec?.labels, job.problem], draw: name },
   { name: "schedule", of: (job) => [job.words, job.spec?.cronExpr, job.spec?.timezone, job.problem], draw: schedule },
   { name: "next", of: (job) => [job.nextFire, job.paused, job.spec?.timezone], draw: next },
-  { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.spec?.timezone], draw: last },
+  { name: "last", of: (job) => [job.lastResult, job.resultUnknown, job.running.length > 0, job.waiting, job.spec?.timezone], draw: last },
   { name: "recent", of: (job) => [job.recent, job.resultUnknown], draw: recent },
   { name: "running", of: (job) => job.running, draw: running },
   { name: "actions", of: (job) => [job.state, job.running.length > 0], draw: actions },
@@ -73,7 +73,7 @@ function next(job) {
 /** @param {JobRow} job */
 function last(job) {
   const result = job.lastResult;
-  if (!result) return [h("span", { class: "muted" }, t(job.resultUnknown ? "jobs.result.unknown" : "jobs.no.result"))];
+  if (!result) return none(job);
   const at = result.endTime ?? result.rangeEndTime ?? result.planTime;
   const why = whyOf(result);
   const href = result.runId && result.startTime ? runUrl(result.runId) : undefined;
@@ -81,6 +81,20 @@ function last(job) {
     h("div", {}, badge(result.status, { href, title: why || undefined })),
     why && h("div", { class: "sub clip", title: why }, why),
     h("div", { class: "sub" }, stamp(at, { zone: job.spec?.timezone }), " · ", stamp(at, { as: "ago" })),
+  ];
+}
+
+/** Nothing has come of it yet, as far as is known. @param {JobRow} job */
+function none({ resultUnknown, running: going, waiting, spec }) {
+  const muted = (/** @type {string} */ text) => [h("span", { class: "muted" }, text)];
+  if (resultUnknown) return muted(t("jobs.result.unknown"));
+  if (going.length) return muted(t("jobs.first.run"));
+  if (!waiting) return muted(t("jobs.no.result"));
+  const why = whyOf({ verdict: "waiting", reason: waiting.reason });
+  return [
+    h("div", {}, badge("waiting", { title: why })),
+    h("div", { class: "sub clip", title: why }, why),
+    h("div", { class: "sub" }, stamp(waiting.planTime, { zone: spec?.timezone }), " · ", stamp(waiting.planTime, { as: "ago" })),
   ];
 }
 

@@ -40,7 +40,12 @@ export function start() {
     if (BY_RUNS.includes(query().state)) list.soon();
   });
   on(["workers"], () => workers.heard());
-  everySecond(() => table.jobs.some((job) => job.nextFire && job.nextFire.ms < now() - 500) && list.soon());
+  everySecond(() => {
+    const due = table.jobs.filter((job) => job.nextFire && job.nextFire.ms < now() - 500);
+    // A first fire that waits is told a moment after it was due, and by no event.
+    if (due.some((job) => !job.lastResult && !job.waiting)) list.heard();
+    else if (due.length) list.soon();
+  });
   onKey("e", () => document.activeElement?.closest("[data-row]")?.querySelector("a[href$='/edit']")?.click());
   if (window.location.search === "?search") byId("search").focus();
   return Promise.all([list.now(), workers.now()]);

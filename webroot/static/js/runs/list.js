@@ -1,4 +1,4 @@
-/** Runs with all their times, page by page; the newest first. */
+/** Runs with all their times, page by page; those that are going first, then the newest. */
 import { get } from "../api.js";
 import { fill, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
@@ -71,16 +71,17 @@ export class RunList {
 
   /**
    * @param {AbortSignal} signal
-   * @param {any[]} [open] runs that are going, above the others on the first page
-   * @returns {Promise<any[]>} what the page has
+   * @returns {Promise<{items: any[], warnings: string[]}>} what the page has, and what there is to know about it
    */
-  async load(signal, open = []) {
+  async load(signal) {
     const cursor = this.cursors.at(-1);
-    const { items, nextCursor, waiting = [] } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
+    const { items, nextCursor, waiting = [], warnings = [] } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
     const known = new Set(items.map((/** @type {any} */ run) => run.id));
-    const more = [...open, ...waiting.filter((/** @type {any} */ run) => !open.some(({ id }) => id === run.id))];
-    this.draw([...(cursor ? [] : more.filter((run) => !known.has(run.id))), ...items], nextCursor);
-    return items;
+    const ended = items.findIndex((/** @type {any} */ run) => run.state === "finished");
+    const going = ended < 0 ? items.length : ended;
+    const waits = waiting.filter((/** @type {any} */ run) => !known.has(run.id));
+    this.draw([...items.slice(0, going), ...waits, ...items.slice(going)], nextCursor);
+    return { items, warnings };
   }
 
   /** @param {any[]} runs @param {string | null} nextCursor */

@@ -1,4 +1,4 @@
-/** All runs and fires that were not run, of all jobs. */
+/** All runs, those that are going first, and fires that were not run, of all jobs. */
 import { byId } from "../dom.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
@@ -14,8 +14,9 @@ export function start() {
   const list = new RunList(byId("runs"), { caption: t("title.runs"), query });
   const refresher = new Refresher(async (signal) => {
     try {
-      await list.load(signal);
-      note(byId("problem"), null);
+      const { items, warnings } = await list.load(signal);
+      note(byId("problem"), warnings.join("; ") || null);
+      if (items.some(({ state }) => state === "claimed")) refresher.soon(); // no event tells when it starts
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
