@@ -13,6 +13,7 @@ from common.stored.keys import Keys, Watched, encode_mark
 from common.stored.saved_job import SavedJob
 
 JOBS_A_TXN: Final = 60
+_DAY_MS: Final = 86_400_000
 
 
 def saved(spec: JobSpec, now_ms: int) -> SavedJob:
@@ -20,14 +21,14 @@ def saved(spec: JobSpec, now_ms: int) -> SavedJob:
     return SavedJob(spec=spec, anchor_ms=now_ms, saved_ms=now_ms, saved_by="bench")
 
 
-async def fill(client: EtcdClient, keys: Keys, jobs: Iterable[SavedJob]) -> None:
-    """Put them with their marks. Meant for jobs that do not exist: nothing is compared."""
+async def fill(client: EtcdClient, keys: Keys, jobs: Iterable[SavedJob], *, mark_ms: int | None = None) -> None:
+    """Put them with their marks: as if just saved, or with all decided up to `mark_ms`. Nothing is compared."""
     left = iter(jobs)
     while batch := list(islice(left, JOBS_A_TXN)):
         puts: list[Operation] = [Put(keys.seen(Watched.JOBS), b"bench")]
         for job in batch:
             puts.append(Put(keys.job(job.spec.name), job.to_json()))
-            puts.append(Put(keys.mark(job.spec.name), encode_mark(job.anchor_ms)))
+            puts.append(Put(keys.mark(job.spec.name), encode_mark(job.anchor_ms if mark_ms is None else mark_ms)))
         await client.txn([], puts)
 
 
@@ -36,8 +37,9 @@ def writes_of_filling(jobs: int) -> int:
     return 2 * jobs - (-jobs // JOBS_A_TXN)
 
 
-async def save_directly(endpoint: str, specs: Iterable[JobSpec]) -> None:
-    """Fill the etcd at `host:port`, under the usual prefix."""
+async def save_directly(endpoint: str, specs: Iterable[JobSpec], *, days_ago: int = 0) -> None:
+    """Fill the etcd at `host:port`, under the usual prefix; as if saved then, with all decided until now."""
     now_ms = time.time_ns() // 1_000_000
+    saved_ms = now_ms - days_ago * _DAY_MS
     async with EtcdClient([endpoint], timeout=30) as client:
-        await fill(client, Keys(), (saved(spec, now_ms) for spec in specs))
+        await fill(client, Keys(), (saved(spec, saved_ms) for spec in specs), mark_ms=now_ms)

@@ -16,7 +16,7 @@ from typing import Final
 from bench.figures import Figure, WrongError
 from bench.filling import save_directly
 from bench.sampling import cpu_s, resident_mib
-from bench.scale import manager_with, specs, worker_with
+from bench.scale import SAVED_DAYS_AGO, manager_with, specs, worker_with
 from common.etcd import EtcdClient
 from common.stored.keys import Keys
 from tests.support.cluster import Cluster, running_cluster
@@ -38,7 +38,7 @@ def one_round(share: float) -> list[Figure]:
 
 async def _all(folder: Path, jobs: int) -> dict[str, tuple[float, str]]:
     async with running_cluster(folder, workers=0, managers=0) as cluster:
-        await save_directly(cluster.etcd.endpoint, specs(jobs))
+        await save_directly(cluster.etcd.endpoint, specs(jobs), days_ago=SAVED_DAYS_AGO)
         async with EtcdClient([cluster.etcd.endpoint], timeout=30) as etcd:
             found = await worker_with(cluster, etcd, jobs)
             found["etcd: memory"] = resident_mib(cluster.etcd.pid), "MiB"
