@@ -96,7 +96,7 @@ async def test_while_etcd_is_away_it_shows_what_it_last_knew_and_since_when(plac
         await manager.call("PUT", "/api/v1/jobs/j", SPEC)
         member = Member(worker="w1", session="7", instance="i", host="h", address="1.2.3.4", slots=4, attached=False)
         await manager.etcd.put(manager.keys.worker("w1", "7"), member.to_json())
-        await wait_until(lambda: manager.parts.watching.workers, description="the watch has shown the worker")
+        await wait_until(lambda: bool(manager.parts.watching.workers), description="the watch has shown the worker")
         proxy.set(Mode.SWALLOW)
 
         async def warned() -> bool:
