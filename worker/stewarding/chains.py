@@ -3,7 +3,7 @@
 Whatever frees the lock of an ``after`` job puts the next link, so such a job always has a run or a request. A link can
 be missing all the same: somebody deleted a key, or a worker that had not seen the save yet ended a run of the job that
 was no ``after`` job before. Only jobs without a request are looked at, with one batched read; the transaction compares
-that there is neither a lock nor a request. A run that somebody has asked for at a later time is none: the chain does
+that there is neither a lock nor a request that is not known here. A run that somebody has asked for at a later time is none: the chain does
 not wait for it.
 """
 
@@ -91,6 +91,8 @@ class Chains:
     async def _mend(self, term: Term, job: CatalogJob) -> None:
         """Never sooner than its delay from now: when its last run ended is not known."""
         now_ms = self._clock.wall_ms()
+        if self._goes_on(job.name, now_ms):
+            return  # a run was going when it was suspected, and its end has put the link since
         link = next_link(self._keys, job, end_ms=now_ms, last_plan_ms=now_ms)
         if link.request is None:
             return  # its window is over

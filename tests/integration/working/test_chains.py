@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, Put
+from common.etcd import Change, KeyValue, Put
 from common.stored.keys import Keys, RunId
 from common.stored.request import Origin, Request
 from tests.support.working import World
@@ -85,6 +86,31 @@ async def test_chain_with_a_run_or_a_request_is_not_broken(office: Office, world
     await world.etcd.txn([], [there(world.keys)])
     await office.look()
     assert await world.link() is None
+
+
+async def test_link_that_comes_while_locks_are_read_stays(
+    office: Office, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a run of the job was going when the steward looked, and has ended since."""
+    await office.save()
+    at_ms = SystemClock().wall_ms() + 3_600_000
+    link = Request(
+        run_id=RunId.planned("job", at_ms), origin=Origin.CHAIN, job_create_revision=1, plan_ms=at_ms,
+        dispatch_ms=at_ms, not_before_ms=at_ms,
+    )  # fmt: skip
+    read = world.etcd.get_many
+
+    async def get_many(keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
+        found = await read(keys, keys_only)
+        revision = await world.etcd.put(world.keys.chain("job"), link.to_json())
+        office.seen.by_job["job"] = {"its key": replace(link, revision=revision)}
+        return found
+
+    monkeypatch.setattr(world.etcd, "get_many", get_many)
+    await office.look()
+    there = await world.link()
+    assert there is not None
+    assert there.plan_ms == at_ms
 
 
 @pytest.mark.parametrize("ahead_s", [3600, -1])
