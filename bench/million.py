@@ -19,7 +19,7 @@ from bench.sampling import cpu_s, resident_mib
 from bench.scale import SAVED_DAYS_AGO, manager_with, specs, worker_with
 from common.etcd import EtcdClient
 from common.stored.keys import Keys
-from tests.support.cluster import Cluster, running_cluster
+from tests.support.cluster import Cluster, Process, running_cluster
 
 JOBS: Final = 1_000_000
 _QUIET: Final = 0.25
@@ -56,21 +56,22 @@ async def _comings_and_goings(cluster: Cluster, etcd: EtcdClient) -> dict[str, t
     assert first.popen is not None
     pid = first.popen.pid
 
-    async def costs(what: str, used: float) -> None:
-        took_s = await _until_quiet(pid)
+    async def costs(what: str, used: float, began: float) -> None:
+        took_s = await _until_quiet(pid, began)
         found[f"{what}: CPU of another worker"] = cpu_s([pid]) - used, "s"
         found[f"{what}: until it is idle"] = took_s, "s"
 
-    used = cpu_s([pid])
+    used, began = cpu_s([pid]), time.monotonic()
     second.start()
     await _until_there(etcd, Keys().worker_sessions(second.name))
-    await costs("a worker comes", used)
-    used = cpu_s([pid])
+    await costs("a worker comes", used, began)
+    used, began = cpu_s([pid]), time.monotonic()
     await second.end()
-    await costs("a worker goes", used)
-    used = cpu_s([pid])
+    await costs("a worker goes", used, began)
+    used, began = cpu_s([pid]), time.monotonic()
     await cluster.etcd.restart()
-    await costs("etcd restarts", used)
+    await _until_read_again(first)
+    await costs("etcd restarts", used, began)
     return found
 
 
@@ -82,9 +83,17 @@ async def _until_there(etcd: EtcdClient, prefix: str) -> None:
         await asyncio.sleep(0.1)
 
 
-async def _until_quiet(pid: int) -> float:
-    """Seconds until the process began to be idle."""
-    began, quiet, used = time.monotonic(), 0, cpu_s([pid])
+async def _until_read_again(worker: Process) -> None:
+    until = time.monotonic() + _LIMIT_S
+    while worker.log.count(f"mirror of {Keys().jobs} is in step") < 2:
+        if time.monotonic() > until:
+            raise WrongError("the worker does not read the jobs again")
+        await asyncio.sleep(0.1)
+
+
+async def _until_quiet(pid: int, began: float) -> float:
+    """Seconds from then until the process began to be idle."""
+    quiet, used = 0, cpu_s([pid])
     while quiet < _QUIET_FOR:
         if time.monotonic() > began + _LIMIT_S:
             raise WrongError("the worker does not become idle")

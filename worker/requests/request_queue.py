@@ -31,6 +31,7 @@ from worker.identity import Identity
 from worker.kills import Kills
 from worker.members import Members
 from worker.refusals import Refusals
+from worker.requests.due_jobs import DueJobs
 from worker.requests.lineup import Lineup
 from worker.requests.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.requests.request_turns import Timetable, Turn
@@ -86,6 +87,8 @@ class RequestQueue:
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}
         """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""
+        self.due_jobs = DueJobs(self.by_job)
+        """For the steward."""
         self._turns: dict[str, dict[str, Turn]] = {}
         self._times = Timetable()
         self._to_plan: dict[str, None] = {}
@@ -173,6 +176,7 @@ class RequestQueue:
             lineup.remove(key)
         else:
             lineup.put(key, request)
+            self.due_jobs.expect(job, request.not_before_ms)
         if not lineup:
             del self.by_job[job]
 

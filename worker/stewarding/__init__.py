@@ -1,6 +1,6 @@
 """What is nobody's turn, done by the one worker that is steward, each duty under its term.
 
-steward.py                        who it is, and when it looks
+steward.py rota.py                who it is, and when it looks; at some of very many in each turn
 lost_runs.py stuck_fires.py undecided_fires.py stuck_requests.py chains.py
                                   what got stuck goes on, or gets its record
 sweeping.py dedupe_sweeping.py retention.py statistics.py

@@ -2,9 +2,9 @@
 
 Whatever frees the lock of an ``after`` job puts the next link, so such a job always has a run or a request. A link can
 be missing all the same: somebody deleted a key, or a worker that had not seen the save yet ended a run of the job that
-was no ``after`` job before. Only jobs without a request are looked at, with one batched read; the transaction compares
-that there is neither a lock nor a request that is not known here. A run that somebody has asked for at a later time is none: the chain does
-not wait for it.
+was no ``after`` job before. Only jobs without a request are looked at, with one batched read, some thousands at a time;
+the transaction compares that there is neither a lock nor a request that is not known here. A run that somebody has
+asked for at a later time is none: the chain does not wait for it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,15 @@ from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.requests.request_queue import RequestQueue
 from worker.settling.following import next_link
+from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term
 
 _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 5.0
+_IN_A_TURN: Final = 5_000
+_TURNS: Final = 12
+"""However many chains there are, each is looked at within a minute."""
 _YIELD_EVERY: Final = 500
 
 
@@ -46,9 +50,11 @@ class Chains:
         self._aside = Aside("chain")
         self._leading = False
         self._chained: dict[str, None] = {}
+        self._rota = Rota(lambda: self._chained, at_least=_IN_A_TURN, turns=_TURNS)
 
     def begin(self) -> None:
         self._leading = True
+        self._rota.begin()
         self._chained = {name: None for name, job in self._catalog.jobs.items() if is_chained(job.spec)}
 
     def end(self) -> None:
@@ -65,7 +71,7 @@ class Chains:
 
     async def perform(self, term: Term) -> None:
         suspects, now_ms = [], self._clock.wall_ms()
-        for index, name in enumerate(tuple(self._chained), 1):
+        for index, name in enumerate(self._rota.turn(), 1):
             if index % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
             if not self._goes_on(name, now_ms):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
@@ -33,18 +33,21 @@ from worker.catalog import Catalog, CatalogJob
 from worker.deciding.claims import read_mark
 from worker.kills import Kills
 from worker.members import Beats, Members
-from worker.requests.lineup import order_of
+from worker.requests.lineup import Lineup, order_of
 from worker.requests.request_claims import is_overtaken
 from worker.requests.request_queue import AT_ONCE, RequestQueue
 from worker.settling.following import NOTHING, Follow, merged, next_link
 from worker.settling.settlement import Settlement
+from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term
 
 _log = logging.getLogger(__name__)
 
 CLAIMABLE_FOR_MS: Final = 5000
-LOOK_AT_ALL_S: Final = 5.0
-"""Each `after` job has a request that waits for its time: at those the steward looks less often."""
+_IN_A_TURN: Final = 1_000
+"""Each `after` job has a request that waits for its time: of those jobs the steward looks at so many in one turn."""
+_TURNS: Final = 60
+"""Within so many it has looked at all."""
 _RENEWED_IN_ONE_TURN: Final = 200
 _YIELD_EVERY: Final = 50
 _PASSED_BY: Final = 500
@@ -96,11 +99,11 @@ class StuckRequests:
         self._clock = clock
         self._aside = Aside("stuck request")
         self._claimable_since: dict[str, int] = {}
-        self._looked_at_all = float("-inf")
+        self._rota = Rota(lambda: self._queue.by_job, at_least=_IN_A_TURN, turns=_TURNS)
 
     def begin(self) -> None:
         self._claimable_since.clear()
-        self._looked_at_all = float("-inf")
+        self._rota.begin()
 
     def end(self) -> None:
         self._claimable_since.clear()
@@ -109,13 +112,11 @@ class StuckRequests:
         now_ms = self._clock.wall_ms()
         waiting: list[Request] = []
         looked_at = 0
-        looks_at_all = self._looks_at_all()
-        marks = await self._marks()
-        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+        lineups = await self._lineups(now_ms)
+        marks = await self._marks(lineups)
+        for index, requests in enumerate(lineups, 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
-            if not looks_at_all and not any(one.not_before_ms <= now_ms for one in requests.values()):
-                continue
             in_order = sorted(requests.values(), key=order_of)
             ended = 0
             for request in in_order:
@@ -128,13 +129,16 @@ class StuckRequests:
                 waiting += self._next(in_order, now_ms)
         await self._renew(term, waiting, now_ms)
 
-    def _looks_at_all(self) -> bool:
-        """Whether also at jobs of whose requests none is due, for they may have been deleted, paused or killed."""
-        now = self._clock.monotonic()
-        if now - self._looked_at_all < LOOK_AT_ALL_S and not self._kills.by_run:
-            return False
-        self._looked_at_all = now
-        return True
+    async def _lineups(self, now_ms: int) -> list[Lineup]:
+        """Of the jobs that have something due or killed; and of some others, which may have been deleted or paused."""
+        killed = (run_id.job for run_id in self._kills.by_run)
+        lineups = []
+        for index, job in enumerate(dict.fromkeys([*self._queue.due_jobs.at(now_ms), *killed, *self._rota.turn()]), 1):
+            if index % _PASSED_BY == 0:
+                await asyncio.sleep(0)
+            if (lineup := self._queue.by_job.get(job)) is not None:
+                lineups.append(lineup)
+        return lineups
 
     def _next(self, in_order: Sequence[Request], now_ms: int) -> Sequence[Request]:
         """Those of a job's requests that somebody should be claiming."""
@@ -142,10 +146,10 @@ class StuckRequests:
         job = self._catalog.of_run(ready[0].run_id) if ready else None
         return ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
 
-    async def _marks(self) -> Mapping[str, KeyValue]:
-        """The marks of the jobs that have a retry waiting which a newer fire may overtake."""
+    async def _marks(self, lineups: Iterable[Lineup]) -> Mapping[str, KeyValue]:
+        """The marks of those jobs that have a retry waiting which a newer fire may overtake."""
         wanted: set[str] = set()
-        for index, requests in enumerate(list(self._queue.by_job.values()), 1):
+        for index, requests in enumerate(lineups, 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
             wanted.update(self._keys.mark(one.run_id.job) for one in requests.values() if one.mark_ms is not None)

@@ -12,13 +12,15 @@ from common.etcd import Change, EtcdClient, KeyValue
 from common.planning.placement import bucket_of
 from common.stored.keys import RunId, decode_mark, encode_mark
 from common.stored.member import Beat, Member
-from common.stored.request import Request
+from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
+from worker.requests.due_jobs import DueJobs
+from worker.requests.lineup import Lineup
 from worker.requests.request_queue import RequestQueue
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
@@ -35,7 +37,12 @@ class Queue:
     """The requests as the steward's own queue knows them."""
 
     def __init__(self) -> None:
-        self.by_job: dict[str, dict[RunId, Request]] = {}
+        self.by_job: dict[str, Lineup] = {}
+        self.due_jobs = DueJobs(self.by_job)
+
+    def take(self, key: str, request: Request) -> None:
+        self.by_job.setdefault(request.run_id.job, Lineup()).put(key, request)
+        self.due_jobs.expect(request.run_id.job, request.not_before_ms)
 
 
 class Office:
@@ -95,7 +102,7 @@ class Office:
             for kv in page.kvs:
                 run_id = self.keys.run_of(kv.key)
                 request = Request.from_json(kv.value, run_id=run_id, revision=kv.mod_revision)
-                self.queue.by_job.setdefault(run_id.job, {})[run_id] = request
+                self.queue.take(kv.key, request)
 
 
 def _kv(key: str, value: bytes, *, lease: int = 0) -> KeyValue:
@@ -459,27 +466,33 @@ async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> Non
 
 
 @pytest.mark.parametrize("is_killed", [False, True])
-async def test_one_that_is_not_due_yet_is_looked_at_every_5_s_and_at_once_where_a_kill_waits(
-    office: Office, is_killed: bool
+async def test_one_that_is_not_due_yet_is_looked_at_in_its_turn_and_at_once_where_a_kill_waits(
+    world: World, term: Term, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    run_id = await office.world.ask(job, office.now_ms)
-    await office.see_requests()
-    requests = office.queue.by_job["job"]
-    requests[run_id] = replace(requests[run_id], not_before_ms=office.now_ms + 3_600_000)
-    await office.requests.perform(office.term)
+    monkeypatch.setattr("worker.stewarding.stuck_requests._IN_A_TURN", 1)
+    office = Office(world, term)  # looks at one in each turn, the newest first
+    jobs = [await office.save(mark_ms=office.now_ms, name=name) for name in ("job", "other")]
+    later_ms = office.now_ms + 3_600_000
+    for job, name in zip(jobs, ("job", "other"), strict=True):
+        run_id = await office.world.ask(job, office.now_ms, name=name)
+        request = Request(
+            run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=office.now_ms,
+            dispatch_ms=later_ms, not_before_ms=later_ms,
+        )  # fmt: skip
+        revision = await world.etcd.put(office.keys.request(run_id), request.to_json())
+        office.queue.take(office.keys.request(run_id), replace(request, revision=revision))
+    killed = next(iter(office.queue.by_job["job"].values())).run_id
     if is_killed:
-        await office.world.kill(run_id)
-        kv = await office.world.etcd.get(office.keys.kill(run_id))
+        await office.world.kill(killed)
+        kv = await office.world.etcd.get(office.keys.kill(killed))
         assert kv is not None
         office.kills.take(kv)
-    await office.world.etcd.delete(job.key)
-    office.catalog.on_changes([Change(key=job.key, old_mod=1, new=None)])
+    await office.world.etcd.delete(jobs[0].key)
+    office.catalog.on_changes([Change(key=jobs[0].key, old_mod=1, new=None)])
     await office.requests.perform(office.term)
-    assert len(office.delivered) == is_killed
-    office.clock.advance(5.1)
+    assert [one.reason for one in office.delivered] == ["before start"] * is_killed
     await office.requests.perform(office.term)
-    assert [one.reason for one in office.delivered] == (["before start"] if is_killed else ["deleted"])
+    assert [one.reason for one in office.delivered][:1] == (["before start"] if is_killed else ["deleted"])
 
 
 async def test_a_request_whose_run_has_been_decided_otherwise_is_no_second_record(office: Office) -> None:
