@@ -1,9 +1,10 @@
 """What a fire costs in etcd mutations, etcd requests and CPU, in a burst, with 1, 3 and 10 workers.
 
 etcd counts for itself (its own metrics); CPU is that of the processes without the commands. Everything that happens
-between the moment before the burst and the deletion of its last run key counts, but the writes of beats and sessions;
-among the requests are theirs, too, so what an idle cluster asks is told beside it. Requests as the protocol calls them
-(fires handed on from worker to worker) cost mutations of their own: how many transactions there were for them is told.
+between the moment before the burst and the deletion of its last run key counts, but the writes of beats and sessions.
+Among the requests are theirs, too: so what an idle cluster asks and uses is told beside it, and what a fire costs
+beyond that. Requests as the protocol calls them (fires handed on from worker to worker) cost mutations of their own:
+how many transactions there were for them is told.
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ def one_round(share: float) -> list[Figure]:
     for what in ("mutations", "requests", "worker CPU"):
         name = f"{what} a fire, 10 workers to 3"
         figures.append(ratio(name, costs[10][what], costs[3][what], at_most(1.1)))
+    for what in ("requests beyond idle", "worker beyond idle CPU"):
+        figures.append(ratio(f"{what} a fire, 10 workers to 3", costs[10][what], costs[3][what]))
     return figures
 
 
@@ -71,15 +74,16 @@ async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
         specs = [JobSpec(name=f"cost-{n:06d}", command="echo hello", cron_exprs=(expr,)) for n in range(fires)]
         await save_directly(cluster.etcd.endpoint, specs)
-        idle = await _while_idle(cluster)
+        idle, idle_cpu_s = await _while_idle(cluster)
         await asyncio.sleep(moment.timestamp() - _BEFORE_S - time.time())
         async with EtcdClient([cluster.etcd.endpoint]) as etcd:
             beats, requests = await writes_for_no_fire(etcd), await _written(etcd, Watched.REQUESTS)
-            counted, cpu = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster)
+            counted, cpu, began = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster), time.monotonic()
             if time.time() > moment.timestamp() - _CLAIMED_AHEAD_S:
                 raise WrongError("this machine is too busy to count from before the burst")
             own = await _all_settled(cluster, etcd, fires, moment.timestamp() + _LIMIT_S)
             counted, spent = await etcd_counts(cluster.etcd.endpoint) - counted, _cpu(cluster)
+            took_s = time.monotonic() - began
             beats = await writes_for_no_fire(etcd) - beats
             requests = await _written(etcd, Watched.REQUESTS) - requests
         assert cluster.http is not None
@@ -91,13 +95,16 @@ async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
         "transactions with requests": requests / fires,
         "idle mutations": idle.mutations / _IDLE_S,
         "idle requests": idle.requests / _IDLE_S,
+        "requests beyond idle": (counted.requests - own - idle.requests / _IDLE_S * took_s) / fires,
+        "worker beyond idle CPU": (spent["worker"] - cpu["worker"] - idle_cpu_s / _IDLE_S * took_s) / fires * 1000,
     }
 
 
-async def _while_idle(cluster: Cluster) -> EtcdCounts:
-    before = await etcd_counts(cluster.etcd.endpoint)
+async def _while_idle(cluster: Cluster) -> tuple[EtcdCounts, float]:
+    """What is asked of etcd, and the workers' CPU, in so many seconds in which nothing fires."""
+    before, used = await etcd_counts(cluster.etcd.endpoint), _cpu(cluster)["worker"]
     await asyncio.sleep(_IDLE_S)
-    return await etcd_counts(cluster.etcd.endpoint) - before
+    return await etcd_counts(cluster.etcd.endpoint) - before, _cpu(cluster)["worker"] - used
 
 
 def _cpu(cluster: Cluster) -> dict[str, float]:
