@@ -107,6 +107,7 @@ class Mirror:
         self._timings = timings or MirrorTimings()
         self._page = page
         self._told: dict[str, int] = {}
+        self._told_in_turn = 0
         self._expected: tuple[int, float] | None = None  # a sentinel's revision, and when it was first read
         self._interrupted = False  # whether it is out of step
         self._wish: str | None = None
@@ -272,7 +273,10 @@ class Mirror:
     # Telling
 
     async def _tell(self, changes: list[Change]) -> None:
-        """Tells them, then gives way: however much has changed, what is due in this process is not kept waiting."""
+        """Tells them, and gives way after 50 or so: whatever changes, what is due in this process is not kept waiting.
+
+        Not after each: where others keep the loop busy, the watch of many small writes would fall behind.
+        """
         if not changes:
             return
         for change in changes:
@@ -283,7 +287,10 @@ class Mirror:
         except Exception:  # whatever it was, it shows again below, for its own key
             for change in changes:
                 self._tell_alone(change)
-        await asyncio.sleep(0)
+        self._told_in_turn += len(changes)
+        if self._told_in_turn >= AT_ONCE:
+            self._told_in_turn = 0
+            await asyncio.sleep(0)
 
     def _tell_alone(self, change: Change) -> None:
         try:
