@@ -31,6 +31,8 @@ FIRES: Final = 5_000
 WORKERS: Final = (1, 3, 10)
 _IDLE_S: Final = 10
 _LEAD_S: Final = 5
+_SETTLES_S: Final = 10
+"""Until the workers have read the jobs, and the steward has looked at each: that is not idle."""
 _SAVED_A_SECOND: Final = 1_500
 _LIMIT_S: Final = 120
 _LOOK_S: Final = 0.1
@@ -70,10 +72,11 @@ def _unit(what: str) -> str:
 
 async def _cost(folder: Path, workers: int, fires: int) -> Mapping[str, float]:
     async with running_cluster(folder, workers=workers, managers=1) as cluster:
-        moment = cluster.second_from_now(_IDLE_S + _LEAD_S + fires // _SAVED_A_SECOND)
+        moment = cluster.second_from_now(_SETTLES_S + _IDLE_S + _LEAD_S + fires // _SAVED_A_SECOND)
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
         specs = [JobSpec(name=f"cost-{n:06d}", command="echo hello", cron_exprs=(expr,)) for n in range(fires)]
         await save_directly(cluster.etcd.endpoint, specs)
+        await asyncio.sleep(_SETTLES_S)
         idle, idle_cpu_s = await _while_idle(cluster)
         await asyncio.sleep(moment.timestamp() - _BEFORE_S - time.time())
         async with EtcdClient([cluster.etcd.endpoint]) as etcd:

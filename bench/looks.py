@@ -2,8 +2,9 @@
 
 One worker among a hundred; the other ninety-nine are sessions of which nothing is heard. Each job is due each second,
 and its mark says that it is decided already for the next hour: as if the others had been quick. So all that the worker
-does for them is what no number of workers can take off it: to come to each fire, rank it and plan the next one.
-A job of its own that runs every second tells how late that makes what is its to do.
+does for them is what no number of workers can take off it: to come to each fire, rank it and plan the next one. It is
+the steward, too, whose looks at up to 2,000 jobs a second count with that. A job of its own that runs every second
+tells how late all that makes what is its to do.
 """
 
 from __future__ import annotations
@@ -50,6 +51,9 @@ def one_round(share: float) -> list[Figure]:
         figures.append(Figure(name=f"{name}: CPU", value=share_of[rate] * 100, unit="% of a core"))
         figures.append(Figure(name=f"{name}: its own, 99 %", value=quantile(late_ms, 0.99), unit="ms late"))
     most = max(share_of)
+    if share_of[most] <= share_of[0]:
+        note = "too few fires to be told from none"
+        return [*figures, Figure(name="a look", value=None, unit="ms", note=note)]
     each_ms = (share_of[most] - share_of[0]) / most * 1000
     figures.append(Figure(name="a look", value=each_ms, unit="ms"))
     figures.append(Figure(name="fires a second that fill a core", value=(1 - share_of[0]) / each_ms * 1000))
@@ -104,11 +108,13 @@ async def _until_it_runs(cluster: Cluster) -> None:
 
 
 async def _own_runs(cluster: Cluster) -> list[tuple[int, int]]:
-    """Plan time and start of each, as the log store has them."""
+    """Plan time and start of each, as the log store has them; WrongError: there are records of others' fires."""
     client: AsyncMongoClient[dict[str, object]] = AsyncMongoClient(cluster.log_store.uri)
     try:
         log = client.get_database(_DATABASE).get_collection("log")
         found = [record async for record in log.find({"jobName": _OWN, "status": "success"})]
+        if (other := await log.find_one({"jobName": {"$ne": _OWN}})) is not None:
+            raise WrongError(f"it has decided what is decided already: {other['_id']}")
     finally:
         await client.close()
     return [(int(str(record["planTime"])), int(str(record["startTime"]))) for record in found]

@@ -10,6 +10,9 @@ differ, and what is beyond is taken up from there:
     team-0.job-000999 to team-0.job-001                0       one letter less
     team-0.job-001    to team-0.job-01             9,000       the same range, for nine pages; then one letter less
     team-0.job-01     to team-0.job-1             90,000       ...
+
+Where names share a long beginning, most of what is one letter less has nothing in it: then the next range is nearly as
+wide as the one in which the names went on the last time.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from common.etcd.types import range_end
 
 ROOM: Final = 4_000
 """Keys that etcd may count for a page without harm: a few milliseconds."""
+_MARGIN: Final = 2
+"""Letters beyond which names are not expected to go on where they did the last time."""
 _OPEN: Final = b"\0"
 """etcd's end of a range that has none."""
 
@@ -49,9 +54,16 @@ class Paging:
         self.done = False
         """Whether all has been read."""
         self._counted: list[_Counted] = []  # each within the one before
+        self._prefix_length = self._stem_length = len(prefix)
+        self._is_wider = False
+        """Whether the range asked for is one around all that has been read of it."""
+        self._went_on = len(prefix)
+        """How long the stem of such a range was when it last had something in it."""
 
     def took(self, keys: list[bytes], *, count: int) -> None:
         """etcd answered with these, in order: the first ones of `count`; fewer than all only where there is a limit."""
+        if self._is_wider and count:
+            self._went_on = max(self._prefix_length, self._stem_length)
         if not self._counted or self._counted[-1].end != self.end:
             self._counted.append(_Counted(self.end, count, count))
         for known in self._counted:
@@ -63,13 +75,20 @@ class Paging:
             self.done = True
         elif whole is None:
             self.start = keys[-1] + b"\0"
-            self._choose_end(keys[-1][: _shared(keys[0], keys[-1]) + 1])
+            self._choose_end(keys[-1][: _shared(keys[0], keys[-1]) + 1], is_wider=False)
+        elif whole.size > ROOM:
+            self.start = whole.end
+            self._choose_end(whole.end, is_wider=False)
         else:
             self.start = whole.end
-            self._choose_end(whole.end if whole.size > ROOM else whole.end[:-1])
+            length = len(whole.end) - 1
+            if self._is_wider and not whole.size:
+                length = min(length, self._went_on + _MARGIN)
+            self._choose_end(whole.end[:length], is_wider=True)
 
-    def _choose_end(self, stem: bytes) -> None:
+    def _choose_end(self, stem: bytes, *, is_wider: bool) -> None:
         """The next range goes as far as keys start with the stem, and not beyond what it lies in."""
+        self._stem_length, self._is_wider = len(stem), is_wider
         around = self._counted[-1]
         end = range_end(stem)
         beyond = around.end != _OPEN and (end == _OPEN or end >= around.end)

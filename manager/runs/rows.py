@@ -62,6 +62,8 @@ class Rows:
         """The first fire, where it is due and nothing has come of any; it may wait for slots, which no watch shows."""
         if job.saved is None or row["lastResult"] is not None or row["running"]:
             return None
+        if self._watching.open_runs.awaits_record(job.name):
+            return None
         plan_ms = first_due_ms(job.saved.spec, job.saved.anchor_ms, now_ms)
         if plan_ms is None:
             return None

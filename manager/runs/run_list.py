@@ -30,7 +30,10 @@ class RunList:
 
 
 class RunLists:
-    """Pages over both. A run that ends while somebody turns pages may come once more, as a record; none is left out."""
+    """Pages over both. A run that ends while somebody turns pages may come once more, as a record.
+
+    None is left out, but for a moment one that took no lock: it has ended, and its record is on its way.
+    """
 
     def __init__(self, watching: Watching, history: History, *, clock: Clock) -> None:
         self._watching = watching
@@ -42,7 +45,7 @@ class RunLists:
 
         UnavailableError: the log store is away, or, where only those that go are wanted, etcd was never reached.
         """
-        after = None if cursor is None else _place(cursor)
+        after = _place(cursor) if cursor is not None and going else None
         if cursor is not None and after is None:
             decode_cursor(cursor)  # one of the log store's, or an error
         found, warnings = [], []

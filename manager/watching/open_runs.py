@@ -52,6 +52,7 @@ class OpenRuns:
         self._on_settled = on_settled
         self._by_job: dict[str, dict[RunId, OpenRun]] = {}
         self._count = 0
+        self._unrecorded: dict[str, set[RunId]] = {}
         self.changes = Changes()
 
     def __len__(self) -> int:
@@ -78,6 +79,10 @@ class OpenRuns:
         """Whether the run is still going."""
         return run in self._by_job.get(run.job_name, ())
 
+    def awaits_record(self, job: str) -> bool:
+        """Whether something has come of one of its fires already of which the log has no record yet."""
+        return job in self._unrecorded
+
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; a key that is not one of ours is left to the steward."""
         for change in changes:
@@ -90,6 +95,8 @@ class OpenRuns:
             if run is not None:
                 self._by_job.setdefault(run_id.job_name, {})[run_id] = run
                 self._count += 1
+            elif change.new is not None:
+                self._unrecorded.setdefault(run_id.job_name, set()).add(run_id)
             if had or run is not None:
                 self._on_changed(run_id.job_name)
             if change.new is None:
@@ -97,6 +104,12 @@ class OpenRuns:
         self.changes.notify()
 
     def _forget(self, run_id: RunId) -> bool:
+        """Whether it was open."""
+        unrecorded = self._unrecorded.get(run_id.job_name)
+        if unrecorded is not None:
+            unrecorded.discard(run_id)
+            if not unrecorded:
+                del self._unrecorded[run_id.job_name]
         runs = self._by_job.get(run_id.job_name)
         if runs is None or runs.pop(run_id, None) is None:
             return False

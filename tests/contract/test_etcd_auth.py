@@ -12,6 +12,7 @@ import pytest
 from common.clock import SystemClock
 from common.errors import ConfigError, EtcdAccessError, UnavailableError
 from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Put, Session, absent, check_access
+from common.etcd.types import to_bytes
 from tests.support.background import running
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
 from tests.support.etcd_server import EtcdServer
@@ -115,6 +116,28 @@ async def test_a_missing_permission_is_a_refusal_with_the_command_that_grants_it
     with pytest.raises(ConfigError, match="readwrite --prefix=true /other/") as refused:
         await check_access(client, "/other")
     assert refused.value.problems[0].field == "etcdUser"
+
+
+@pytest.mark.parametrize("may", ["READ", "WRITE"])
+async def test_reading_alone_and_writing_alone_are_not_enough(own_etcd: EtcdServer, secret: Secret, may: str) -> None:
+    async with Admin(own_etcd.endpoint) as admin:
+        await admin.enable(PREFIX + "/", may=may)
+        async with client_of(own_etcd, secret.user()) as client:
+            with pytest.raises(ConfigError, match="readwrite --prefix=true /etcron/"):
+                await check_access(client, PREFIX)
+
+
+async def test_no_page_goes_beyond_what_a_role_may_read(client: EtcdClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.etcd.paging.ROOM", 20)
+    keys = [f"{PREFIX}/{number}~" for number in range(500)] + [
+        f"{PREFIX}/",
+        f"{PREFIX}/\udcff\udcff",
+        f"{PREFIX}/\udcff",
+    ]
+    for start in range(0, len(keys), 120):
+        await client.txn([], [Put(key, b"") for key in keys[start : start + 120]])
+    read = [kv.key async for page in client.read_prefix(f"{PREFIX}/", page=7) for kv in page.kvs]
+    assert read == sorted(keys, key=to_bytes)
 
 
 async def test_a_restart_of_etcd_loses_the_token_and_no_write(own_etcd: EtcdServer, client: EtcdClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from common.clock import SystemClock
 from common.errors import ConfigError, EtcdCompactedError, EtcdRefusedError
 from common.etcd import EtcdClient, KeyValue, Put
 from common.etcd.calls import Calls
+from common.etcd.types import to_bytes, to_text
 from tests.support.etcd_server import EtcdServer
 
 pytestmark = pytest.mark.etcd
@@ -105,6 +107,31 @@ async def test_many_keys_are_not_counted_again_for_each_page(
     read_keys = [kv.key async for page in client.read_prefix(prefix) for kv in page.kvs]
     assert read_keys == sorted(keys)
     assert sum(counted) <= 8 * len(keys)  # some 11 times where each page is open to the end, and 500 with a million
+
+
+@pytest.mark.parametrize("page", [1, 7, 1_000])
+async def test_every_key_is_read_once_whatever_bytes_it_has(
+    own_client: EtcdClient, monkeypatch: pytest.MonkeyPatch, page: int
+) -> None:
+    monkeypatch.setattr("common.etcd.paging.ROOM", 2 * page)
+    keys = [bytes(letters) for size in (1, 2, 3) for letters in product(b"\x00a\xc3\xfe\xff", repeat=size)]
+    for start in range(0, len(keys), 120):
+        await own_client.txn([], [Put(to_text(key), b"") for key in keys[start : start + 120]])
+    for prefix in (b"", b"a", b"\xff", b"\xff\xff", b"a\xff", b"\x00", b"a\xff\xff\xff"):
+        pages = own_client.read_prefix(to_text(prefix), page=page)
+        read = [to_bytes(kv.key) async for one in pages for kv in one.kvs]
+        assert read == [key for key in sorted(keys) if key.startswith(prefix)], prefix
+
+
+async def test_a_revision_that_is_compacted_between_two_pages_is_an_error(own_client: EtcdClient) -> None:
+    keys = [f"/many/{number:04}" for number in range(1_000)]
+    for start in range(0, len(keys), 125):
+        await own_client.txn([], [Put(key, b"") for key in keys[start : start + 125]])
+    pages = own_client.read_prefix("/many/", page=100)
+    await anext(pages)
+    await own_client.compact(await own_client.put("/many/new", b""))
+    with pytest.raises(EtcdCompactedError):
+        await anext(pages)
 
 
 async def test_large_values_are_read_in_smaller_pages(client: EtcdClient, prefix: str) -> None:

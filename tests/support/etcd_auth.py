@@ -29,8 +29,8 @@ class Admin:
     async def __aexit__(self, *exc_info: object) -> None:
         await self._channel.close()
 
-    async def enable(self, prefix: str) -> None:
-        """Users root and etcron; the latter with readwrite on the prefix alone; then authentication is on."""
+    async def enable(self, prefix: str, *, may: str = "READWRITE") -> None:
+        """Users root and etcron; the latter with this permission on the prefix alone; then authentication is on."""
         messages = _rpc.messages
         await self._auth.UserAdd(messages.AuthUserAddRequest(name="root", password=ROOT_PASSWORD))
         await self._auth.RoleAdd(messages.AuthRoleAddRequest(name="root"))
@@ -38,7 +38,7 @@ class Admin:
         await self._auth.RoleAdd(messages.AuthRoleAddRequest(name=USER))
         await self._auth.UserAdd(messages.AuthUserAddRequest(name=USER, password=PASSWORD))
         await self._auth.UserGrantRole(messages.AuthUserGrantRoleRequest(user=USER, role=USER))
-        permission = {"permType": 2, "key": prefix.encode(), "range_end": prefix[:-1].encode() + b"0"}
+        permission = {"permType": may, "key": prefix.encode(), "range_end": prefix[:-1].encode() + b"0"}
         await self._auth.RoleGrantPermission(messages.AuthRoleGrantPermissionRequest(name=USER, perm=permission))
         await self._auth.AuthEnable(messages.AuthEnableRequest())
 

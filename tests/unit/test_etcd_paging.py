@@ -51,6 +51,13 @@ NAMES = {
     "hosts, the number first": [b"db%d.eu-%d.backup" % (number // 3, number % 3) for number in range(100_000)],
     "words": words(100_000),
     "long names": [b"x" * 100 + b"%d" % number for number in range(50_000)],
+    "long names of tenants": [
+        b"%0100x.%d" % (random.Random(number // 1_250).getrandbits(400), number) for number in range(100_000)
+    ],
+    "large tenants": [
+        b"%032x-%05d" % (random.Random(number // 6_000).getrandbits(128), number) for number in range(96_000)
+    ],
+    "teams as large as a page": [b"%s.%05d" % (team, number) for team in words(90) for number in range(PAGE + 100)],
     "random": [b"%032x" % random.Random(number).getrandbits(128) for number in range(100_000)],
 }
 

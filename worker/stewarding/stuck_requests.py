@@ -103,10 +103,12 @@ class StuckRequests:
 
     def begin(self) -> None:
         self._claimable_since.clear()
+        self._queue.due_jobs.begin()
         self._rota.begin()
 
     def end(self) -> None:
         self._claimable_since.clear()
+        self._queue.due_jobs.end()
 
     async def perform(self, term: Term) -> None:
         now_ms = self._clock.wall_ms()
@@ -131,9 +133,10 @@ class StuckRequests:
 
     async def _lineups(self, now_ms: int) -> list[Lineup]:
         """Of the jobs that have something due or killed; and of some others, which may have been deleted or paused."""
+        due = await self._queue.due_jobs.at(now_ms)
         killed = (run_id.job for run_id in self._kills.by_run)
         lineups = []
-        for index, job in enumerate(dict.fromkeys([*self._queue.due_jobs.at(now_ms), *killed, *self._rota.turn()]), 1):
+        for index, job in enumerate(dict.fromkeys([*due, *killed, *self._rota.turn()]), 1):
             if index % _PASSED_BY == 0:
                 await asyncio.sleep(0)
             if (lineup := self._queue.by_job.get(job)) is not None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient, Put
+from common.etcd.calls import Calls
 from common.stored.keys import Keys
 from worker.deciding.mark_reading import read_marks
 
@@ -46,7 +47,7 @@ class Asked:
 
 @pytest.mark.parametrize(
     ("wanted", "ranges", "names"),
-    [(NAMES, 3, 0), (NAMES[:1_500], 2, 0), (NAMES[::2], 3, 0), (NAMES[::10], 1, 150), (NAMES[:7], 0, 7), ([], 0, 0)],
+    [(NAMES, 4, 0), (NAMES[:1_500], 3, 0), (NAMES[::2], 4, 0), (NAMES[::10], 1, 246), (NAMES[:7], 0, 7), ([], 0, 0)],
 )
 async def test_neighbours_are_read_as_ranges_and_others_by_name(
     client: EtcdClient, keys: Keys, monkeypatch: pytest.MonkeyPatch, wanted: Sequence[str], ranges: int, names: int
@@ -56,3 +57,19 @@ async def test_neighbours_are_read_as_ranges_and_others_by_name(
     assert {sequence: kv.value.decode() for sequence, kv in found.items()} == {name: name for name in wanted}
     assert asked.ranges == ranges
     assert asked.names <= names + 1
+
+
+async def test_of_marks_here_and_there_etcd_does_not_count_all_that_lie_between(
+    client: EtcdClient, keys: Keys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, ask = list[int](), Calls.read
+
+    async def read(self: Calls, method: str, request: Any, *, what: str) -> Any:
+        answer = await ask(self, method, request, what=what)
+        counted.extend([answer.count] if method == "range" else [])
+        return answer
+
+    monkeypatch.setattr(Calls, "read", read)
+    wanted = NAMES[::16]
+    assert {*await read_marks(client, keys, wanted)} == {*wanted}
+    assert sum(counted) < len(NAMES) / 10

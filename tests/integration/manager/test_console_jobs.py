@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from common.stored.keys import RunId
-from common.stored.run import EntryState, RunEntry, Verdict
+from common.stored.run import EntryState, RunEntry, Verdict, final_entry
 from common.stored.saved_job import SavedJob
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
-from tests.support.open_runs import claim, now_ms, record_of, settle
+from tests.support.open_runs import claim, now_ms, open_entry, record_of, settle
 from tests.support.waiting import wait_until
 
 SPEC = {"command": "echo hello", "cronExpr": "0 * * * * * *"}
@@ -372,6 +372,25 @@ async def test_a_first_fire_that_is_due_waits_and_says_why(place: Place) -> None
         clock.offset_ms += 60_000
         shown = await row()
         assert (shown["lastResult"]["status"], shown["waiting"]) == ("success", None)
+
+
+@pytest.mark.parametrize("is_run", [True, False])
+async def test_a_first_fire_whose_record_is_on_its_way_waits_no_more(place: Place, is_run: bool) -> None:
+    clock = ShiftedClock()
+    async with managing(place, clock=clock) as manager:
+        await put(manager)
+        first = (await manager.get("/api/v1/jobs/j"))["nextFire"]["ms"]
+        clock.offset_ms = first - now_ms() + 2_000
+        run = RunId.planned("j", first)
+        record = record_of(run, Verdict.SKIPPED)
+        entry = open_entry(first, state=EntryState.ENDED) if is_run else final_entry(record)
+        await manager.etcd.put(manager.keys.run(run), entry.to_json())
+        open_runs = manager.parts.watching.open_runs
+        await wait_until(lambda: open_runs.awaits_record("j"), description="the end to be seen")
+        assert (await manager.get("/api/v1/jobs/j"))["waiting"] is None
+        await manager.etcd.delete(manager.keys.run(run))
+        await wait_until(lambda: not open_runs.awaits_record("j"), description="the deletion to be seen")
+        assert (await manager.get("/api/v1/jobs/j"))["waiting"] is not None  # its record was never written
 
 
 @pytest.mark.parametrize("changes", [{"enabled": False}, {"broadcast": True}, {"cronExpr": None, "after": "1s"}])

@@ -119,6 +119,14 @@ async def test_a_cursor_of_neither_is_refused(manager: Managed, status: dict[str
         assert [error["field"] for error in problem["errors"]] == ["cursor"]
 
 
+async def test_a_cursor_among_those_going_is_none_of_a_list_of_records(manager: Managed) -> None:
+    runs = [await claim(manager, "go", now_ms() - hours * HOUR_MS) for hours in (1, 2)]
+    await going(manager, *runs)
+    cursor = (await manager.get(RUNS, limit="1"))["nextCursor"]
+    problem = await problem_of(await manager.http.get(RUNS, params={"cursor": cursor, "status": "failed"}), 400)
+    assert [error["field"] for error in problem["errors"]] == ["cursor"]
+
+
 async def test_no_status_beside_these(manager: Managed) -> None:
     problem = await problem_of(await manager.http.get(RUNS, params={"status": "runing"}), 400)
     assert problem["errors"][0]["remedy"].startswith("one of: running, success, failed")

@@ -63,6 +63,7 @@ class Office:
         self.requests = StuckRequests(
             client=world.etcd, kills=self.kills, queue=cast(RequestQueue, self.queue), **shared
         )
+        self.requests.begin()
 
     def deliver_final(self, record: RunRecord, revision: int) -> None:
         self.delivered.append(record)
