@@ -15,14 +15,13 @@ import time
 from pathlib import Path
 from typing import Final
 
-from pymongo import AsyncMongoClient
-
 from bench.figures import Figure, WrongError, quantile
 from bench.filling import fill, saved
+from bench.recorded import log_of
 from bench.sampling import cpu_s
-from common.etcd import EtcdClient, Put
+from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys, encode_mark
+from common.stored.keys import Keys
 from common.stored.member import Member
 from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
 
@@ -36,8 +35,6 @@ _SETTLES_S: Final = 15
 _STARTS_WITHIN_S: Final = 60
 _LEASE_S: Final = 600
 _DECIDED_FOR_MS: Final = 3_600_000
-_MARKS_A_TXN: Final = 120
-_DATABASE: Final = "cron"
 
 
 def one_round(share: float) -> list[Figure]:
@@ -86,10 +83,8 @@ async def _fill(etcd: EtcdClient, rate: int) -> None:
     names = [f"team-{number % 50}.job-{number:06d}" for number in range(rate)]
     jobs = [JobSpec(name=name, command="false", cron_exprs=(EVERY_SECOND,)) for name in names]
     own = JobSpec(name=_OWN, command="true", cron_exprs=(EVERY_SECOND,), workers={_LABEL: (_OWN,)})
-    await fill(etcd, keys, (saved(job, now_ms) for job in (*jobs, own)))
-    decided = encode_mark(now_ms + _DECIDED_FOR_MS)
-    for start in range(0, len(names), _MARKS_A_TXN):
-        await etcd.txn([], [Put(keys.mark(name), decided) for name in names[start : start + _MARKS_A_TXN]])
+    await fill(etcd, keys, (saved(job, now_ms) for job in jobs), mark_ms=now_ms + _DECIDED_FOR_MS)
+    await fill(etcd, keys, [saved(own, now_ms)])
     for number in range(_OTHERS):
         lease, name = await etcd.lease_grant(_LEASE_S), f"other-{number:03d}"
         member = Member(
@@ -109,12 +104,8 @@ async def _until_it_runs(cluster: Cluster) -> None:
 
 async def _own_runs(cluster: Cluster) -> list[tuple[int, int]]:
     """Plan time and start of each, as the log store has them; WrongError: there are records of others' fires."""
-    client: AsyncMongoClient[dict[str, object]] = AsyncMongoClient(cluster.log_store.uri)
-    try:
-        log = client.get_database(_DATABASE).get_collection("log")
+    async with log_of(cluster.log_store.uri) as log:
         found = [record async for record in log.find({"jobName": _OWN, "status": "success"})]
         if (other := await log.find_one({"jobName": {"$ne": _OWN}})) is not None:
             raise WrongError(f"it has decided what is decided already: {other['_id']}")
-    finally:
-        await client.close()
-    return [(int(str(record["planTime"])), int(str(record["startTime"]))) for record in found]
+    return [(int(record["planTime"]), int(record["startTime"])) for record in found]

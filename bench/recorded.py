@@ -18,7 +18,8 @@ _LOOK_S: Final = 0.05
 
 
 @asynccontextmanager
-async def _log(uri: str) -> AsyncIterator[AsyncCollection[dict[str, Any]]]:
+async def log_of(uri: str) -> AsyncIterator[AsyncCollection[dict[str, Any]]]:
+    """The collection of records."""
     client: AsyncMongoClient[dict[str, Any]] = AsyncMongoClient(uri)
     try:
         yield client.get_database(_DATABASE).get_collection("log")
@@ -28,7 +29,7 @@ async def _log(uri: str) -> AsyncIterator[AsyncCollection[dict[str, Any]]]:
 
 async def until_recorded(uri: str, records: int, deadline_s: float) -> str:
     """The job whose run ended last, once there are so many; WrongError where there are not by that Unix time."""
-    async with _log(uri) as log:
+    async with log_of(uri) as log:
         while (there := await log.estimated_document_count()) < records:  # a count of all would be half of the work
             if time.time() > deadline_s:
                 raise WrongError(f"only {there} of {records} records can be read by now")

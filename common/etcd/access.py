@@ -18,7 +18,7 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     """
     never = f"{key_prefix}/access"
     try:
-        # etcd looks at the permissions of both branches, whichever runs: the one that counts all keys does not.
+        # etcd looks at the permissions of a branch that does not run, too: so nothing is written, and no key counted.
         await client.txn(
             [create_revision_is(never, _NO_REVISION)],
             [Put(never, b""), GetPrefix(f"{key_prefix}/", keys_only=True, limit=1)],

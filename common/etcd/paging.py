@@ -1,9 +1,9 @@
 """Which ranges to ask etcd for, one after the other, to read a prefix in pages. Pure.
 
-etcd counts all keys of a range, also where the answer is cut at a limit: the first thousand of a million keys take it
-0.6 s, the first thousand of four thousand 7 ms. All pages of a million keys, each of them open to the end, take it ten
-minutes, in which nobody can write. So each page ends, at the latest, where the names that were just read begin to
-differ, and what is beyond is taken up from there:
+etcd counts all keys of a range, also where the answer is cut at a limit: on a busy machine the first thousand of a
+million keys took it 0.6 s, the first thousand of four thousand 7 ms; and a write may have to wait for that. All pages
+of a prefix, each of them open to the end, take it time with the square of its keys: minutes for a million. So each page
+ends, at the latest, where the names that were just read begin to differ, and what is beyond is taken up from there:
 
     asked for                                      in it       so what follows is
     team-         to the end of the prefix       980,000       closed: the page's names differ after "team-0.job-000"

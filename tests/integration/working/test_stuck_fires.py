@@ -1,113 +1,21 @@
-"""Fires and requests that nobody takes, as the steward sees them. The clock moves only when told."""
+"""Fires that nobody takes, as the steward sees them. The clock moves only when told."""
 
 from __future__ import annotations
-
-from dataclasses import replace
-from typing import Any, cast
 
 import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
-from common.etcd import Change, EtcdClient, KeyValue
+from common.etcd import EtcdClient
 from common.planning.placement import bucket_of
-from common.stored.keys import RunId, decode_mark, encode_mark
-from common.stored.member import Beat, Member
-from common.stored.request import Origin, Request
-from common.stored.run import RunRecord, Verdict, final_entry
-from common.timings import Timings
-from tests.support.working import SteppingClock, World
-from worker.catalog import Catalog
-from worker.kills import Kills
-from worker.members import Beats, Members
-from worker.requests.due_jobs import DueJobs
-from worker.requests.lineup import Lineup
-from worker.requests.request_queue import RequestQueue
-from worker.settling.settlement import Settlement
+from common.stored.keys import RunId, encode_mark
+from common.stored.run import Verdict
+from tests.support.stewarding import SECOND, Office
+from tests.support.working import World
 from worker.stewarding.steward import Term
-from worker.stewarding.stuck_fires import StuckFires
-from worker.stewarding.stuck_requests import StuckRequests
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
-SECOND, HOUR = "* * * * * * *", "0 0 * * * * *"
 HEDGES_AND_SKEW_S = 1.25
-
-
-class Queue:
-    """The requests as the steward's own queue knows them."""
-
-    def __init__(self) -> None:
-        self.by_job: dict[str, Lineup] = {}
-        self.due_jobs = DueJobs(self.by_job)
-
-    def take(self, key: str, request: Request) -> None:
-        self.by_job.setdefault(request.run_id.job, Lineup()).put(key, request)
-        self.due_jobs.expect(request.run_id.job, request.not_before_ms)
-
-
-class Office:
-    """Both duties, on a catalog and members that the test fills."""
-
-    def __init__(self, world: World, term: Term) -> None:
-        self.world, self.term, self.keys = world, term, world.keys
-        self.clock = SteppingClock()
-        self.delivered: list[RunRecord] = []
-        self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
-        self.members, self.beats = Members(self.keys, on_changed=lambda: None), Beats(self.keys)
-        self.kills, self.queue = Kills(self.keys, on_kill=lambda _kill: None), Queue()
-        shared: dict[str, Any] = {
-            "keys": self.keys, "worker": "w1", "catalog": self.catalog, "members": self.members,
-            "beats": self.beats, "settlement": cast(Settlement, self), "clock": self.clock,
-        }  # fmt: skip
-        self.fires = StuckFires(client=world.etcd, timings=Timings(), **shared)
-        self.requests = StuckRequests(
-            client=world.etcd, kills=self.kills, queue=cast(RequestQueue, self.queue), **shared
-        )
-        self.requests.begin()
-
-    def deliver_final(self, record: RunRecord, revision: int) -> None:
-        self.delivered.append(record)
-
-    @property
-    def now_ms(self) -> int:
-        return self.clock.wall_ms()
-
-    async def save(self, cron: str = HOUR, *, mark_ms: int, name: str = "job", **fields: Any) -> KeyValue:
-        kv = await self.world.save(name, cron=cron, mark_ms=mark_ms, **fields)
-        self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
-        return kv
-
-    def join(self, *names: str, free: int = 1) -> None:
-        for name in names:
-            member = Member(worker=name, session="a", instance="i", host="h", address="a", slots=1)
-            key = self.keys.worker(name, "a")
-            self.members.on_changes([Change(key=key, old_mod=None, new=_kv(key, member.to_json(), lease=10))])
-            self.beats.by_process[name] = Beat(kind="worker", wall_ms=0, free_slots=free)
-
-    async def look(self, after_s: float = 0) -> None:
-        self.clock.advance(after_s)
-        await self.fires.perform(self.term)
-
-    async def mark(self, name: str = "job") -> int:
-        kv = await self.world.etcd.get(self.keys.mark(name))
-        assert kv is not None
-        return decode_mark(kv.value)
-
-    async def asked(self) -> list[RunId]:
-        pages = self.world.etcd.read_prefix(self.keys.requests)
-        return [self.keys.run_of(kv.key) async for page in pages for kv in page.kvs]
-
-    async def see_requests(self) -> None:
-        self.queue.by_job.clear()
-        async for page in self.world.etcd.read_prefix(self.keys.requests):
-            for kv in page.kvs:
-                run_id = self.keys.run_of(kv.key)
-                request = Request.from_json(kv.value, run_id=run_id, revision=kv.mod_revision)
-                self.queue.take(kv.key, request)
-
-
-def _kv(key: str, value: bytes, *, lease: int = 0) -> KeyValue:
-    return KeyValue(key=key, value=value, create_revision=1, mod_revision=1, version=1, lease=lease)
 
 
 @pytest.fixture
@@ -393,114 +301,3 @@ async def test_of_a_job_saved_again_and_again_only_the_newest_check_stays(office
     await office.save(mark_ms=office.now_ms)
     office.fires.job_changed("job")
     assert len(office.fires._checks) < 2000
-
-
-# Requests
-
-
-async def test_one_claimable_but_unclaimed_for_5_s_is_put_again(office: Office) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    run_id = await office.world.ask(job, office.now_ms)
-    before = await office.world.etcd.get(office.keys.request(run_id))
-    assert before is not None
-    await office.see_requests()
-    office.clock.advance(6)
-    await office.requests.perform(office.term)
-    office.join("w1")
-    await office.requests.perform(office.term)
-    office.clock.advance(6)
-    await office.requests.perform(office.term)
-    after = await office.world.etcd.get(office.keys.request(run_id))
-    assert after is not None
-    assert after.mod_revision > before.mod_revision
-    assert after.create_revision == before.create_revision
-
-
-async def test_one_for_which_nobody_has_a_slot_is_left_as_it_is(office: Office) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    run_id = await office.world.ask(job, office.now_ms)
-    await office.see_requests()
-    office.join("w1", free=0)
-    for _ in range(3):
-        office.clock.advance(6)
-        await office.requests.perform(office.term)
-    kv = await office.world.etcd.get(office.keys.request(run_id))
-    assert kv is not None
-    assert kv.version == 1
-
-
-async def test_a_job_that_this_worker_has_not_seen_yet_is_not_taken_for_deleted(office: Office) -> None:
-    job = await office.world.save()
-    run_id = await office.world.ask(job, office.now_ms)
-    await office.see_requests()
-    await office.requests.perform(office.term)
-    assert await office.asked() == [run_id]
-    assert office.delivered == []
-
-
-async def test_a_job_that_cannot_be_read_keeps_its_requests_until_they_expire(office: Office) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    await office.world.ask(job, office.now_ms, expires_ms=office.now_ms + 10_000)
-    await office.see_requests()
-    office.catalog.on_changes([Change(key=job.key, old_mod=1, new=_kv(job.key, b"garbage"))])
-    await office.requests.perform(office.term)
-    assert office.delivered == []
-    office.clock.advance(11)
-    await office.requests.perform(office.term)
-    assert [one.status for one in office.delivered] == [Verdict.MISSED]
-
-
-async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    for number in range(3):
-        await office.world.ask(job, office.now_ms + number, expires_ms=office.now_ms - 1)
-    await office.see_requests()
-    deliver = office.deliver_final
-
-    def vanish(record: RunRecord, revision: int) -> None:
-        office.queue.by_job.clear()
-        deliver(record, revision)
-
-    office.deliver_final = vanish  # type: ignore[method-assign]
-    await office.requests.perform(office.term)
-    assert len(office.delivered) == 3
-
-
-@pytest.mark.parametrize("is_killed", [False, True])
-async def test_one_that_is_not_due_yet_is_looked_at_in_its_turn_and_at_once_where_a_kill_waits(
-    world: World, term: Term, monkeypatch: pytest.MonkeyPatch, is_killed: bool
-) -> None:
-    monkeypatch.setattr("worker.stewarding.stuck_requests._IN_A_TURN", 1)
-    office = Office(world, term)  # looks at one in each turn, the newest first
-    jobs = [await office.save(mark_ms=office.now_ms, name=name) for name in ("job", "other")]
-    later_ms = office.now_ms + 3_600_000
-    for job, name in zip(jobs, ("job", "other"), strict=True):
-        run_id = await office.world.ask(job, office.now_ms, name=name)
-        request = Request(
-            run_id=run_id, origin=Origin.OFFERED, job_create_revision=job.create_revision, plan_ms=office.now_ms,
-            dispatch_ms=later_ms, not_before_ms=later_ms,
-        )  # fmt: skip
-        revision = await world.etcd.put(office.keys.request(run_id), request.to_json())
-        office.queue.take(office.keys.request(run_id), replace(request, revision=revision))
-    killed = next(iter(office.queue.by_job["job"].values())).run_id
-    if is_killed:
-        await office.world.kill(killed)
-        kv = await office.world.etcd.get(office.keys.kill(killed))
-        assert kv is not None
-        office.kills.take(kv)
-    await office.world.etcd.delete(jobs[0].key)
-    office.catalog.on_changes([Change(key=jobs[0].key, old_mod=1, new=None)])
-    await office.requests.perform(office.term)
-    assert [one.reason for one in office.delivered] == ["before start"] * is_killed
-    await office.requests.perform(office.term)
-    assert [one.reason for one in office.delivered][:1] == (["before start"] if is_killed else ["deleted"])
-
-
-async def test_a_request_whose_run_has_been_decided_otherwise_is_no_second_record(office: Office) -> None:
-    job = await office.save(mark_ms=office.now_ms)
-    run_id = await office.world.ask(job, office.now_ms, expires_ms=office.now_ms - 1)
-    record = RunRecord(run_id=run_id, status=Verdict.SKIPPED)
-    await office.world.etcd.put(office.keys.run(run_id), final_entry(record).to_json())
-    await office.see_requests()
-    await office.requests.perform(office.term)
-    assert office.delivered == []

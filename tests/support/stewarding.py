@@ -1,0 +1,102 @@
+"""The steward's care for what got stuck, on a catalog, members and requests that a test fills."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from common.etcd import Change, KeyValue
+from common.stored.keys import RunId, decode_mark
+from common.stored.member import Beat, Member
+from common.stored.request import Request
+from common.stored.run import RunRecord
+from common.timings import Timings
+from tests.support.working import SteppingClock, World
+from worker.catalog import Catalog
+from worker.kills import Kills
+from worker.members import Beats, Members
+from worker.requests.due_jobs import DueJobs
+from worker.requests.lineup import Lineup
+from worker.requests.request_queue import RequestQueue
+from worker.settling.settlement import Settlement
+from worker.stewarding.steward import Term
+from worker.stewarding.stuck_fires import StuckFires
+from worker.stewarding.stuck_requests import StuckRequests
+
+SECOND, HOUR = "* * * * * * *", "0 0 * * * * *"
+
+
+class Queue:
+    """The requests as the steward's own queue knows them."""
+
+    def __init__(self) -> None:
+        self.by_job: dict[str, Lineup] = {}
+        self.due_jobs = DueJobs(self.by_job)
+
+    def take(self, key: str, request: Request) -> None:
+        self.by_job.setdefault(request.run_id.job, Lineup()).put(key, request)
+        self.due_jobs.expect(request.run_id.job, request.not_before_ms)
+
+
+class Office:
+    """Both duties, on a catalog and members that the test fills."""
+
+    def __init__(self, world: World, term: Term) -> None:
+        self.world, self.term, self.keys = world, term, world.keys
+        self.clock = SteppingClock()
+        self.delivered: list[RunRecord] = []
+        self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
+        self.members, self.beats = Members(self.keys, on_changed=lambda: None), Beats(self.keys)
+        self.kills, self.queue = Kills(self.keys, on_kill=lambda _kill: None), Queue()
+        shared: dict[str, Any] = {
+            "keys": self.keys, "worker": "w1", "catalog": self.catalog, "members": self.members,
+            "beats": self.beats, "settlement": cast(Settlement, self), "clock": self.clock,
+        }  # fmt: skip
+        self.fires = StuckFires(client=world.etcd, timings=Timings(), **shared)
+        self.requests = StuckRequests(
+            client=world.etcd, kills=self.kills, queue=cast(RequestQueue, self.queue), **shared
+        )
+        self.requests.begin()
+
+    def deliver_final(self, record: RunRecord, revision: int) -> None:
+        self.delivered.append(record)
+
+    @property
+    def now_ms(self) -> int:
+        return self.clock.wall_ms()
+
+    async def save(self, cron: str = HOUR, *, mark_ms: int, name: str = "job", **fields: Any) -> KeyValue:
+        kv = await self.world.save(name, cron=cron, mark_ms=mark_ms, **fields)
+        self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
+        return kv
+
+    def join(self, *names: str, free: int = 1) -> None:
+        for name in names:
+            member = Member(worker=name, session="a", instance="i", host="h", address="a", slots=1)
+            key = self.keys.worker(name, "a")
+            self.members.on_changes([Change(key=key, old_mod=None, new=key_value(key, member.to_json(), lease=10))])
+            self.beats.by_process[name] = Beat(kind="worker", wall_ms=0, free_slots=free)
+
+    async def look(self, after_s: float = 0) -> None:
+        self.clock.advance(after_s)
+        await self.fires.perform(self.term)
+
+    async def mark(self, name: str = "job") -> int:
+        kv = await self.world.etcd.get(self.keys.mark(name))
+        assert kv is not None
+        return decode_mark(kv.value)
+
+    async def asked(self) -> list[RunId]:
+        pages = self.world.etcd.read_prefix(self.keys.requests)
+        return [self.keys.run_of(kv.key) async for page in pages for kv in page.kvs]
+
+    async def see_requests(self) -> None:
+        self.queue.by_job.clear()
+        async for page in self.world.etcd.read_prefix(self.keys.requests):
+            for kv in page.kvs:
+                run_id = self.keys.run_of(kv.key)
+                request = Request.from_json(kv.value, run_id=run_id, revision=kv.mod_revision)
+                self.queue.take(kv.key, request)
+
+
+def key_value(key: str, value: bytes, *, lease: int = 0) -> KeyValue:
+    return KeyValue(key=key, value=value, create_revision=1, mod_revision=1, version=1, lease=lease)
