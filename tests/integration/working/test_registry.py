@@ -14,7 +14,7 @@ from common.stored.member import Beat
 from tests.support.cluster import Process
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.waiting import wait_until
-from tests.support.working import Place, World, working
+from tests.support.working import SHORT_TTL_S, Place, World, working
 from worker.registry import NameTakenError, machine_load
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -124,7 +124,7 @@ async def test_own_dead_sessions_are_replaced_at_once(place: Place, world: World
 
 async def test_a_detached_key_of_nobody_does_not_bar_the_name_for_ever(place: Place, world: World) -> None:
     await world.etcd.put(world.keys.worker("w1", "77"), b"garbage")
-    async with working(place) as worker:
+    async with working(place, lease_ttl_s=SHORT_TTL_S) as worker:  # it is deleted after so long, twice
         await worker.deciding()
         (kv,) = await world.sessions()
         assert kv.lease == worker.session.lease_id
