@@ -73,6 +73,11 @@ MUTANTS: Final = (
                 old="        elif self._clock.boottime() - run.sent >= STAMP_VALID_S:\n",
                 new="        elif run.sent < 0:\n",
             ),
+            Patch(
+                file="worker/dispatcher.py",
+                old="            start_until=run.sent + STAMP_VALID_S, ",
+                new="            start_until=None, ",
+            ),
         ),
         noticed_by=("test_stopped.py::test_stopped_until_its_runs_were_given_up",),
     ),
