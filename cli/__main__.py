@@ -7,12 +7,13 @@ needs.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib
 import io
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, TextIO
 
 from cli.errors import CommandError, ExitStatus
 
@@ -25,12 +26,14 @@ _GROUPS: Final = {
 }
 WORKER_COMMANDS: Final = ("list", "drain", "undrain")
 """After `etcron worker` these ask a manager; anything else starts a worker."""
+_UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     verb, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    _open_standard_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A job's name or output may have what this terminal's encoding has not.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -43,25 +46,57 @@ def main(argv: Sequence[str] | None = None) -> int:
     return _guarded(lambda: _local(arguments))
 
 
+def _open_standard_streams() -> None:
+    """Those that we were started without (``>&-``) take everything; nothing that is opened later gets their place."""
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            if os.open(os.devnull, os.O_RDWR) != number:  # the lowest that is free: this very one
+                continue
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
+
+
 def _guarded(command: Callable[[], int]) -> int:
     """The command's exit status; what it raises told on stderr."""
     try:
-        status = int(command())
-        sys.stdout.flush()
-        return status
+        return _flushed(command)
     except CommandError as error:
         return _fail(str(error), error.status)
     except KeyboardInterrupt:
         return 128 + 2
     except BrokenPipeError:
-        # `| head` has seen enough; Python would complain once more when it flushes at its end.
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _throw_away(sys.stdout)  # `| head` has seen enough
         return 128 + 13
+    except OSError as error:
+        if error.errno not in _UNWRITABLE or error.filename is not None:
+            raise
+        _throw_away(sys.stdout)
+        message = f"stdout cannot be written: {error.strerror}; what was to be done may have been done: look first"
+        return _fail(message, ExitStatus.NO)
+
+
+def _flushed(command: Callable[[], int]) -> int:
+    try:
+        status = int(command())
+    except SystemExit:
+        sys.stdout.flush()  # the help
+        raise
+    sys.stdout.flush()
+    return status
+
+
+def _throw_away(stream: TextIO) -> None:
+    """What is left in it, too: Python would complain once more when it flushes at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _fail(message: str, status: ExitStatus) -> int:
-    print(f"etcron: {message}", file=sys.stderr)
+    try:
+        print(f"etcron: {message}", file=sys.stderr)
+    except OSError:
+        _throw_away(sys.stderr)
     return status
 
 

@@ -11,6 +11,7 @@ log/              what each child printed
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -67,8 +68,11 @@ class DataDir:
                 f"{self.path} is in use by {holder}; stop that one, or name another directory with --data-dir",
                 ExitStatus.CONFLICT,
             ) from None
-        os.ftruncate(lock, 0)
-        os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
+        try:
+            os.ftruncate(lock, 0)
+            os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
+        except OSError as error:
+            raise _unwritable(self.path / "lock", error) from None
 
     def write_config(self, child: str, config: Mapping[str, object]) -> Path:
         """Write a child's configuration, readable by nobody else (it may hold a password)."""
@@ -95,9 +99,21 @@ def write_privately(path: Path, config: Mapping[str, object]) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a file whole or not at all, with mode 0600."""
+    """Write a file whole or not at all, with mode 0600. CommandError where its directory takes none."""
     fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text + "\n")
-    fresh.replace(path)
+    try:
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        fresh.replace(path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise _unwritable(path, error) from None
+
+
+def _unwritable(path: Path, error: OSError) -> CommandError:
+    return CommandError(
+        f"{path} cannot be written: {error.strerror}; mend that, or name another directory with --data-dir",
+        ExitStatus.UNAVAILABLE,
+    )

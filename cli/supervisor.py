@@ -218,8 +218,13 @@ def trim_log(path: Path, limit_bytes: int = LOG_LIMIT_BYTES) -> None:
     """Keep a log below about twice the limit: what is beyond it moves to `<name>.1`.
 
     Copied and truncated in place, because the child goes on writing to the same file (opened for appending); a line
-    written between the two is lost.
+    written between the two is lost. Where the disk has no room for the copy, it stays as it is.
     """
-    if path.exists() and path.stat().st_size > limit_bytes:
-        shutil.copyfile(path, path.with_name(path.name + ".1"))
-        os.truncate(path, 0)
+    former = path.with_name(path.name + ".1")
+    try:
+        if path.exists() and path.stat().st_size > limit_bytes:
+            shutil.copyfile(path, former)
+            os.truncate(path, 0)
+    except OSError:
+        with contextlib.suppress(OSError):
+            former.unlink()  # half of a copy; its room is needed

@@ -47,8 +47,9 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
 
 
 def say(line: str) -> None:
-    """One line to the user, at once."""
-    print(line, flush=True)
+    """One line to the user, at once; nothing ends because nobody can be told (a full disk, a terminal that is gone)."""
+    with contextlib.suppress(OSError):
+        print(line, flush=True)
 
 
 class _Machine:

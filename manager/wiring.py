@@ -56,7 +56,7 @@ def make_parts(
     housekeeping = Housekeeping(etcd, runlog)
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
-    guard = ClockGuard(etcd, keys, config, name=name, clock=clock)
+    guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members)
     history = History(

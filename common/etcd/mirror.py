@@ -91,7 +91,10 @@ class Mirror:
         self.synced = asyncio.Event()
         """Set once the consumer has been told everything that the first complete reading found."""
         self.revision = 0
-        """The consumer has been told everything up to this revision of etcd (and perhaps something later)."""
+        """The consumer has been told everything up to this revision of etcd (and perhaps something later).
+
+        It only grows, but where etcd is restored from a backup.
+        """
         self.last_alive = clock.monotonic()
         """The monotonic time of the newest message from etcd."""
         self.newest_mod_revision = 0
@@ -166,14 +169,19 @@ class Mirror:
     # Reading
 
     async def _read(self) -> None:
-        """Tells what has changed since what was told; ends with `revision` at that of the reading."""
+        """Tells what has changed since what was told; ends with `revision` at that of the reading.
+
+        Where that is an earlier one, etcd has been restored from a backup: a watch from where we had been would be
+        silent about all that happens until its revisions come there again.
+        """
         self._wish = None
         self._wished.clear()
         found: dict[str, int] = {}
-        revision, told_up_to = 0, self.revision
+        revision, told_up_to, is_restored = 0, self.revision, False
         try:
             async for page in self._client.read_prefix(self.prefix, page=self._page):
                 revision = page.revision
+                is_restored = revision < told_up_to
                 self.last_alive = self._clock.monotonic()
                 for few in _parts(page.kvs):
                     changes = []
@@ -181,13 +189,17 @@ class Mirror:
                         old_mod = self._told.pop(kv.key, None)
                         found[kv.key] = kv.mod_revision
                         if old_mod != kv.mod_revision:
-                            self.misses += kv.mod_revision <= told_up_to
+                            self.misses += not is_restored and kv.mod_revision <= told_up_to
                             changes.append(Change(key=kv.key, old_mod=old_mod, new=kv))
                     await self._tell(changes)
             for few_keys in _parts(tuple(self._told)):
                 await self._tell([Change(key=key, old_mod=self._told.pop(key), new=None) for key in few_keys])
         finally:
             self._told.update(found)
+        if is_restored:
+            self.revision, self.newest_mod_revision, self._expected = revision, max(found.values(), default=0), None
+            extra = {"action": "mirror.restored", "prefix": self.prefix, "revision": revision, "earlier": told_up_to}
+            _log.warning("etcd is behind what it has told: was it restored from a backup?", extra=extra)
         self._reached(revision)
         self.readings += 1
         if self._interrupted or not self.synced.is_set():

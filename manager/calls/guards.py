@@ -114,8 +114,11 @@ def _check_origin(request: web.Request) -> None:
 
 
 def _authority(origin: str) -> str | None:
-    """Host and port of an origin as its own ``Host`` header would say them; None for ``null`` and the like."""
-    parts = urlsplit(origin.casefold())
+    """Host and port of an origin as its own ``Host`` header would say them; None for what is no address."""
+    try:
+        parts = urlsplit(origin.casefold())
+    except ValueError:
+        return None
     return parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from common.clock import Clock
 from common.clocks.check import ClockCheck
 from common.clocks.watch import ClockWatch
@@ -14,8 +16,11 @@ from common.stored.keys import Keys
 class ClockGuard:
     """This manager's clock: watched by itself, compared with those of others."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, config: ManagerConfig, *, name: str, clock: Clock) -> None:
-        """``name``: of this manager's beat."""
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, config: ManagerConfig, *, name: str, clock: Clock, patience_s: float
+    ) -> None:
+        """``name``: of this manager's beat. ``patience_s``: how long an edit waits for a first comparison."""
+        self._patience_s = patience_s
         self.max_skew_ms = config.max_clock_skew_ms
         self.watch = ClockWatch(clock, max_skew_ms=self.max_skew_ms, on_jump=self._jumped)
         self.check = ClockCheck(
@@ -30,7 +35,12 @@ class ClockGuard:
 
     async def refuse(self) -> None:
         """Return where an edit may be dated by this clock; ClockOffError where it may not."""
-        await self.check.first()
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await self.check.first()
+        except TimeoutError:
+            message = "this manager has just begun, and its clock has not been compared with the others' yet"
+            raise ClockOffError(f"{message}: try again in some seconds; nothing was changed") from None
         if (fault := self.fault) is not None:
             raise ClockOffError(f"{fault}, or ask another manager; nothing was changed")
 

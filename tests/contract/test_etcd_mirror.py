@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import shutil
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -133,6 +135,34 @@ async def test_goes_on_after_a_restart_and_tells_what_changed_meanwhile(
             assert sorted(change.key for change in copy.changes) == ["/p/changes", "/p/comes", "/p/goes"]
             await own_client.put("/p/watched", b"")
             await wait_until(lambda: "/p/watched" in copy.values, description="it watches again")
+
+
+async def test_an_etcd_that_was_restored_from_a_backup_is_followed_from_there(
+    own_etcd: EtcdServer, own_client: EtcdClient, tmp_path: Path
+) -> None:
+    await own_client.put("/p/stays", b"old")
+    await own_client.put("/p/changes", b"old")
+    await own_etcd.stop()
+    shutil.copytree(own_etcd.data_dir, tmp_path / "backup")
+    await own_etcd.start()
+    copy = Copy()
+    mirror = mirror_of(own_client, "/p/", copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        for key in ("changes", "comes", *(f"more-{number}" for number in range(20))):
+            await own_client.put("/p/" + key, b"new")
+        await wait_until(lambda: len(copy.values) == 23, description="all is told")
+        earlier, misses = mirror.revision, mirror.misses
+        await own_etcd.kill()
+        shutil.rmtree(own_etcd.data_dir)
+        shutil.copytree(tmp_path / "backup", own_etcd.data_dir)
+        await own_etcd.start()
+        await wait_until(lambda: mirror.readings > 1, description="it has read again")
+        assert copy.values == {"/p/stays": b"old", "/p/changes": b"old"}
+        sentinel = await own_client.put("/p/watched", b"")
+        assert sentinel < earlier
+        await wait_until(lambda: "/p/watched" in copy.values, description="it watches from there")
+        assert (mirror.revision, mirror.newest_mod_revision, mirror.misses) == (sentinel, sentinel, misses)
 
 
 async def put(client: EtcdClient, key: str) -> bool:

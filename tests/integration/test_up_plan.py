@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -179,6 +181,23 @@ def test_a_directory_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 
     with pytest.raises(CommandError, match="--data-dir"), DataDir(tmp_path / "file" / "x").held():
         pass
+
+
+def test_a_directory_that_takes_no_lock_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "pwrite", full)
+    told = pytest.raises(CommandError, match=r"lock cannot be written: No space left .* --data-dir")
+    with told, DataDir(tmp_path / "data").held():
+        pass
+
+
+def test_a_directory_that_takes_no_files_is_named(data: DataDir) -> None:
+    (data.path / "remembered.new").mkdir()
+
+    with pytest.raises(CommandError, match=r"remembered\.json cannot be written: Is a directory; .* --data-dir"):
+        data.remember(etcdPort=1)
 
 
 def test_spoilt_memory_is_forgotten(data: DataDir) -> None:

@@ -260,6 +260,16 @@ def test_a_log_is_kept_small(tmp_path: Path) -> None:
     assert (tmp_path / "child.log.1").read_text() == "x" * 11
 
 
+def test_a_log_that_cannot_be_copied_stays_and_ends_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "child.log"
+    log.write_text("x" * 11)
+    (tmp_path / "child.log.1").mkdir()
+
+    trim_log(log, limit_bytes=10)
+
+    assert log.read_text() == "x" * 11
+
+
 def test_only_alarming_lines_are_echoed_also_after_the_log_was_trimmed(tmp_path: Path) -> None:
     log = tmp_path / "child.log"
     log.write_text("2026 ERROR   old\n")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from worker.commands.output import Output
+from worker.commands.output import MOST_TEXT_BYTES, Output
 
 
 def kept(limit: int, *chunks: bytes) -> Output:
@@ -99,3 +100,25 @@ def test_keeps_the_newest_bytes_in_the_tail() -> None:
         output.add(b"%06d\n" % number)
     assert output.text().endswith("099998\n099999\n")
     assert output.text().startswith("000000\n000001\n")
+
+
+@pytest.mark.parametrize("byte", [b"\0", b"\xff"])
+@pytest.mark.parametrize("printed", [6_000_000, 8 << 20, 20_000_000])
+def test_cuts_more_where_what_is_not_text_would_be_too_large_for_the_log_store(byte: bytes, printed: int) -> None:
+    output = kept(8 << 20, b"first ", byte * (printed - 12), b" last\n")
+    text = output.text()
+    assert 14 << 20 < len(text.encode()) <= MOST_TEXT_BYTES
+    assert text.startswith("first ")
+    assert text.endswith(" last\n")
+    mark = re.search(r"\n\.\.\. ([0-9,]+) bytes cut \.\.\.\n", text)
+    assert mark is not None
+    assert len(text) - len(mark[0]) + int(mark[1].replace(",", "")) == printed
+    assert output.truncated
+    assert output.printed == printed
+
+
+def test_keeps_as_much_text_as_the_limit_says() -> None:
+    printed = "añ€😀".encode() * 838_860
+    output = kept(8 << 20, printed)
+    assert output.text().encode() == printed
+    assert not output.truncated

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+MOST_TEXT_BYTES = 15 * 1024 * 1024
+"""Of the text, in UTF-8: with the rest of its record it stays below the 16 MiB of a document in the log store."""
+_LONGEST_SHOWN = 3
+"""What a byte becomes at most: U+FFFD and U+2400 have three."""
 _SLACK = 65_536
 _NUL = "\0"
 _NUL_SHOWN = "\N{SYMBOL FOR NULL}"
 _LONGEST_SEQUENCE = 4
+_ROOM_FOR_MARK = 64
 
 
 class Output:
@@ -45,8 +50,27 @@ class Output:
         """The kept output as text: bytes that are not UTF-8 become U+FFFD, NUL becomes U+2400 (a visible ``NUL``).
 
         Where the middle is missing, one line says how many bytes; a character that the cut went through is left out
-        whole and counted with them.
+        whole and counted with them. More is cut where the text would be too large for the log store, which it can be
+        where much of it is not text: most of such bytes take three.
         """
+        text = self._text()
+        if self._kept * _LONGEST_SHOWN <= MOST_TEXT_BYTES or len(text.encode()) <= MOST_TEXT_BYTES:
+            return text
+        self._cut_to(MOST_TEXT_BYTES // _LONGEST_SHOWN - _ROOM_FOR_MARK)
+        return self._text()
+
+    @property
+    def _kept(self) -> int:
+        return len(self._head) + len(self._tail)
+
+    def _cut_to(self, limit: int) -> None:
+        """Keep so many bytes from now on, which have been taken already."""
+        kept = self._head + self._tail
+        self._head_limit = limit // 2
+        self._tail_limit = limit - self._head_limit
+        self._head, self._tail = kept[: self._head_limit], kept[-self._tail_limit :]
+
+    def _text(self) -> str:
         if not self.truncated:
             return _decode(bytes(self._head) + self._tail)
         self._trim()

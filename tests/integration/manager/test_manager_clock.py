@@ -109,6 +109,14 @@ async def test_first_edit_waits_for_a_comparison_where_others_are_compared(off: 
     assert await off.etcd.get(off.keys.job("j")) is None
 
 
+async def test_edit_that_waits_in_vain_for_a_comparison_says_that_nothing_was_done(off: Managed) -> None:
+    await say_clocks(off.etcd, off.keys, {"another": (off.parts.clock_guard.watch, 0)})
+    problem = await problem_of(await off.http.put("/api/v1/jobs/j", json=SPEC), 503)
+    assert problem["code"] == "clock-off"
+    assert problem["detail"].endswith(" compared with the others' yet: try again in some seconds; nothing was changed")
+    assert await off.etcd.get(off.keys.job("j")) is None
+
+
 async def test_probe_says_in_words_how_the_clocks_are(off: Managed) -> None:
     async def clocks() -> tuple[str, str, str | None]:
         seen = (await (await off.http.get("/readyz?verbose")).json())["checks"]["clocks"]

@@ -26,6 +26,7 @@ JOB = '{"name":"job1","command":"echo hello","cronExpr":"0 * * * * * *"}'
         {"Host": "localhost@evil.example"},
         {"Host": "[::1"},
         {"Host": ""},
+        {"Origin": "http://[::1"},
     ],
 )
 async def test_foreign_caller_changes_nothing(manager: Managed, headers: dict[str, str]) -> None:
