@@ -7,11 +7,15 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
+from urllib.parse import quote
 
+from common.instants import iso
 from tests.chaos.latency import Lateness
 from tests.support.cluster import EVERY_SECOND, Cluster
 
+_MOST_ASKED: Final = 500
 _PRINTED = "printf '%0400d\\n' 0"
 WORKER_FLAGS: Final = ("--slots", "64")
 """Room for what is due at one instant, also where one of the workers has most of it."""
@@ -56,6 +60,16 @@ class Load:
         lines = file.read_text().splitlines() if file.exists() else []
         return [_start(*line.split()) for line in lines]
 
+    async def why_not(self, fires: Iterable[tuple[str, int]]) -> Counter[str]:
+        """What the manager says of the first of these fires: how many of each verdict and kind of reason."""
+        said: Counter[str] = Counter()
+        for job, plan_ms in islice(fires, _MOST_ASKED):
+            at = quote(iso(plan_ms))
+            page = await self._cluster.call("GET", f"/api/v1/jobs/{job}/fires?from={at}&to={at}")
+            for fire in page["items"] or [{"verdict": "of nothing", "reason": None}]:
+                said[": ".join([fire["verdict"], *(fire["reason"] or "").split(":")[:1]])] += 1
+        return said
+
     def fires(self, first_ms: int, last_ms: int) -> Iterator[tuple[str, int]]:
         """What should have started, both ends included, whole seconds each."""
         return ((job, plan_ms) for plan_ms in range(first_ms, last_ms + 1, 1000) for job in self.jobs)
@@ -75,10 +89,16 @@ def lateness(starts: Iterable[Start]) -> Lateness:
     return Lateness.of([one.late_ms for one in starts])
 
 
+def never_started(load: Load, starts: list[Start], first_ms: int, last_ms: int) -> list[tuple[str, int]]:
+    """Fires of these plan times without a start."""
+    started = {(one.job, one.plan_ms) for one in starts}
+    return [fire for fire in load.fires(first_ms, last_ms) if fire not in started]
+
+
 def wrong_starts(load: Load, starts: list[Start], first_ms: int, last_ms: int) -> list[str]:
     """Fires of these plan times that did not start, or more than once, in words, each kind with an example."""
     counts = Counter((one.job, one.plan_ms) for one in between(starts, first_ms, last_ms))
-    never = [fire for fire in load.fires(first_ms, last_ms) if not counts[fire]]
+    never = never_started(load, starts, first_ms, last_ms)
     again = [fire for fire in counts if counts[fire] > 1]
     wrong = []
     if never:

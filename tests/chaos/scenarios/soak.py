@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from common.etcd import EtcdClient
-from tests.chaos.scenarios.load import WORKER_FLAGS, Load, arguments, between, lateness, wrong_starts
+from tests.chaos.scenarios.load import WORKER_FLAGS, Load, arguments, between, lateness, never_started, wrong_starts
 from tests.chaos.scenarios.sampling import Sample, Sampler, growth
 from tests.support.cluster import running_cluster
 
@@ -49,10 +49,13 @@ async def _run(directory: Path, *, minutes: float, rate: int, workers: int) -> i
                 _say(_line(samples[-1]))
             last_ms = (time.time_ns() // 1_000_000_000 - 2) * 1000
         starts = load.starts()
+        why_not = await load.why_not(never_started(load, starts, first_ms, last_ms))
     wrong = wrong_starts(load, starts, first_ms, last_ms) + _grown(samples)
     _table(samples)
     _say(f"\nlateness: {lateness(between(starts, first_ms, last_ms))}")
     _say("nothing has grown" if not wrong else "VIOLATIONS\n" + "\n".join(f"  {one}" for one in wrong))
+    if why_not:
+        _say(f"what the manager says of those that did not start: {dict(why_not)}")
     return 1 if wrong else 0
 
 
