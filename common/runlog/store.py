@@ -263,10 +263,15 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._last.failing(after, limit)
 
-    async def put_versions(self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """These former specs are stored, and of each job no more than the newest 50; may be repeated."""
+    async def put_versions(
+        self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS
+    ) -> dict[int, str]:
+        """These former specs are stored, and of each job no more than the newest 50; may be repeated.
+
+        Those that the store does not take: their places among them, and why.
+        """
         async with asking(self._client, deadline_seconds):
-            await self._versions.put(versions)
+            return await self._versions.put(versions)
 
     async def versions(
         self, job: str, *, before_ms: int | None = None, limit: int = 50, deadline_seconds: float = _READ_SECONDS
