@@ -49,3 +49,22 @@ async def test_poison_under_every_prefix_harms_nobody_else(
     assert max(said.values()) <= 1 + len(terms), "once each time that it is put there, and by a new steward"
     assert not [one.getMessage() for one in caplog.records if one.exc_info], "each is foreseen: no traceback"
     caplog.text.encode()  # no line that cannot be written
+
+
+async def test_a_document_that_is_no_record_keeps_no_steward_from_its_verdict(place: Place, world: World) -> None:
+    job = await world.save()
+    lost = await world.open_run(lost_after_ms=1000)
+    run_id = world.keys.run_of(lost.key)
+    odd = {"_id": str(run_id), "jobName": "job", "attempt": 1, "status": "of a later version"}
+    await world.runlog._log.insert_one(odd)
+    async with working(place) as worker:
+        await worker.deciding()
+
+        async def is_settled() -> bool:
+            return not await world.has(world.keys.lock("job")) and not await world.has(lost.key)
+
+        await wait_until(is_settled, description="its lock is free, and its key gone", timeout=20)
+        assert worker.parts.steward.leading
+        later = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(later))["status"] == "success"
+    assert await world.runlog.run(str(run_id)) == odd
