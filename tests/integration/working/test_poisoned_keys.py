@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 
 import pytest
 
 from common.clock import SystemClock
+from common.etcd import Put
+from common.stored.keys import RunId, Watched
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -49,6 +52,20 @@ async def test_poison_under_every_prefix_harms_nobody_else(
     assert max(said.values()) <= 1 + len(terms), "once each time that it is put there, and by a new steward"
     assert not [one.getMessage() for one in caplog.records if one.exc_info], "each is foreseen: no traceback"
     caplog.text.encode()  # no line that cannot be written
+
+
+async def test_a_request_for_a_time_that_is_no_date_ends_no_worker(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.save()
+        times = {"planMs": 10**17, "dispatchMs": 0, "notBeforeMs": 0}
+        asked = {"origin": "runNow", "jobCreateRevision": job.create_revision, "trigger": "api", **times}
+        odd = world.keys.request(RunId("job", "r-1"))
+        await world.etcd.txn([], [Put(odd, json.dumps(asked).encode()), Put(world.keys.seen(Watched.REQUESTS), b"")])
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+        assert await world.has(odd), "nobody has claimed it"
+        assert not worker.task.done()
 
 
 async def test_a_document_that_is_no_record_keeps_no_steward_from_its_verdict(place: Place, world: World) -> None:
