@@ -155,7 +155,7 @@ class Endpoints:
         still answers the calls that it has. Closing would end those as if their own tasks had been cancelled; so a
         channel ends with the last call on it.
         """
-        if self._certificates is not None and self._certificates.renewed():
+        if self._certificates is not None and self._certificates.renewed(self._clock.monotonic()):
             for address, channel in list(self._channels.items()):
                 if channel.state() is _rpc.TRANSIENT_FAILURE:
                     del self._channels[address]
