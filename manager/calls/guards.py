@@ -115,7 +115,10 @@ def _check_origin(request: web.Request) -> None:
 
 def _authority(origin: str) -> str | None:
     """Host and port of an origin as its own ``Host`` header would say them; None for ``null`` and the like."""
-    parts = urlsplit(origin.casefold())
+    try:
+        parts = urlsplit(origin.casefold())
+    except ValueError:
+        return None
     return parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
 
 

@@ -15,6 +15,7 @@ JOB = '{"name":"job1","command":"echo hello","cronExpr":"0 * * * * * *"}'
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
         {"Origin": "file://"},
+        {"Origin": "http://[::1"},
         {"Origin": "http://127.0.0.1:1"},
         {"Origin": "http://localhost.evil.example:{port}"},
         {"Sec-Fetch-Site": "cross-site"},
