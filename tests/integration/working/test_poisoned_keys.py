@@ -15,6 +15,7 @@ from common.stored.keys import RunId, Watched
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
+from worker.stewarding.lost_runs import FINAL_PATIENCE_S, SCAN_S
 from worker.stewarding.sweeping import COMPARE_EVERY_S
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -66,6 +67,31 @@ async def test_a_request_for_a_time_that_is_no_date_ends_no_worker(place: Place,
         assert (await world.record(run_id))["status"] == "success"
         assert await world.has(odd), "nobody has claimed it"
         assert not worker.task.done()
+
+
+async def test_run_keys_that_are_nearly_ours_end_no_worker_and_no_term(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = {"_id": "job@1#1", "jobName": "job", "status": "skipped", "planTime": 1, "count": "many"}
+    final = {"state": "final", "planMs": 1, "record": record}
+    await world.etcd.put(world.keys.run(RunId("job", "1")), json.dumps(final).encode())
+    nobodys = {"state": "open", "worker": "\ud800", "session": "1", "lostAfterMs": 1000}
+    await world.etcd.put(world.keys.run(RunId("job", "2")), json.dumps(nobodys).encode())
+    clock = SteppingClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        steward = worker.parts.steward
+        await wait_until(lambda: steward.leading, description="it leads")
+        await world.save("orphan")
+        lost = await world.open_run(name="orphan", lost_after_ms=1000)
+        clock.advance(SCAN_S)
+        await asyncio.sleep(1)  # it looks at what there is
+        clock.advance(FINAL_PATIENCE_S)
+        assert (await world.record(world.keys.run_of(lost.key)))["status"] == "lost"
+        assert not worker.task.done()
+        assert steward.leading
+    assert "does not stand for steward" not in caplog.text
+    assert await world.has(world.keys.run(RunId("job", "1")))
 
 
 async def test_a_document_that_is_no_record_keeps_no_steward_from_its_verdict(place: Place, world: World) -> None:
