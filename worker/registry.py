@@ -14,8 +14,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-import psutil
-
 from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
@@ -30,6 +28,7 @@ from common.etcd import (
     mod_revision_is,
     none_under,
 )
+from common.process.load import machine_load
 from common.schedules.schedule import tzdata_version
 from common.stored.keys import Keys
 from common.stored.member import Beat, Member
@@ -241,14 +240,6 @@ class Registry:
                 )
                 round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
             await asyncio.sleep(pace.after(beat.clock))
-
-
-def machine_load() -> tuple[float, float]:
-    """The load average of the last minute, and the memory in use in percent; zeros where the machine does not say."""
-    try:
-        return round(psutil.getloadavg()[0], 2), psutil.virtual_memory().percent
-    except OSError:  # out of file descriptors, say: no reason to stop
-        return 0.0, 0.0
 
 
 def client_address(client: EtcdClient) -> str:

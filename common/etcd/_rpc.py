@@ -72,7 +72,10 @@ def _channel(address: str, credentials: Any, server_name: str | None) -> Any:
 
 
 class Channel:
-    """One connection to one etcd member, made when first used and made again by itself when it breaks."""
+    """One connection to one etcd member, made when first used and made again by itself when it breaks.
+
+    It ends when nobody has the channel any more; calls and streams have it, so let go of, it outlasts them.
+    """
 
     def __init__(self, address: str, *, credentials: Any = None, server_name: str | None = None) -> None:
         self.address = address
@@ -103,7 +106,7 @@ class Channel:
         await self._channel.wait_for_state_change(state)
 
     async def close(self) -> None:
-        """Ends the connection and every call on it."""
+        """Ends the connection and every call on it: who waits for one gets CancelledError, cancelled by nobody."""
         await self._channel.close()
 
 

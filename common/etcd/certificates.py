@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from common.errors import ConfigError, UnavailableError
 from common.etcd import _rpc
 from common.tls import TlsFiles, client_problems
 
 _log = logging.getLogger(__name__)
+
+_AGAIN_S: Final = 10.0
+"""When files that are no good are looked at again: a certificate becomes valid, a key readable, and neither changes."""
 
 
 class Certificates:
@@ -21,19 +24,26 @@ class Certificates:
             raise ConfigError(problems)
         self.files = files
         self._stamps = self._look()
+        self._bad: list[tuple[int, int]] | None = None
+        self._again_s = 0.0
         self.credentials: Any = _credentials(files)
 
-    def renewed(self) -> bool:
-        """Whether the files have changed since they were read, and are good; they count from now on."""
+    def renewed(self, now_s: float) -> bool:
+        """Whether the files have changed since they were read, and are good; they count from now on.
+
+        Asked as often as one likes, by the monotonic clock.
+        """
         stamps = self._look()
-        if stamps == self._stamps:
+        if stamps == self._stamps or (stamps == self._bad and now_s < self._again_s):
             return False
-        self._stamps = stamps  # once is enough, also for those that are no good
         if problems := client_problems("etcdTls", self.files):
-            extra = {"action": "etcd.certificates_bad"}
-            _log.warning("changed certificates are not used: %s", "; ".join(map(str, problems)), extra=extra)
+            if stamps != self._bad:  # said once
+                extra = {"action": "etcd.certificates_bad"}
+                _log.warning("changed certificates are not used: %s", "; ".join(map(str, problems)), extra=extra)
+            self._bad, self._again_s = stamps, now_s + _AGAIN_S
             return False
         self.credentials = _credentials(self.files)
+        self._stamps, self._bad = stamps, None
         _log.info("certificates for etcd were read again", extra={"action": "etcd.certificates_renewed"})
         return True
 

@@ -142,19 +142,23 @@ class Endpoints:
             async with asyncio.timeout(max(0.0, min(CONNECT_S, deadline - self._clock.monotonic()))):
                 while (state := channel.state()) not in (_rpc.READY, _rpc.TRANSIENT_FAILURE):
                     await channel.state_other_than(state)
-        except (TimeoutError, _rpc.UsageError):  # or the channel was replaced meanwhile
+        except (TimeoutError, _rpc.UsageError):  # or the client is being closed
             return False
         if state is not _rpc.READY:
-            await self._renew_certificates()
+            self._renew_certificates()
         return state is _rpc.READY
 
-    async def _renew_certificates(self) -> None:
-        """Where the files have changed, the channels that do not work are made anew with them when next used."""
-        if self._certificates is not None and self._certificates.renewed():
+    def _renew_certificates(self) -> None:
+        """Where the files have changed, the channels that do not work are made anew with them when next used.
+
+        The old ones are let go of, and not closed: a member that is being stopped takes no connection any more, and
+        still answers the calls that it has. Closing would end those as if their own tasks had been cancelled; so a
+        channel ends with the last call on it.
+        """
+        if self._certificates is not None and self._certificates.renewed(self._clock.monotonic()):
             for address, channel in list(self._channels.items()):
                 if channel.state() is _rpc.TRANSIENT_FAILURE:
                     del self._channels[address]
-                    await channel.close()
 
     async def _why(self, address: str) -> str:
         """Why this member cannot be connected to: what TLS has against it, else grpc's words."""

@@ -115,11 +115,6 @@ class Session:
         return session
 
     @property
-    def done(self) -> asyncio.Event:
-        """The same as `ended`."""
-        return self.ended
-
-    @property
     def alive(self) -> Compare:
         """True in etcd exactly while this session lasts; belongs into every transaction of its owner."""
         return lease_is(self.key, self.lease_id)

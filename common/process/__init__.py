@@ -3,5 +3,5 @@
 lifecycle.py cancellation.py    one task group, an orderly stop; waiting that ends
 event_loop.py threads.py heap.py
                                 what it runs on
-logs.py failpoints.py           what it says of itself; where a test has it die
+logs.py load.py failpoints.py   what it says of itself and of its machine; where a test has it die
 """

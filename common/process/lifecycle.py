@@ -108,11 +108,18 @@ async def _cancelled(tasks: Collection[asyncio.Task[None]]) -> None:
 
 
 async def _endless(name: str, loop: Callable[[], Awaitable[None]], stop: Stop) -> None:
+    task = asyncio.current_task()
+    assert task is not None, "it is one of the process's loops"
     try:
         await loop()
     except Exception as error:
         error.add_note(f"in the loop {name!r}")
         raise
+    except asyncio.CancelledError as error:
+        # A library that cancels what we wait for, and not us: the task group would take it for a loop that was ended.
+        if task.cancelling() or stop.requested.is_set():
+            raise
+        raise LoopEndedError(f"the loop {name!r} was cancelled although nobody asked it to end") from error
     if not stop.requested.is_set():
         raise LoopEndedError(f"the loop {name!r} ended although nobody asked it to")
 

@@ -63,12 +63,21 @@ def encode(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
     ``stamp``: who writes it, as `Source.stamp` says.
     """
     try:
-        document = bson.encode({**record.to_document(), PAGE_KEY: page_key(record), WRITTEN_BY: stamp})
+        document = to_bson({**record.to_document(), PAGE_KEY: page_key(record), WRITTEN_BY: stamp})
+    except (ValueError, TypeError) as error:
+        return Rejection(run_id=record.run_id, reason=str(error))
+    return Encoded(record=record, document=document, stamp=stamp)
+
+
+def to_bson(document: Mapping[str, Any]) -> RawBSONDocument:
+    """The document as it goes over the wire; ValueError with the reason where no MongoDB takes it."""
+    try:
+        data = bson.encode(document)
     except (BSONError, OverflowError, ValueError, TypeError, RecursionError) as error:
-        return Rejection(run_id=record.run_id, reason=f"not encodable: {type(error).__name__}: {str(error)[:200]}")
-    if len(document) > MAX_DOCUMENT_BYTES:
-        return Rejection(run_id=record.run_id, reason=f"too large: {len(document)} of {MAX_DOCUMENT_BYTES} bytes")
-    return Encoded(record=record, document=RawBSONDocument(document), stamp=stamp)
+        raise ValueError(f"not encodable: {type(error).__name__}: {str(error)[:200]}") from error
+    if len(data) > MAX_DOCUMENT_BYTES:
+        raise ValueError(f"too large: {len(data)} of {MAX_DOCUMENT_BYTES} bytes")
+    return RawBSONDocument(data)
 
 
 def encode_late(record: RunRecord, stamp: str = "") -> Encoded | Rejection:

@@ -84,8 +84,9 @@ class Advance(Struct, frozen=True, kw_only=True):
             told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
         if self.run is not None and self.run_order > str(there.get("runOrder", "")):
             told.update(runOrder=self.run_order, run=self.run)
-        recent = merge_entries(there.get("recent", ()), self.entries)
-        if recent != list(there.get("recent", ())):
+        before = _strip_in(there)
+        recent = merge_entries(before, self.entries)
+        if recent != before:
             told["recent"] = recent
         return told
 
@@ -132,14 +133,21 @@ def merge_entries(*strips: Iterable[str]) -> list[str]:
 
 def shown_entries(strip: Iterable[str]) -> tuple[Document, ...]:
     """The newest 20 entries for people, oldest first."""
-    return tuple(_shown(entry) for entry in merge_entries(strip)[-SHOWN:])
+    shown = (_shown(entry) for entry in merge_entries(strip)[-SHOWN:])
+    return tuple(one for one in shown if one is not None)
 
 
 def results_in(document: Mapping[str, Any]) -> JobResults:
     """What a document of the collection says."""
     return JobResults(
-        last=document.get("result"), last_run=document.get("run"), recent=shown_entries(document.get("recent", ()))
+        last=document.get("result"), last_run=document.get("run"), recent=shown_entries(_strip_in(document))
     )
+
+
+def _strip_in(document: Mapping[str, Any]) -> list[str]:
+    """The strip of a document of the collection, as far as it is one: a later version may write another."""
+    recent = document.get("recent")
+    return [entry for entry in recent if isinstance(entry, str)] if isinstance(recent, list) else []
 
 
 class LastResults:
@@ -155,8 +163,9 @@ class LastResults:
 
     async def read(self, jobs: Sequence[str]) -> dict[str, Document]:
         """The documents of those of the jobs that have one, by job name."""
-        documents = await by_ids(self._collection, [last_id(job) for job in jobs], projection={"_id": 0})
-        return {document["jobName"]: document for document in documents}
+        names = {last_id(job): job for job in jobs}
+        documents = await by_ids(self._collection, list(names), projection={"jobName": 0})
+        return {names[document.pop("_id")]: document for document in documents}
 
     async def failing(self, after: str, limit: int) -> list[str]:
         """The names of jobs whose newest record is a failure, at most ``limit`` of them behind that name, in order."""
@@ -210,6 +219,10 @@ def _fire_of(entry: str) -> str:
     return _order_of(entry).split("/", 3)[-1].rpartition("#")[0]
 
 
-def _shown(entry: str) -> Document:
-    order, status, plan = entry.rsplit(" ", 2)
-    return {"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]}
+def _shown(entry: str) -> Document | None:
+    """None: it is none of our entries."""
+    try:
+        order, status, plan = entry.rsplit(" ", 2)
+        return {"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]}
+    except ValueError:
+        return None

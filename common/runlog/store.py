@@ -6,6 +6,7 @@ Every call ends within its deadline, as UnavailableError where the store did not
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import Self
@@ -37,6 +38,8 @@ from common.runlog.versions import Versions
 from common.stored.job_version import JobVersion
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
+
+_log = logging.getLogger(__name__)
 
 _PING_SECONDS = 1.0
 _READ_SECONDS = 5.0
@@ -195,11 +198,14 @@ class RunLog:
                 await self._last.advance(wanted[start : start + _JOBS_A_WRITE])
 
     async def find(self, run_ids: Iterable[RunId], *, deadline_seconds: float = _READ_SECONDS) -> dict[str, RunRecord]:
-        """The records of these runs that are there for good, without their output, by run id as a string."""
+        """The records of these runs that are there for good, without their output, by run id as a string.
+
+        What stands there and is no record (a verdict of a later version, say) is told of, and counts as not there.
+        """
         asked = [str(run_id) for run_id in run_ids]
         async with asking(self._client, deadline_seconds):
             documents = await by_ids(self._settled, asked, projection={"output": 0})
-        return {document["_id"]: RunRecord.from_document(document) for document in documents}
+        return {document["_id"]: record for document in documents if (record := _record_in(document)) is not None}
 
     async def job_log(
         self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
@@ -263,10 +269,15 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._last.failing(after, limit)
 
-    async def put_versions(self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """These former specs are stored, and of each job no more than the newest 50; may be repeated."""
+    async def put_versions(
+        self, versions: Sequence[JobVersion], *, deadline_seconds: float = _WRITE_SECONDS
+    ) -> dict[int, str]:
+        """These former specs are stored, and of each job no more than the newest 50; may be repeated.
+
+        Those that the store does not take: their places among them, and why.
+        """
         async with asking(self._client, deadline_seconds):
-            await self._versions.put(versions)
+            return await self._versions.put(versions)
 
     async def versions(
         self, job: str, *, before_ms: int | None = None, limit: int = 50, deadline_seconds: float = _READ_SECONDS
@@ -375,6 +386,15 @@ class RunLog:
             documents += await cursor.to_list()
         documents.sort(key=lambda document: str(document[PAGE_KEY]), reverse=True)
         return documents[:count]
+
+
+def _record_in(document: Document) -> RunRecord | None:
+    try:
+        return RunRecord.from_document(document)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        extra = {"action": "record.odd", "run": document["_id"]}
+        _log.error("%s in the collection log is no record of a run: %s", document["_id"], error, extra=extra)
+        return None
 
 
 async def _encoded(records: Sequence[RunRecord], source: Source) -> tuple[list[Encoded], list[Rejection]]:

@@ -14,6 +14,7 @@ from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from common.runlog.client import Document, bulk
+from common.runlog.documents import to_bson
 from common.stored.job_version import JobVersion
 
 KEPT: Final = 50
@@ -25,13 +26,26 @@ class Versions:
     def __init__(self, collection: AsyncCollection[Document]) -> None:
         self._collection = collection
 
-    async def put(self, versions: Sequence[JobVersion]) -> None:
-        """Every version is stored; repeating it changes nothing. Of each job the oldest beyond ``KEPT`` go."""
-        if not versions:
-            return
-        await bulk(self._collection, [ReplaceOne({"_id": _id(one)}, _document(one), upsert=True) for one in versions])
-        for job in {one.job for one in versions}:
+    async def put(self, versions: Sequence[JobVersion]) -> dict[int, str]:
+        """Every version is stored, but for those that the store does not take: their places in the list, and why.
+
+        Repeating it changes nothing. Of each job the oldest beyond ``KEPT`` go.
+        """
+        refused: dict[int, str] = {}
+        places: list[int] = []
+        replacements: list[ReplaceOne[Document]] = []
+        for place, version in enumerate(versions):
+            try:
+                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(_document(version)), upsert=True))
+                places.append(place)
+            except ValueError as error:
+                refused[place] = str(error)
+        if replacements:
+            _, faults = await bulk(self._collection, replacements)
+            refused |= {places[index]: why for index, why in faults.refused.items()}
+        for job in {versions[place].job for place in places}:
             await self._trim(job)
+        return refused
 
     async def newest(self, job: str, *, before_ms: int | None, limit: int) -> list[JobVersion]:
         """The job's versions, newest first; those that were replaced before an instant."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from common.stored.keys import CHAIN, Keys, RunId
+from common.stored.keys import CHAIN, MAX_MARK_MS, Keys, RunId
 from common.stored.run import Trigger
 
 
@@ -103,22 +103,33 @@ class Request:
         """Read a request; ValueError where it is none."""
         try:
             document = json.loads(value)
-            expires_ms, by, note = document.get("expiresMs"), document.get("by"), document.get("note")
-            create_ms, mark_ms = document.get("createMs"), document.get("markMs")
-            avoid, plan_ms = document.get("avoid"), int(document["planMs"])
+            by, note, avoid = document.get("by"), document.get("note"), document.get("avoid")
+            plan_ms = _instant(document["planMs"])
             if run_id.fire == CHAIN:
                 run_id = RunId.planned(run_id.job, plan_ms)
             return cls(
                 run_id=run_id, revision=revision, origin=Origin(document["origin"]),
                 job_create_revision=int(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
-                create_ms=None if create_ms is None else int(create_ms),
+                create_ms=_instant_or_none(document.get("createMs")),
                 args=tuple(str(one) for one in document.get("args", ())),
                 env={str(name): str(value) for name, value in document.get("env", {}).items()},
-                avoid=None if avoid is None else str(avoid), mark_ms=None if mark_ms is None else int(mark_ms),
-                dispatch_ms=int(document["dispatchMs"]), not_before_ms=int(document["notBeforeMs"]),
-                expires_ms=None if expires_ms is None else int(expires_ms),
+                avoid=None if avoid is None else str(avoid), mark_ms=_instant_or_none(document.get("markMs")),
+                dispatch_ms=_instant(document["dispatchMs"]), not_before_ms=_instant(document["notBeforeMs"]),
+                expires_ms=_instant_or_none(document.get("expiresMs")),
                 trigger=Trigger(document["trigger"]), by=None if by is None else str(by),
                 note=None if note is None else str(note),
             )  # fmt: skip
         except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
             raise ValueError(f"not a request: {error}") from error
+
+
+def _instant(value: Any) -> int:
+    """Milliseconds since the epoch; ValueError where they are no date's: whoever runs it tells the command its time."""
+    ms = int(value)
+    if not 0 <= ms <= MAX_MARK_MS:
+        raise ValueError(f"{ms:.3g} ms since 1970 is no time")
+    return ms
+
+
+def _instant_or_none(value: Any) -> int | None:
+    return None if value is None else _instant(value)

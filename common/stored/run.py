@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Struct, field
@@ -125,7 +125,18 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         }
         values["status"] = Verdict(values["status"])
         values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
-        return cls(run_id=RunId.parse(document["_id"]), labels=dict(document.get("labels", {})), **values)
+        record = cls(run_id=RunId.parse(document["_id"]), labels=dict(document.get("labels", {})), **values)
+        record._check_types()
+        return record
+
+    def _check_types(self) -> None:
+        """ValueError: whoever sorts, counts or delivers it would meet it there, and could not go on."""
+        for name, value, kind in zip(self.__struct_fields__, astuple(self), _KINDS, strict=True):
+            if not isinstance(value, kind):
+                raise ValueError(f"{name} is {value!r:.40}")
+        for label in (*self.labels, *self.labels.values()):
+            if not isinstance(label, str):
+                raise ValueError(f"labels have {label!r:.40}")
 
     def without_output(self, why: str) -> Self:
         """The same record with its body cut away, for a store that does not take it."""
@@ -142,6 +153,11 @@ _DOCUMENT_FIELDS = {
     "cpu_seconds": "cpuSeconds", "late": "late",
 }  # fmt: skip
 _DOCUMENT_NAMES = tuple(map(_DOCUMENT_FIELDS.get, RunRecord.__struct_fields__))
+_WIDER: Mapping[str, Any] = {
+    "cpu_seconds": int | float | None, "count_is_minimum": bool | None, "late": bool | None, "labels": dict,
+}  # fmt: skip
+"""What a field may be as somebody else may have written it; of the others as it is declared."""
+_KINDS = tuple(_WIDER.get(name, kind) for name, kind in get_type_hints(RunRecord).items())
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
 

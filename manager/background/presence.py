@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 from typing import Final
-
-import psutil
 
 from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.clocks.watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
+from common.process.load import machine_load
 from common.stored.keys import Keys
 from common.stored.member import Beat
 from common.version import VERSION
@@ -73,11 +71,12 @@ class Presence:
     def _beat(self, round_trip_ms: int | None = None) -> bytes:
         """What every process says, and our version, which a worker has in its session's key."""
         self._watch.look()
+        load, memory_percent = machine_load()
         beat = Beat(
             kind="manager",
             wall_ms=self._clock.wall_ms(),
-            load=os.getloadavg()[0],
-            memory_percent=psutil.virtual_memory().percent,
+            load=load,
+            memory_percent=memory_percent,
             clock=self._watch.name,
             round_trip_ms=round_trip_ms,
         )

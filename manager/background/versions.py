@@ -82,8 +82,11 @@ class Versions:
 
     async def _move(self, batch: Sequence[_Pending]) -> None:
         """Into the log store, then out of etcd; may be repeated as a whole."""
-        await self._runlog.put_versions([one.version for one in batch])
-        for one in batch:
+        refused = await self._runlog.put_versions([one.version for one in batch])
+        for place, one in enumerate(batch):
+            if place in refused:
+                _set_aside(one.kv, refused[place])
+                continue
             await self._etcd.txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)])
 
     async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
@@ -93,5 +96,9 @@ class Versions:
                 try:
                     yield _Pending(kv=kv, version=JobVersion.from_json(kv.value, job=job, revision=int(revision)))
                 except ValueError as error:
-                    extra = {"action": "version.set_aside", "key": kv.key}
-                    _log.warning("%r is no version of a job: %s", kv.key, error, extra=extra)
+                    _set_aside(kv, str(error))
+
+
+def _set_aside(kv: KeyValue, why: str) -> None:
+    """It stays where it is, and harms no other."""
+    _log.warning("%r stays in etcd: %s", kv.key, why, extra={"action": "version.set_aside", "key": kv.key})

@@ -45,8 +45,13 @@ class Certificate:
             extra = {"action": "tls.not_renewed", "problem": "; ".join(map(str, problems))}
             _log.warning("the changed certificate is not used", extra=extra)
             return
+        try:
+            self.context.load_cert_chain(self._cert, self._key, password="")
+        except OSError as error:  # an ssl.SSLError is one: they were written between the two looks
+            extra = {"action": "tls.not_renewed", "problem": str(error)}
+            _log.warning("the changed certificate is not used", extra=extra)
+            return
         self._stamps = stamps
-        self.context.load_cert_chain(self._cert, self._key, password="")
         _log.info("the certificate was read again", extra={"action": "tls.renewed", "file": str(self._cert)})
 
     def _look(self) -> list[tuple[int, int] | None]:

@@ -89,10 +89,6 @@ class Stored:
         chained = Chained(lock=answer.one(2), link=answer.one(3))
         return cls.read(name, answer.one(0), answer.one(1), taken=taken, chained=chained)
 
-    def with_mark(self, mark: KeyValue | None) -> Self:
-        """The same job beside a mark that was read later."""
-        return replace(self, mark=mark, mark_ms=read_mark(mark))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:

@@ -104,7 +104,7 @@ async def test_a_lease_revoked_from_outside_ends_it(client: EtcdClient, prefix: 
     async with asyncio.timeout(5), running(session.run()) as [run]:
         await client.lease_revoke(session.lease_id)
         assert not await holds(client, session)
-        await session.done.wait()
+        await session.ended.wait()
         await run
     assert session.ending in (Ending.LEASE_GONE, Ending.KEY_GONE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from common.tls import TlsFiles
 from tests.support.background import running
 from tests.support.certificates import Authority, Pair
 from tests.support.etcd_server import EtcdServer
+from tests.support.stopping_member import stopping_member
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.etcd
@@ -159,6 +161,30 @@ async def test_renewed_certificates_of_ours_are_used_without_a_restart(secured: 
             await client.get("a")
         _copy(secured.client, files)
         await wait_until(lambda: _works(client), description="the new certificate is used")
+
+
+async def test_calls_that_a_stopping_member_still_answers_outlive_the_renewal_of_certificates(
+    secured: Secured, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    files = TlsFiles(ca=secured.ours.ca, cert=tmp_path / "c.pem", key=tmp_path / "c.key")
+    _copy(secured.client, files)
+    async with stopping_member(secured.ours) as member, EtcdClient([member.url], tls=files, timeout=3) as client:
+        asked = asyncio.create_task(client.get("slow"))
+        stream = await client.watch_stream()
+        watched = asyncio.create_task(stream.read())
+        await wait_until(lambda: member.calls == 2, description="the member has both")
+        member.stop()
+        _copy(secured.client, files)  # their times are others now
+
+        async def looks_at_the_files() -> bool:
+            assert not await _works(client), "it takes no connection any more"
+            return "certificates for etcd were read again" in caplog.text
+
+        await wait_until(looks_at_the_files, description="the certificates are renewed")
+        member.answer()
+        assert await asked is None
+        await watched
 
 
 def _copy(pair: Pair, files: TlsFiles) -> None:

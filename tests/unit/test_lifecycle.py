@@ -96,6 +96,21 @@ def test_a_loop_that_dies_is_logged_once_and_has_status_1(caplog: pytest.LogCapt
     assert "in the loop 'dying'" in caplog.text
 
 
+def test_a_loop_whose_wait_is_cancelled_by_a_library_is_not_lost_in_silence(caplog: pytest.LogCaptureFixture) -> None:
+    async def waits() -> None:
+        waited_for = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(waited_for.cancel)
+        await waited_for
+
+    async def main(stop: Stop) -> None:
+        asyncio.get_running_loop().call_later(2, stop.request, "it goes on without the loop")
+        await run_loops(stop, {"cancelled": waits, "waiting": lambda: asyncio.sleep(1000)})
+
+    assert run(main) == 1
+
+    assert "the loop 'cancelled' was cancelled although nobody asked it to end" in caplog.text
+
+
 def test_an_error_that_the_caller_reports_is_raised_out_of_its_group(caplog: pytest.LogCaptureFixture) -> None:
     async def main(stop: Stop) -> None:
         await run_loops(stop, {"dying": _conflicts})

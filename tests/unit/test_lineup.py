@@ -97,3 +97,27 @@ def test_a_job_is_reminded_of_once_for_each_time() -> None:
     assert len(times._cues) == 1
     assert times.collect(5, urgency=lambda _: 0) == ["job"]
     assert times.next_ms is None
+
+
+def test_a_job_is_reminded_of_at_each_time_of_its_requests_however_they_come_and_go() -> None:
+    times = Timetable()
+    times.remind("job", 30)
+    times.remind("job", 10)
+    times.remind("job", 20)  # said again when the job is planned at 10
+    assert times.collect(10, urgency=lambda _: 0) == ["job"]
+    times.remind("job", 20)
+    assert times.collect(20, urgency=lambda _: 0) == ["job"]
+    times.remind("job", 30)
+    assert times.collect(30, urgency=lambda _: 0) == ["job"]
+    assert times.next_ms is None
+
+
+def test_a_request_of_next_month_takes_no_room_for_each_that_comes_and_goes_until_then() -> None:
+    """As an `after` job's next links do, beside a run of it that somebody wants in a month."""
+    times, month_ms = Timetable(), 30 * 86_400_000
+    for now_ms in range(0, 100_000, 1_000):
+        times.remind("job", now_ms + 1_000)
+        assert times.collect(now_ms + 1_000, urgency=lambda _: 0) == ["job"]
+        times.remind("job", month_ms)
+    assert len(times._cues) == 1
+    assert times.collect(month_ms, urgency=lambda _: 0) == ["job"]

@@ -112,3 +112,18 @@ def test_record_without_its_output_says_why() -> None:
     record = RunRecord(run_id=RunId.planned("job", 1), status=Verdict.FAILED, output="much", err="exit status 3")
     cut = record.without_output("too large")
     assert (cut.output, cut.err, cut.output_truncated) == ("", "exit status 3; too large", True)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("planTime", 1.5), ("planTime", "soon"), ("startTime", "soon"), ("rangeEndTime", []), ("count", "many"),
+        ("err", 5), ("output", None), ("labels", {"a": 5}), ("labels", ["a"]), ("cpuSeconds", "much"), ("late", 1),
+    ],
+)  # fmt: skip
+def test_a_record_of_other_types_is_none(field: str, value: object) -> None:
+    """Whoever delivers it would meet that where it is sorted or counted, and again at each start."""
+    document = RunRecord(run_id=RunId.planned("job", 1), status=Verdict.SKIPPED).to_document()
+    entry = {"state": "final", "record": {**document, field: value}}
+    with pytest.raises(ValueError, match="not a run entry"):
+        RunEntry.from_json(json.dumps(entry).encode())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from common.etcd.certificates import Certificates
 from common.tls import TlsFiles, client_problems, pair_problems
 from tests.support.certificates import Authority, Pair
 
@@ -73,3 +75,30 @@ def test_half_a_pair_is_a_mistake(authority: Authority) -> None:
 def test_a_ca_that_is_none_is_told(authority: Authority, tmp_path: Path) -> None:
     [problem] = client_problems("etcdTls", TlsFiles(ca=_text(tmp_path, "nothing")))
     assert (problem.field, "no certificate in PEM" in problem.message) == ("etcdTls.ca", True)
+
+
+def test_a_certificate_that_becomes_good_by_itself_is_used_though_no_file_changes(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    first, late = authority.pair("first"), authority.pair("late", expired=True)
+    files = TlsFiles(ca=authority.ca, cert=tmp_path / "c.pem", key=tmp_path / "c.key")
+    _put(first, files)
+    certificates = Certificates(files)
+    assert not certificates.renewed(0.0)
+    _put(late, files, time_ns=7)
+    assert not certificates.renewed(1.0)
+    # As one that is valid from now on, or a key that its user may read from now on: the files' times stay.
+    _put(authority.pair("late"), files, time_ns=7)
+    assert not certificates.renewed(2.0), "not looked at all the time"
+    assert certificates.renewed(20.0)
+    assert not certificates.renewed(40.0)
+    said = [record.__dict__["action"] for record in caplog.records if record.levelname == "WARNING"]
+    assert said == ["etcd.certificates_bad"]
+
+
+def _put(pair: Pair, files: TlsFiles, *, time_ns: int = 5) -> None:
+    assert files.cert is not None
+    assert files.key is not None
+    for source, target in ((pair.cert, files.cert), (pair.key, files.key)):
+        target.write_bytes(source.read_bytes())
+        os.utime(target, ns=(time_ns, time_ns))

@@ -34,7 +34,8 @@ class Timetable:
     def __init__(self) -> None:
         self._cues: list[tuple[int, int, Turn | str]] = []
         self._due: list[tuple[int, int, int, Turn]] = []
-        self._reminders: dict[str, int] = {}
+        self._reminders: dict[str, set[int]] = {}
+        """By job: the times at which it comes up."""
         self._numbers = count()
 
     @property
@@ -48,9 +49,14 @@ class Timetable:
         heapq.heappush(self._cues, (at_ms, next(self._numbers), turn))
 
     def remind(self, job: str, at_ms: int) -> None:
-        """Another request of the job lines up then."""
-        if self._reminders.get(job) != at_ms:
-            self._reminders[job] = at_ms
+        """Another request of the job lines up then.
+
+        Nothing to do where the job comes up before: whoever plans it then says so again. So a request of next month
+        takes no room for each that comes and goes until then.
+        """
+        times = self._reminders.setdefault(job, set())
+        if not times or at_ms < min(times):
+            times.add(at_ms)
             heapq.heappush(self._cues, (at_ms, next(self._numbers), job))
 
     def collect(self, now_ms: int, *, urgency: Callable[[Request], int]) -> list[str]:
@@ -59,7 +65,8 @@ class Timetable:
         while self._cues and self._cues[0][0] <= now_ms:
             at_ms, number, what = heapq.heappop(self._cues)
             if isinstance(what, str):
-                if self._reminders.get(what) == at_ms:
+                self._reminders[what].discard(at_ms)
+                if not self._reminders[what]:
                     del self._reminders[what]
                 jobs.append(what)
             elif what.at_ms == at_ms and not (what.gone or what.due or what.busy or what.locked):

@@ -137,6 +137,7 @@ class LostRuns:
             run_id, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
             if self._keys.run(run_id) != kv.key or (entry.record is not None and entry.record.run_id != run_id):
                 raise ValueError(f"it is not the key of {run_id}")
+            f"{entry.worker}/{entry.session}".encode()  # ValueError: no key can be asked for that names such a session
         except ValueError as error:
             self._aside.add(kv.key, kv.mod_revision, error)
             return None

@@ -126,3 +126,13 @@ async def test_failing_jobs_are_found_by_their_newest_record(runlog: RunLog) -> 
     assert await runlog.failing_jobs(limit=10) == ["job-lost", "job-missed", "job-success", "job-timeout"]
     await runlog.write([record(0, job="job-failed", status=Verdict.FAILED)])
     assert "job-failed" not in await runlog.failing_jobs(limit=10)
+
+
+@pytest.mark.parametrize("odd", [["junk", 5, {"a": 1}, "a b c"], "text", None, [["a"]]])
+async def test_a_strip_that_is_not_ours_ends_nobody_and_is_ours_again_with_the_next_record(
+    runlog: RunLog, odd: object
+) -> None:
+    await runlog._jobs.insert_one({"_id": "job/backup", "order": "x", "recent": odd})
+    assert (await results(runlog)).recent == ()
+    await runlog.write([record(1)])
+    assert await strip(runlog) == [str(record(1).run_id)]

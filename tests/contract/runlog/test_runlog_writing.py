@@ -120,3 +120,14 @@ async def test_find_of_many_runs(runlog: RunLog) -> None:
 
 async def test_there_is_no_run_by_a_name_that_is_none(runlog: RunLog) -> None:
     assert await runlog.run("no such run") is None
+
+
+async def test_what_is_no_record_counts_as_not_there_and_is_told_of(
+    runlog: RunLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, odd = record(1), record(2)
+    await runlog.write([good])
+    await runlog._log.insert_one({**odd.to_document(), "status": "of a later version"})
+    found = await runlog.find([good.run_id, odd.run_id])
+    assert list(found) == [str(good.run_id)]
+    assert [one.__dict__.get("run") for one in caplog.records] == [str(odd.run_id)]

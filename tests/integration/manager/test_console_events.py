@@ -87,6 +87,16 @@ async def test_a_result_is_told_though_the_list_of_last_results_comes_later(live
         assert (await stream.until("runs")).data["jobs"]["j"]["last"]["status"] == "success"
 
 
+async def test_a_document_that_is_no_record_ends_no_stream(live: Managed) -> None:
+    async with listening(live) as stream:
+        await greeted(stream)
+        run = await claim(live, "j", now_ms() - 1_000)
+        await stream.until("runs")
+        await live.runlog._log.insert_one({**record_of(run).to_document(), "status": "of a later version"})
+        await live.etcd.delete(live.keys.run(run))
+        assert (await stream.until("runs")).data["jobs"]["j"]["last"] is None
+
+
 async def test_changes_of_workers_are_told(live: Managed) -> None:
     async with listening(live) as stream:
         await greeted(stream)

@@ -11,6 +11,7 @@ from common.errors import EtcdAccessError, Problem
 from common.etcd import EtcdClient
 from common.runlog import RetentionState
 from common.stored.member import Beat
+from tests.support.descriptors import no_descriptor_left
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
 from tests.support.log_store import LogStoreServer
@@ -161,3 +162,18 @@ async def test_manager_beats_while_it_lives(place: Place) -> None:
             return [beat.kind for beat in await beats()] == ["manager"]
 
         await wait_until(one, description="the manager's beat")
+
+
+async def test_a_manager_without_a_descriptor_to_spare_beats_on(place: Place) -> None:
+    async with managing(place, loops=True) as manager:
+        key = manager.keys.beat(manager.parts.name)
+
+        async def beats(more_than: int = 0) -> bool:
+            kv = await manager.etcd.get(key)
+            return kv is not None and kv.version > more_than
+
+        await wait_until(beats, description="its first beat")
+        kv = await manager.etcd.get(key)
+        assert kv is not None
+        with no_descriptor_left():
+            await wait_until(lambda: beats(more_than=kv.version), description="another beat")

@@ -13,6 +13,7 @@ from aiohttp import ClientConnectorCertificateError, ClientSession, ServerDiscon
 from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 
+from common.errors import Problem
 from manager.calls.https import Certificate, add_hsts
 from tests.integration.manager.test_manager_process import process
 from tests.support.certificates import Authority
@@ -74,6 +75,31 @@ async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path)
         shutil.copy(second.key, key)
         certificate.renew_if_changed()
         await _shake_hands(port, authority, "second.test")
+
+
+async def test_a_key_that_is_written_while_the_pair_is_looked_at_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    first, second = authority.pair("first", "first.test"), authority.pair("second", "second.test")
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    shutil.copy(first.cert, cert)
+    shutil.copy(first.key, key)
+    certificate = Certificate(cert, key)
+
+    def good_until_now(*_: object, **__: object) -> list[Problem]:
+        shutil.copy(second.key, key)
+        return []
+
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr("manager.calls.https.pair_problems", good_until_now)
+        shutil.copy(first.cert, cert)
+        certificate.renew_if_changed()
+    shutil.copy(second.cert, cert)
+    certificate.renew_if_changed()
+    server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context)
+    async with server:
+        await _shake_hands(server.sockets[0].getsockname()[1], authority, "second.test")
 
 
 async def _shake_hands(port: int, authority: Authority, name: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+
+import pytest
 
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.waiting import wait_until
@@ -162,3 +165,29 @@ async def test_a_patch_of_an_unknown_job_or_at_a_stale_revision_is_refused(manag
     answer = await manager.http.patch("/api/v1/jobs/j", json={"timeoutSeconds": 1}, headers={"If-Match": etag})
     await problem_of(answer, 412)
     assert (await manager.get("/api/v1/jobs/j"))["spec"]["timeoutSeconds"] == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        pytest.param("bad", {"spec": {"command": "\ud800"}}, id="lone-surrogate-in-its-spec"),
+        pytest.param("bad", {"savedBy": "\ud800"}, id="lone-surrogate-in-who-saved-it"),
+        pytest.param("bad", {"savedMs": 10**30}, id="number-of-more-than-eight-bytes"),
+        pytest.param("\udcff", {}, id="name-that-is-no-unicode"),
+    ],
+)
+async def test_a_version_that_the_log_store_does_not_take_harms_no_other(
+    working_manager: Managed, name: str, changes: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    document = {"spec": {}, "savedMs": 1, "savedBy": "me", "endedMs": 2, "endedBy": "me", "endedWith": "save"}
+    bad = f"{working_manager.keys.versions}{name}/1"
+    await working_manager.etcd.put(bad, json.dumps({**document, **changes}).encode())
+    await put(working_manager)
+    await put(working_manager, command="echo 2")
+
+    async def only_it_is_left() -> bool:
+        return await pending(working_manager) == 1
+
+    await wait_until(only_it_is_left, description="the other is delivered")
+    assert await working_manager.etcd.get(bad) is not None
+    assert "version.set_aside" in {one.__dict__.get("action") for one in caplog.records}

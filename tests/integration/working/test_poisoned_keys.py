@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import Counter
 
 import pytest
 
 from common.clock import SystemClock
+from common.etcd import Put
+from common.stored.keys import RunId, Watched
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
+from worker.stewarding.lost_runs import FINAL_PATIENCE_S, SCAN_S
 from worker.stewarding.sweeping import COMPARE_EVERY_S
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -49,3 +53,61 @@ async def test_poison_under_every_prefix_harms_nobody_else(
     assert max(said.values()) <= 1 + len(terms), "once each time that it is put there, and by a new steward"
     assert not [one.getMessage() for one in caplog.records if one.exc_info], "each is foreseen: no traceback"
     caplog.text.encode()  # no line that cannot be written
+
+
+async def test_a_request_for_a_time_that_is_no_date_ends_no_worker(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.save()
+        times = {"planMs": 10**17, "dispatchMs": 0, "notBeforeMs": 0}
+        asked = {"origin": "runNow", "jobCreateRevision": job.create_revision, "trigger": "api", **times}
+        odd = world.keys.request(RunId("job", "r-1"))
+        await world.etcd.txn([], [Put(odd, json.dumps(asked).encode()), Put(world.keys.seen(Watched.REQUESTS), b"")])
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(run_id))["status"] == "success"
+        assert await world.has(odd), "nobody has claimed it"
+        assert not worker.task.done()
+
+
+async def test_run_keys_that_are_nearly_ours_end_no_worker_and_no_term(
+    place: Place, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    record = {"_id": "job@1#1", "jobName": "job", "status": "skipped", "planTime": 1, "count": "many"}
+    final = {"state": "final", "planMs": 1, "record": record}
+    await world.etcd.put(world.keys.run(RunId("job", "1")), json.dumps(final).encode())
+    nobodys = {"state": "open", "worker": "\ud800", "session": "1", "lostAfterMs": 1000}
+    await world.etcd.put(world.keys.run(RunId("job", "2")), json.dumps(nobodys).encode())
+    clock = SteppingClock()
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        steward = worker.parts.steward
+        await wait_until(lambda: steward.leading, description="it leads")
+        await world.save("orphan")
+        lost = await world.open_run(name="orphan", lost_after_ms=1000)
+        clock.advance(SCAN_S)
+        await asyncio.sleep(1)  # it looks at what there is
+        clock.advance(FINAL_PATIENCE_S)
+        assert (await world.record(world.keys.run_of(lost.key)))["status"] == "lost"
+        assert not worker.task.done()
+        assert steward.leading
+    assert "does not stand for steward" not in caplog.text
+    assert await world.has(world.keys.run(RunId("job", "1")))
+
+
+async def test_a_document_that_is_no_record_keeps_no_steward_from_its_verdict(place: Place, world: World) -> None:
+    job = await world.save()
+    lost = await world.open_run(lost_after_ms=1000)
+    run_id = world.keys.run_of(lost.key)
+    odd = {"_id": str(run_id), "jobName": "job", "attempt": 1, "status": "of a later version"}
+    await world.runlog._log.insert_one(odd)
+    async with working(place) as worker:
+        await worker.deciding()
+
+        async def is_settled() -> bool:
+            return not await world.has(world.keys.lock("job")) and not await world.has(lost.key)
+
+        await wait_until(is_settled, description="its lock is free, and its key gone", timeout=20)
+        assert worker.parts.steward.leading
+        later = await world.ask(job, SystemClock().wall_ms())
+        assert (await world.record(later))["status"] == "success"
+    assert await world.runlog.run(str(run_id)) == odd

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from common.etcd import Put
+from common.process.load import machine_load
 from common.stored.member import Beat
 from tests.support.cluster import Process
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.waiting import wait_until
 from tests.support.working import SHORT_TTL_S, Place, World, working
-from worker.registry import NameTakenError, machine_load
+from worker.registry import NameTakenError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
