@@ -29,12 +29,13 @@ _STATES = ("enabled", "paused", "broken", "running", "failing")
 
 def parser() -> Parser:
     """The command line of the group."""
-    from cli import job_running, job_saving
+    from cli import job_fires, job_running, job_saving
     from cli.manifests import commands as manifests
 
     group, verbs = add_group("etcron job", "Jobs: save, look at, run, end, apply from files, go back to versions.")
     job_saving.add_to(verbs)
     _add_looking(verbs)
+    job_fires.add_to(verbs)
     _add_switching(verbs)
     job_running.add_to(verbs)
     manifests.add_to(verbs)

@@ -21,6 +21,6 @@ def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:
         except CommandError as error:
             if error.status in (ExitStatus.UNAVAILABLE, ExitStatus.USAGE):
                 raise
-            say(f"etcron: {name}: {error}")
+            say(f"etcron: {name}: {error}" if name else f"etcron: {error}")
             status = status or error.status
     return status

@@ -21,6 +21,7 @@ from manager.calls.idempotency import idempotent
 from manager.calls.malformed import keep_malformed_quiet
 from manager.console import pages
 from manager.handlers import legacy
+from manager.openapi.no_queries import take_none_where_there_are_none
 from manager.parts import PARTS
 from manager.watching.events import Pace
 from manager.wiring import make_parts
@@ -42,6 +43,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             errors_as_json,
             guard(hosts),
             time_limit(read_s + write_s),
+            take_none_where_there_are_none,
             idempotent(lambda request: request.app[PARTS].calls, read_s=read_s),
             pages.missing_page,
         ],

@@ -39,7 +39,8 @@ class Fields:
         for name in texts:
             if known is not None and name not in known:
                 meant = nearest(name, known)
-                remedy = f"did you mean {meant}?" if meant else f"known: {', '.join(sorted(known))}"
+                names = f"known: {', '.join(sorted(known))}" if known else "it has none: leave it out"
+                remedy = f"did you mean {meant}?" if meant else names
                 self.fault(name[:80], "is not a parameter of this call", remedy)
 
     def fault(self, field: str, message: str, remedy: str) -> None:

@@ -182,6 +182,9 @@ async def list_fires(request: web.Request) -> web.Response:
     between = from_ms is not None or to_ms is not None
     if between and (before_ms is not None or after_ms is not None):
         fields.fault("from", "stands beside before or after", "give from and to, or before and after")
+    for alone in ("cursor", "limit"):
+        if alone in request.query and not between:
+            fields.fault(alone, "stands without from and to", "give from or to as well: pages are of the fires between")
     fields.check()
     await parts.watching.ready()
     job = parts.watching.catalog.get(name)

@@ -19,7 +19,7 @@ _GROUPS = {
     "cron": cron_commands.parser, "crontab": crontab_commands.parser,
 }  # fmt: skip
 _WANTED = {
-    "job": "save list show delete pause resume unblock run kill log next apply versions restore",
+    "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
     "run": "show log kill list",
     "worker": "list drain undrain",
     "cron": "explain next",

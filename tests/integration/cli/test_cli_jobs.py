@@ -8,15 +8,20 @@ from datetime import UTC, datetime
 
 import pytest
 
+from cli.times import local
 from common.etcd import KeyValue
+from common.instants import iso
 from common.stored.keys import encode_mark
+from common.stored.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed, Place, ShiftedClock, managing
 from tests.support.open_runs import claim
+from tests.support.records import record
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
+HOUR_MS = 3_600_000
 NIGHTLY = ("--command", "echo hello", "--cron", "0 30 2 * * * *")
 
 
@@ -162,6 +167,42 @@ async def test_next_says_which_fires_the_calendar_closes(etcron: Etcron) -> None
     lines = (await etcron.ok("job", "next", "monthly", "-n", "12")).out.splitlines()
     skipped = [line[5:7] for line in lines if line.endswith("  (closed by its calendar: will be skipped)")]
     assert sorted(skipped) == ["01", "02", "03", "04", "05", "06"]
+
+
+async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, manager: Managed) -> None:
+    await etcron.ok("job", "save", "hourly", "--command", "true", "--cron", "0 * * * *")
+    document = json.loads((await key_of(manager, manager.keys.job("hourly"))).value)
+    first_ms = document["anchorMs"] // HOUR_MS * HOUR_MS - 4 * HOUR_MS
+    await manager.etcd.put(manager.keys.job("hourly"), json.dumps(document | {"anchorMs": first_ms - 1}).encode())
+    hours = [first_ms + hour * HOUR_MS for hour in range(4)]
+    await manager.write([
+        record(job="hourly", plan_ms=hours[0], end_ms=hours[0] + 1202),
+        record(job="hourly", plan_ms=hours[1], status=Verdict.MISSED, reason="late", count=2, range_end_ms=hours[2]),
+        record(job="hourly", plan_ms=hours[3], status=Verdict.SKIPPED, reason="overlap: hourly@1#1"),
+    ])  # fmt: skip
+    await manager.etcd.put(manager.keys.mark("hourly"), encode_mark(hours[3]))
+    since = ("--from", iso(hours[0]), "--to", iso(hours[3]))
+    head, *lines = (await etcron.ok("job", "fires", "hourly", *since)).out.splitlines()
+    assert head.split() == ["PLANNED", "VERDICT", "STARTED", "TOOK", "WORKER", "WHY", "RUN"]
+    assert [line.split("  ")[1].strip() for line in lines] == ["skipped", "missed", "success"]
+    assert "overlap: hourly@1#1" in lines[0]
+    assert f"late (2 fires, the last {local(hours[2])})" in lines[1]
+    assert "1.2 s" in lines[2]
+    assert "w1" in lines[2]
+    not_run = (await etcron.ok("job", "fires", "hourly", *since, "--not-run", "-o", "json")).json
+    assert [one["verdict"] for one in not_run] == ["skipped", "missed"]
+    one = await etcron.ok("job", "fires", "hourly", *since, "--limit", "1")
+    assert len(one.out.splitlines()) == 2
+    assert one.err.startswith(f"there are more before {local(hours[3])}: ask with --to")
+    soon = iso(document["anchorMs"] + 2 * HOUR_MS)
+    to_come = (await etcron.ok("job", "fires", "hourly", "--from", iso(document["anchorMs"]), "--to", soon)).out
+    assert "planned" in to_come
+    assert "no worker is live" in to_come
+
+
+async def test_fires_of_a_job_that_there_is_not(etcron: Etcron) -> None:
+    result = await etcron("job", "fires", "nobody")
+    assert (result.status, result.out) == (3, "")
 
 
 async def test_what_waits_is_shown_with_its_reason(etcron: Etcron, manager: Managed) -> None:

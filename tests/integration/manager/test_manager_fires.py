@@ -10,7 +10,7 @@ import pytest
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.run import Verdict
 from tests.support.joining import join
-from tests.support.managing import Managed
+from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until
 
@@ -142,6 +142,14 @@ async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
             break
         query["cursor"] = page["nextCursor"]
     assert found == [minute - number * MINUTE_MS for number in range(3, 25)]
+
+
+@pytest.mark.parametrize("name", ["limit", "cursor"])
+async def test_a_page_is_one_of_the_fires_between_two_times(manager: Managed, name: str) -> None:
+    await save(manager)
+    async with manager.http.get(f"/api/v1/jobs/j/fires?{name}=5") as response:
+        problem = await problem_of(response, 400)
+    assert [error["field"] for error in problem["errors"]] == [name]
 
 
 async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(

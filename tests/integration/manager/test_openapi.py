@@ -19,7 +19,7 @@ from common.stored.keys import RunId
 from manager.app import create_app
 from manager.openapi import document
 from manager.openapi.job_schema import job_schema
-from tests.support.managing import Managed
+from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
@@ -48,6 +48,14 @@ def test_every_route_is_in_the_documentation() -> None:
     text = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
     calls = [f"{method.upper()} {path.removeprefix('/api/v1')}" for method, path in described()]
     assert [call for call in calls if not re.search(re.escape(call) + r"(?![\w/{])", text)] == []
+
+
+async def test_every_call_refuses_query_parameters_that_it_does_not_have(manager: Managed) -> None:
+    for method, path in sorted(described()):
+        filled = path.replace("{name}", "j").replace("{id}", "j%40100%231").replace("{revision}", "12")
+        async with manager.http.request(method.upper(), f"{filled}?nonsense=1", json={}) as response:
+            problem = await problem_of(response, 400)
+        assert problem["errors"][0]["field"] == "nonsense", path
 
 
 async def test_the_document_is_served(manager: Managed) -> None:

@@ -1,0 +1,85 @@
+"""`etcron job fires`: every planned fire of a job in a span of time, and why one did not run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Final
+
+from cli.arguments import Verbs, add_command, add_output, add_server, count
+from cli.client import Client, Document, job_path
+from cli.errors import ExitStatus
+from cli.printing import print_json, print_table, say, warn
+from cli.times import instant, local, took
+
+_DID_NOT_RUN: Final = frozenset({"skipped", "missed", "waiting", "unknown", "none"})
+"""Verdicts of fires without a run; `lost` had been claimed, and may have run."""
+_HEADS: Final = ("PLANNED", "VERDICT", "STARTED", "TOOK", "WORKER", "WHY", "RUN")
+
+
+def add_to(verbs: Verbs) -> None:
+    """The command."""
+    fires = add_command(
+        verbs, "fires", _fires,
+        does="every planned fire of a job, newest first: what became of it, or why it did not run",
+        examples=(
+            "etcron job fires backup",
+            "etcron job fires backup --from 7d --not-run",
+            "etcron job fires backup --from 2026-03-29T00:00:00Z --to 2026-03-30T00:00:00Z -o json",
+        ),
+    )  # fmt: skip
+    fires.add_argument("name", metavar="NAME")
+    for option, default, does in (
+        ("--from", "24h", "planned then or later (24h)"), ("--to", None, "planned then or before (now)"),
+    ):  # fmt: skip
+        fires.add_argument(
+            option, dest=option[2:] + "_", metavar="TIME", default=default,
+            help=f"{does}: ISO 8601, or 30m, 24h, 7d ago",
+        )  # fmt: skip
+    fires.add_argument("--not-run", action="store_true", help="those alone of which no run is known")
+    fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="so many (50)")
+    add_server(fires)
+    add_output(fires)
+
+
+def _fires(arguments: argparse.Namespace) -> int:
+    now, warnings = datetime.now(UTC), list[str]()
+    query = {"from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now)}
+    with Client.of(arguments) as client:
+        items = client.items(job_path(arguments.name, "fires"), query, warnings=warnings)
+        wanted = (one for one in items if not arguments.not_run or one["verdict"] in _DID_NOT_RUN)
+        found = list(islice(wanted, arguments.limit + 1))
+        if not found:
+            client.get(job_path(arguments.name))  # a deleted job has its past still, so its absence matters only here
+    fires = found[: arguments.limit]
+    if arguments.output == "json":
+        print_json(fires)
+    else:
+        print_table(_HEADS, map(_row, fires), none="no fires")
+    warn(warnings)
+    if len(found) > len(fires):
+        say(f"there are more before {local(fires[-1]['planTime'])}: ask with --to, or a greater --limit")
+    return ExitStatus.OK
+
+
+def _row(fire: Document) -> tuple[str, ...]:
+    return (
+        local(fire["planTime"]), fire["verdict"], local(fire.get("startTime")),
+        took(fire.get("startTime"), fire.get("endTime")), fire.get("worker") or "-", _why(fire) or "-",
+        fire.get("runId") or "-",
+    )  # fmt: skip
+
+
+def _why(fire: Document) -> str:
+    """Why it did not run or succeed; of one to come, who would take it."""
+    text = str((fire.get("err") if fire.get("startTime") else fire.get("reason")) or fire.get("reason") or "")
+    if fire.get("count"):
+        least = "at least " if fire.get("countIsMinimum") else ""
+        return f"{text} ({least}{fire['count']} fires, the last {local(fire.get('rangeEndTime'))})"
+    return text or _takers(fire.get("takers") or ())
+
+
+def _takers(workers: Sequence[str]) -> str:
+    return f"for {', else '.join(workers)}" if workers else ""
