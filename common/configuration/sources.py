@@ -86,7 +86,8 @@ def _gather_file(
         return
     for name, given in found.items():
         if name in own:
-            gathered.take(own[name], given, f"file {path}", as_text=False, beside=path.parent)
+            if given is not None:  # null: as if it were left out
+                gathered.take(own[name], given, f"file {path}", as_text=False, beside=path.parent)
         elif name in IGNORED_PARENTS_KEYS:
             gathered.notes.append(f"{path}: {name} does nothing in etcron; it can be taken out")
         elif name in other and other[name].parents:

@@ -52,6 +52,12 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert origins["leaseTtlSeconds"] == "default"
 
 
+def test_null_in_a_file_leaves_a_key_out(tmp_path: Path) -> None:
+    config = load_manager_config(_written(tmp_path, {"etcdPassword": None, "apiPort": None, "hedgeMs": 600}), {})
+    assert (config.etcd_password, config.api_port, config.hedge_ms) == (None, 8070, 600)
+    assert _origins(config)["apiPort"] == "default"
+
+
 def test_every_mistake_is_told_at_once(tmp_path: Path) -> None:
     path = _written(
         tmp_path,
