@@ -251,6 +251,8 @@ def _switched(verb: str, done: str, was: str, reason: str | None) -> Callable[[C
 def _kill(arguments: argparse.Namespace) -> int:
     def kill(client: Client, name: str) -> str:
         answer = client.post(job_path(name, "kill"), _reason(arguments.reason))
+        if not answer["killed"] and client.find(job_path(name)) is None:  # of a deleted job something may still run
+            raise CommandError(f"there is no job {name}, and no run of that name was going", ExitStatus.NOT_FOUND)
         return "\n".join([str(answer["message"]), *(f"  {run}" for run in answer["killed"])])
 
     return _each(arguments, kill)

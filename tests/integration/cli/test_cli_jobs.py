@@ -253,6 +253,8 @@ async def test_pause_and_resume_several(etcron: Etcron) -> None:
 async def test_kill_of_what_does_not_run_says_so(etcron: Etcron) -> None:
     await etcron.ok("job", "save", "idle", *NIGHTLY)
     assert (await etcron.ok("job", "kill", "idle")).out == "no run of idle was going\n"
+    result = await etcron("job", "kill", "idel")
+    assert (result.status, result.err) == (3, "etcron: idel: there is no job idel, and no run of that name was going\n")
 
 
 async def test_delete(etcron: Etcron) -> None:
