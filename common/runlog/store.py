@@ -391,7 +391,7 @@ class RunLog:
 def _record_in(document: Document) -> RunRecord | None:
     try:
         return RunRecord.from_document(document)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except ValueError as error:
         extra = {"action": "record.odd", "run": document["_id"]}
         _log.error("%s in the collection log is no record of a run: %s", document["_id"], error, extra=extra)
         return None
