@@ -40,6 +40,8 @@ class ToldStore:
         self.puts = 0
         self.away = False
         self.last_away = False
+        self.fault: Exception | None = None
+        """What nobody foresaw."""
         self.refuses_output: set[RunId] = set()
         self.refuses: set[RunId] = set()
         self.meanwhile: Callable[[int], Awaitable[None]] | None = None
@@ -52,6 +54,8 @@ class ToldStore:
         await self.open.wait()
         if self.away:
             raise UnavailableError("the log store is told to be away")
+        if self.fault is not None:
+            raise self.fault
         bad = [
             one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
         ]
@@ -317,6 +321,22 @@ async def test_what_comes_while_unreadable_records_are_passed_over_is_delivered(
         store.open.set()
         await rig.all_settled()
         assert store.stored == [record(2)]
+
+
+async def test_an_error_that_nobody_foresaw_is_told_once_and_ends_no_delivery(
+    tmp_path: Path, store: ToldStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.fault = TypeError("a document of another version")
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1)
+        await wait_until(lambda: store.asked > 2, description="it tries again and again")
+        assert rig.delivery.state.last_error == "a document of another version"
+        store.fault = None
+        await rig.all_settled()
+        assert store.stored == [record(1)]
+        assert rig.delivery.state.healthy
+    [said] = [one for one in caplog.records if getattr(one, "action", "") == "delivery.failed"]
+    assert said.exc_info
 
 
 async def test_what_the_last_process_left_is_delivered(tmp_path: Path, store: ToldStore) -> None:
