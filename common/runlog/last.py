@@ -127,11 +127,6 @@ def joined(one: Advance, other: Advance) -> Advance:
     )  # fmt: skip
 
 
-def entry_of(record: RunRecord) -> str:
-    """A record in a strip: texts sort as the records do."""
-    return _entry(last_order(record), record)
-
-
 def merge_entries(*strips: Iterable[str]) -> list[str]:
     """The newest ``KEPT`` of all entries, oldest first, one for each fire: that of its last attempt that started."""
     entries = sorted({one for strip in strips for one in strip})
