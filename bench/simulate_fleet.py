@@ -22,11 +22,10 @@ from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
 from common.etcd import EtcdClient, Put, absent, mod_revision_is, value_is
 from common.jobs.job import JobSpec
 from common.planning.placement import Candidate, Placement, bucket_of
-from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.request import Origin, Request
 from common.timings import Timings
 from worker.catalog import CatalogJob, read_job
-from worker.deciding.claims import read_mark
 from worker.deciding.hedges import OFFER_AFTER_MS
 
 MIDNIGHT_MS: Final = 1_790_035_200_000

@@ -17,11 +17,11 @@ from bench.simulate_etcd import CountingEtcd
 from common.clock import SystemClock
 from common.etcd import Compare, Delete, EtcdClient, Lease, Put, Session, create_revision_is, mod_revision_is
 from common.planning.planner import decide
-from common.stored.keys import Keys, RunId
+from common.stored.keys import Keys, RunId, read_mark
 from common.stored.request import Request
 from common.stored.run import RunEntry
 from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims, read_mark
+from worker.deciding.claims import Claims
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.identity import Identity
 from worker.proposals import Answer, Proposal, Result

@@ -26,7 +26,7 @@ _MOST: Final = 1_000
 """Records in a delta: of more the loop would be held for too long."""
 _MOST_IN_DOUBT: Final = 10_000
 """The newest of them; whoever has failed with more has given up the others."""
-_LAST_DAY: Final = 2_932_896
+LAST_DAY: Final = 2_932_896
 """The last one of the year 9999."""
 
 Counts: TypeAlias = MutableMapping[str, int]
@@ -172,7 +172,7 @@ def add_counts(counts: Mapping[str, int], to: Counts) -> None:
 
 def day_of(ms: int) -> int:
     """The UTC day of an instant, in days since 1970-01-01."""
-    return min(max(ms // DAY_MS, 0), _LAST_DAY)
+    return min(max(ms // DAY_MS, 0), LAST_DAY)
 
 
 def _count(entry: _Entry, counts: Counts) -> None:

@@ -12,6 +12,7 @@ MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
@@ -31,6 +32,8 @@ KEPT: Final = 32
 """Texts in a strip: 20 to be shown, and some for fires that have several: attempts, and verdicts that came late."""
 SHOWN: Final = 20
 _FAILING = frozenset({Verdict.FAILED, Verdict.TIMEOUT, Verdict.LOST, Verdict.MISSED})
+_IS_ORDER: Final = re.compile(r"[0-9]{16}/", re.ASCII).match
+_MOST_WRITES: Final = 1 << 53
 _ROUNDS = 8
 """How often a merge is tried again because somebody else wrote the same job's document meanwhile."""
 
@@ -75,14 +78,15 @@ class Advance(Struct, frozen=True, kw_only=True):
         }
         if first:
             change["$setOnInsert"] = first
-        return UpdateOne({"_id": last_id(self.job), ORDER: {"$lt": self.oldest}}, change, upsert=True)
+        as_ours = {ORDER: {"$lt": self.oldest}, "writes": {"$gte": 0, "$lt": _MOST_WRITES}}
+        return UpdateOne({"_id": last_id(self.job), **as_ours}, change, upsert=True)
 
     def beyond(self, there: Mapping[str, Any]) -> Document:
         """What has to be written to ``there`` for it to say this, too; empty where it does already."""
         told: Document = {}
-        if self.order > str(there.get(ORDER, "")):
+        if self.order > _order_in(there, ORDER):
             told.update({ORDER: self.order, "result": self.result, "failing": self.failing})
-        if self.run is not None and self.run_order > str(there.get("runOrder", "")):
+        if self.run is not None and self.run_order > _order_in(there, "runOrder"):
             told.update(runOrder=self.run_order, run=self.run)
         before = _strip_in(there)
         recent = merge_entries(before, self.entries)
@@ -95,8 +99,14 @@ class Advance(Struct, frozen=True, kw_only=True):
         told = self.beyond(there)
         if not told:
             return None
-        since = {"writes": {"$eq": there["writes"]}} if "writes" in there else {ORDER: {"$eq": there.get(ORDER)}}
-        return UpdateOne({"_id": last_id(self.job), **since}, {"$set": told, "$inc": {"writes": 1}})
+        writes, order = there.get("writes"), there.get(ORDER)
+        since: Document = {ORDER: {"$eq": order}} if isinstance(order, str) else {}
+        change: Document = {"$set": told, "$inc": {"writes": 1}}
+        if type(writes) is int and 0 <= writes < _MOST_WRITES:
+            since = {"writes": {"$eq": writes}}
+        elif "writes" in there:  # not one of ours
+            change = {"$set": {**told, "writes": 1}}
+        return UpdateOne({"_id": last_id(self.job), **since}, change)
 
 
 def advances_of(records: Iterable[RunRecord]) -> list[Advance]:
@@ -115,11 +125,6 @@ def joined(one: Advance, other: Advance) -> Advance:
         newer, oldest=min(one.oldest, other.oldest), run_order=ran.run_order, run=ran.run,
         entries=tuple(merge_entries(one.entries, other.entries)),
     )  # fmt: skip
-
-
-def entry_of(record: RunRecord) -> str:
-    """A record in a strip: texts sort as the records do."""
-    return _entry(last_order(record), record)
 
 
 def merge_entries(*strips: Iterable[str]) -> list[str]:
@@ -144,6 +149,12 @@ def results_in(document: Mapping[str, Any]) -> JobResults:
     )
 
 
+def _order_in(document: Mapping[str, Any], field: str) -> str:
+    """What decides which record is newer; what is not one of ours is older than all."""
+    order = document.get(field)
+    return order if isinstance(order, str) and _IS_ORDER(order) else ""
+
+
 def _strip_in(document: Mapping[str, Any]) -> list[str]:
     """The strip of a document of the collection, as far as it is one: a later version may write another."""
     recent = document.get("recent")
@@ -159,7 +170,7 @@ class LastResults:
     async def advance(self, advances: Sequence[Advance]) -> None:
         """Every job's document says at least this much."""
         _, faults = await bulk(self._collection, [one.update() for one in advances])
-        await self._merge([advances[index] for index in faults.duplicates])
+        await self._merge([advances[index] for index in (*faults.duplicates, *faults.refused)])
 
     async def read(self, jobs: Sequence[str]) -> dict[str, Document]:
         """The documents of those of the jobs that have one, by job name."""

@@ -30,8 +30,9 @@ from pymongo.errors import DuplicateKeyError
 
 from common.errors import UnavailableError
 from common.runlog.client import Document, bulk, by_ids
-from common.runlog.counting import DURATION, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
+from common.runlog.counting import DURATION, LAST_DAY, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
 from common.stored.run import Verdict
+from common.stored.values import LARGEST
 
 _log = logging.getLogger(__name__)
 
@@ -41,6 +42,9 @@ _DOCUMENTS_AT_ONCE: Final = 50
 _ROUNDS: Final = 8
 _EPOCH: Final = date(1970, 1, 1).toordinal()
 _AFTER_ALL: Final = "~"
+_LOOKED_AT: Final = 20
+"""Of a writer's newest deltas: one of them is ours."""
+_LAST_POSITION: Final = 10**15
 _WHOLE: Final = {"writes": 1, "folded": 1, "counts": 1}
 
 
@@ -99,9 +103,7 @@ class Statistics:
             await self._add([parts[one] for one in ids[start : start + _DOCUMENTS_AT_ONCE]])
         newest = {str(delta["column"]): int(delta["last"]) for delta in valid}
         if newest:
-            said = [
-                UpdateOne({"_id": _writer(one)}, {"$max": {"counted": n}}, upsert=True) for one, n in newest.items()
-            ]
+            said = [_saying(column, last, is_odd=counted.get(column) == 0) for column, last in newest.items()]
             await bulk(self._collection, said)
         # If we die before this, they are folded once more, which changes nothing.
         await self._remove(deltas)
@@ -111,7 +113,7 @@ class Statistics:
         """Those of the days that have something, oldest first; ``job`` None: all jobs together."""
         wanted = {_id(day, job): day for day in days}
         found = await by_ids(self._collection, list(wanted), projection={"counts": 1})
-        by_day = {wanted[one["_id"]]: _table(one.get("counts")).get(job or _ALL) for one in found}
+        by_day = {wanted[one["_id"]]: _by_job(_table(one.get("counts"))).get(job or _ALL) for one in found}
         return [_day_counts(day, counts) for day, counts in sorted(by_day.items()) if counts]
 
     async def forget(self, before: int, limit: int) -> int:
@@ -129,21 +131,25 @@ class Statistics:
         try:
             await self._collection.insert_one(document)
         except DuplicateKeyError:
-            return False
+            there = await self._collection.find_one({"_id": document["_id"]})
+            if there is None or _is_ours(there):
+                return False
+            await self._collection.replace_one({"_id": document["_id"]}, document)
         return True
 
     async def _counted(self, column: str) -> int:
         # The deltas first: one that is gone by then is in what is read second.
         span = {"$gt": f"new/{column}/", "$lt": f"new/{column}/{_AFTER_ALL}"}
-        newest = await self._collection.find({"_id": span}, {"last": 1}, sort=[("_id", -1)], limit=1).to_list()
+        found = await self._collection.find({"_id": span}, sort=[("_id", -1)], limit=_LOOKED_AT).to_list()
+        newest = next((one for one in found if _is_ours(one)), None)
         said = (await self._writers([column])).get(column, 0)
-        return int(newest[0]["last"]) if newest and _first(newest[0]) > said else said
+        return int(newest["last"]) if newest is not None and _first(newest) > said else said
 
     async def _writers(self, columns: Iterable[str]) -> dict[str, int]:
-        """Up to which of their records what these writers have counted is folded, of those that it is known of."""
+        """Up to which of their records what these writers have counted is folded; 0 where nobody can tell."""
         wanted = {_writer(column): column for column in columns}
         found = await by_ids(self._collection, list(wanted), projection={"counted": 1})
-        return {wanted[one["_id"]]: int(one["counted"]) for one in found}
+        return {wanted[one["_id"]]: _position(one.get("counted")) for one in found}
 
     async def _add(self, parts: Sequence[_Part]) -> None:
         for _ in range(_ROUNDS):
@@ -182,8 +188,8 @@ class _Part:
 
     def added_to(self, there: Mapping[str, Any]) -> ReplaceOne[Document] | None:
         """Puts the document with all of it in the place of what is there; None where that has it already."""
-        folded: dict[str, int] = _table(there.get("folded"))
-        counts: dict[str, Counts] = _table(there.get("counts"))
+        folded = {column: _position(last) for column, last in _table(there.get("folded")).items()}
+        counts = _by_job(_table(there.get("counts")))
         news = [(column, last, by_job) for column, last, by_job in self.deltas if last > folded.get(column, 0)]
         for column, last, by_job in news:
             folded[column] = last
@@ -191,21 +197,23 @@ class _Part:
                 add_counts(added, counts.setdefault(job, {}))
         if not news:
             return None
-        as_read = {"$eq": there["writes"]} if "writes" in there else {"$exists": False}
-        writes = int(there.get("writes", 0)) + 1
-        document = {"_id": self.id, "writes": writes, "folded": _json(folded), "counts": _json(counts)}
-        return ReplaceOne({"_id": self.id, "writes": as_read}, document, upsert=True)
+        before = _position(there.get("writes"))
+        as_read: Document = {"writes": {"$eq": before}} if before else {}
+        if "writes" not in there:
+            as_read = {"writes": {"$exists": False}}
+        document = {"_id": self.id, "writes": before + 1, "folded": _json(folded), "counts": _json(counts)}
+        return ReplaceOne({"_id": self.id, **as_read}, document, upsert=True)
 
 
 def _take_apart(delta: Document, parts: dict[str, _Part]) -> None:
     """A delta, by the documents that it goes into."""
     column, last = str(delta["column"]), int(delta["last"])
-    for day, jobs in _table(delta["counts"]).items():
+    for day, jobs in _days_in(delta).items():
         whole: Counts = {}
-        by_document: dict[str, dict[str, Counts]] = {_id(int(day), None): {_ALL: whole}}
+        by_document: dict[str, dict[str, Counts]] = {_id(day, None): {_ALL: whole}}
         for job, counts in jobs.items():
             add_counts(counts, whole)
-            by_document.setdefault(_id(int(day), job), {})[job] = counts
+            by_document.setdefault(_id(day, job), {})[job] = counts
         for one, by_job in by_document.items():
             parts.setdefault(one, _Part(id=one)).deltas.append((column, last, by_job))
 
@@ -221,8 +229,8 @@ def _writer(column: str) -> str:
 
 def _is_ours(delta: Document) -> bool:
     """Others stay where they are, and are told of."""
-    is_ours = isinstance(delta.get("column"), str) and isinstance(delta.get("last"), int)
-    if not is_ours or not delta["_id"].rpartition("/")[2].isdecimal() or not _table(delta.get("counts")):
+    is_ours = isinstance(delta.get("column"), str) and _position(delta.get("last")) > 0
+    if not is_ours or not _first_in(delta["_id"]).isdecimal() or not _days_in(delta):
         extra = {"action": "statistics.odd", "id": delta["_id"]}
         _log.error("%s in the collection statistics is not one of ours; remove it", delta["_id"], extra=extra)
         return False
@@ -233,13 +241,50 @@ def _table(text: object) -> dict[str, Any]:
     """What the text says; nothing where it is not one of ours."""
     try:
         value = json.loads(text) if isinstance(text, str) else None
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     return value if isinstance(value, dict) else {}
 
 
+def _days_in(delta: Document) -> dict[int, dict[str, Counts]]:
+    """What a delta adds, by day; nothing where any of it is not one of ours."""
+    days: dict[int, dict[str, Counts]] = {}
+    for day, jobs in _table(delta.get("counts")).items():
+        by_job = _by_job(jobs) if isinstance(jobs, dict) else {}
+        is_day = day.isdecimal() and len(day) <= len(str(LAST_DAY)) and int(day) <= LAST_DAY
+        if not is_day or not isinstance(jobs, dict) or len(by_job) != len(jobs):
+            return {}
+        days[int(day)] = by_job
+    return days
+
+
+def _by_job(table: Mapping[str, Any]) -> dict[str, Counts]:
+    """The counts by job, but for those that are none."""
+    return {job: counts for job, counts in table.items() if _are_counts(counts)}
+
+
+def _are_counts(value: object) -> bool:
+    return isinstance(value, dict) and all(type(number) is int and abs(number) <= LARGEST for number in value.values())
+
+
+def _position(value: object) -> int:
+    """0: it is none."""
+    return value if type(value) is int and 0 < value <= _LAST_POSITION else 0
+
+
+def _saying(column: str, last: int, *, is_odd: bool) -> UpdateOne:
+    """Of a writer up to where all is folded, whoever says so first. ``is_odd``: what is there is no position."""
+    change = {"$set" if is_odd else "$max": {"counted": last}}
+    return UpdateOne({"_id": _writer(column)}, change, upsert=True)
+
+
+def _first_in(delta_id: object) -> str:
+    first = str(delta_id).rpartition("/")[2]
+    return first if first.isascii() and len(first) <= len(str(LARGEST)) else ""
+
+
 def _first(delta: Document) -> int:
-    return int(delta["_id"].rpartition("/")[2])
+    return int(_first_in(delta["_id"]))
 
 
 def _text(day: int) -> str:

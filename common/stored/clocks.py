@@ -1,6 +1,7 @@
 """The key ``clocks``: how far the clock of each process is from the median of all, as the steward has measured it.
 
-Pure: standard library only. Who measures is ``worker.stewarding.clock_keeping``, who heeds it ``common.clocks.check``.
+Pure: standard library and its neighbours. Who measures is ``worker.stewarding.clock_keeping``, who heeds it
+``common.clocks.check``.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from common.stored.values import MALFORMED, brief, name, whole
+
 ENOUGH: Final = 3
 """With fewer clocks nobody can tell which of them is wrong."""
 MOST: Final = 10_000
 """Processes in one value: what fits into a key of etcd."""
-_LONGEST_NAME: Final = 400
+_MOST_COUNTED: Final = 10**9
 _LARGEST_MS: Final = 10**15
 
 
@@ -69,10 +72,10 @@ class Clocks:
             processes = document["processes"]
             if len(processes) > MOST:
                 raise ValueError(f"{len(processes)} processes are more than {MOST}")
-            measured = {_text(name): _measured(one) for name, one in processes.items()}
-            return cls(count=_whole(document["count"]), measured=measured)
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a comparison of clocks: {error}") from error
+            measured = {name(process): _measured(one) for process, one in processes.items()}
+            return cls(count=whole(document["count"], most=_MOST_COUNTED), measured=measured)
+        except MALFORMED as error:
+            raise ValueError(f"not a comparison of clocks: {brief(error)}") from error
 
 
 def off_by(offset_ms: int) -> str:
@@ -86,19 +89,7 @@ def length(ms: int) -> str:
 
 
 def _measured(document: Mapping[str, object]) -> Measured:
-    within_ms = _whole(document["withinMs"])
-    if within_ms < 0:
-        raise ValueError(f"{within_ms} is no length of time")
-    return Measured(offset_ms=_whole(document["offsetMs"]), clock=_text(document["clock"]), within_ms=within_ms)
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _LARGEST_MS:
-        raise ValueError(f"{value!r:.40} is no whole number within {_LARGEST_MS}")
-    return value
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str) or len(value) > _LONGEST_NAME:
-        raise ValueError(f"{value!r:.40} is no text of at most {_LONGEST_NAME} characters")
-    return value
+    return Measured(
+        offset_ms=whole(document["offsetMs"], least=-_LARGEST_MS, most=_LARGEST_MS),
+        clock=name(document["clock"]), within_ms=whole(document["withinMs"], most=_LARGEST_MS),
+    )  # fmt: skip

@@ -1,6 +1,6 @@
 """An administrator's wish that a worker takes no new fires, under ``drains/<worker>``; it outlives every process.
 
-Pure: standard library only.
+Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from typing import Self
+
+from common.stored.values import MALFORMED, instant, words, words_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,12 +30,11 @@ class Drain:
         """Read a drain; one that cannot be read is a drain all the same, by nobody knows whom."""
         try:
             document = json.loads(value)
-            reason = document.get("reason")
             return cls(
-                by=str(document["by"]), since_ms=int(document["sinceMs"]),
-                reason=None if reason is None else str(reason),
+                by=words(document["by"]), since_ms=instant(document["sinceMs"]),
+                reason=words_or_none(document.get("reason")),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError):
+        except MALFORMED:
             return cls(by="somebody", since_ms=0, reason="its key in etcd cannot be read")
 
     def __str__(self) -> str:

@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
 
+from common.compact_json import to_json
+from common.stored.values import MALFORMED, brief, instant, tree, whole, words_or_none
+
 
 class Change(StrEnum):
     """What made one version of a job into the next."""
@@ -48,31 +51,28 @@ class JobVersion:
 
     def to_json(self) -> bytes:
         """The value of its key."""
-        return json.dumps(self.to_document(), separators=(",", ":"), ensure_ascii=False).encode()
+        return to_json(self.to_document())
 
     @classmethod
     def from_json(cls, value: bytes, *, job: str, revision: int) -> Self:
         """Read the value of a key; ValueError where it is none of ours."""
         try:
             document = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ValueError(f"not a version of a job: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a version of a job: {brief(error)}") from error
         return cls.from_document(document, job=job, revision=revision)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any], *, job: str, revision: int) -> Self:
         """Read a document; ValueError where it is none of ours."""
         try:
-            saved_by, ended_by, spec = document["savedBy"], document["endedBy"], document["spec"]
-            if not isinstance(spec, dict):
-                raise TypeError("its spec is no object")
             return cls(
-                job=job, revision=revision, spec=spec, saved_ms=int(document["savedMs"]),
-                saved_by=None if saved_by is None else str(saved_by), ended_ms=int(document["endedMs"]),
-                ended_by=None if ended_by is None else str(ended_by), ended_with=Change(document["endedWith"]),
+                job=job, revision=whole(revision), spec=tree(document["spec"]), saved_ms=instant(document["savedMs"]),
+                saved_by=words_or_none(document["savedBy"]), ended_ms=instant(document["endedMs"]),
+                ended_by=words_or_none(document["endedBy"]), ended_with=Change(document["endedWith"]),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            raise ValueError(f"not a version of a job: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a version of a job: {brief(error)}") from error
 
 
 def changed_fields(older: Mapping[str, Any], newer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ Pure: no clock, no I/O. The table of keys, with who writes each, is in ``docs/pr
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from msgspec import Struct
 
@@ -96,6 +96,21 @@ def decode_mark(value: bytes) -> int:
     if len(value) != _PLAN_DIGITS or not value.isdigit() or int(value) > MAX_MARK_MS:
         raise ValueError(f"a mark is exactly {_PLAN_DIGITS} digits, at most {MAX_MARK_MS}; this is {value[:40]!r}")
     return int(value)
+
+
+class Stored(Protocol):
+    """What lies under a key."""
+
+    @property
+    def value(self) -> bytes: ...
+
+
+def read_mark(mark: Stored | None) -> int | None:
+    """The mark in a key; None where it is missing or unreadable."""
+    try:
+        return None if mark is None else decode_mark(mark.value)
+    except ValueError:
+        return None
 
 
 class Keys:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from common.stored.keys import RunId
+from common.stored.values import MALFORMED, brief, instant, words, words_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +33,9 @@ class Kill:
         """Read a kill; ValueError where it is none."""
         try:
             document = json.loads(value)
-            reason = document.get("reason")
             return cls(
-                run_id=run_id, revision=revision, by=str(document["by"]), at_ms=int(document["atMs"]),
-                reason=None if reason is None else str(reason),
+                run_id=run_id, revision=revision, by=words(document["by"]), at_ms=instant(document["atMs"]),
+                reason=words_or_none(document.get("reason")),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a kill: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a kill: {brief(error)}") from error

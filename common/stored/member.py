@@ -1,16 +1,30 @@
 """A worker as it describes itself under its session's key ``workers/<worker>/<lease id>``.
 
-Pure: standard library only.
+Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from common.stored.values import (
+    MALFORMED,
+    brief,
+    instant,
+    instant_or_none,
+    name,
+    number,
+    texts,
+    whole,
+    words_or_none,
+)
+
+MOST_SLOTS: Final = 1_000_000
+"""Of one worker: what fires are spread by is reckoned with them."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -57,17 +71,16 @@ class Member:
         """Read a session key's value; ``lease`` is the one that the key hangs on. ValueError where it is none."""
         try:
             document = json.loads(value)
-            fault, labels = document.get("notAccepting"), document.get("labels", {})
             return cls(
                 worker=worker, session=session, attached=lease == int(session, 16),
-                instance=str(document["instance"]), host=str(document["host"]), address=str(document["address"]),
-                slots=int(document["slots"]), labels={str(name): str(label) for name, label in labels.items()},
-                version=str(document.get("version", "")), tzdata=str(document.get("tzdata", "")),
-                pid=int(document.get("pid", 0)), since_ms=int(document.get("sinceMs", 0)),
-                not_accepting=None if fault is None else str(fault),
+                instance=name(document["instance"]), host=name(document["host"]), address=name(document["address"]),
+                slots=whole(document["slots"], most=MOST_SLOTS), labels=texts(document.get("labels", {})),
+                version=name(document.get("version", "")), tzdata=name(document.get("tzdata", "")),
+                pid=whole(document.get("pid", 0)), since_ms=instant(document.get("sinceMs", 0)),
+                not_accepting=words_or_none(document.get("notAccepting")),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a worker's session: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a worker's session: {brief(error)}") from error
 
     @property
     def accepts(self) -> bool:
@@ -110,12 +123,9 @@ class Beat:
         try:
             document = json.loads(value)
             values = {attr: document[name] for attr, name in _BEAT_FIELDS.items() if name in document}
-            beat = cls(**values)
-            for attribute in values:
-                _check_type(attribute, getattr(beat, attribute))
-            return beat
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a beat: {error}") from error
+            return cls(**{attribute: _READ.get(attribute, whole)(value) for attribute, value in values.items()})
+        except MALFORMED as error:
+            raise ValueError(f"not a beat: {brief(error)}") from error
 
 
 _BEAT_FIELDS = {
@@ -124,15 +134,8 @@ _BEAT_FIELDS = {
     "clock": "clock", "round_trip_ms": "roundTripMs",
 }  # fmt: skip
 
-
-def _check_type(attribute: str, value: object) -> None:
-    """ValueError where a beat's value is none that the attribute may have."""
-    wanted: type | tuple[type, ...] = int
-    if attribute == "round_trip_ms":
-        wanted = (int, type(None))
-    if attribute in ("kind", "problem", "clock"):
-        wanted = (str, type(None)) if attribute == "problem" else str
-    elif attribute in ("load", "memory_percent"):
-        wanted = (int, float)
-    if not isinstance(value, wanted):
-        raise ValueError(f"{_BEAT_FIELDS[attribute]} is {value!r:.40}")
+_READ: Mapping[str, Callable[[object], Any]] = {
+    "kind": name, "wall_ms": instant, "load": number, "memory_percent": number, "problem": words_or_none,
+    "clock": name, "round_trip_ms": instant_or_none,
+}  # fmt: skip
+"""What a beat's values are read by; the others are whole numbers."""

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
 
+from common.stored.values import MALFORMED, brief, instant, text, texts, tree, whole
+
 ANYTHING: Final = "~"
 """In place of a job, for calls that start no run; no job is called so."""
 
@@ -51,16 +53,22 @@ class Remembered:
         try:
             document = json.loads(value)
             status, answer = document.get("status"), document.get("answer")
-            if answer is not None and not isinstance(answer, dict):
-                raise ValueError("its answer is no object")
             return cls(
-                expires_ms=int(document["expiresMs"]), fingerprint=str(document.get("fingerprint", "")),
-                token=str(document.get("token", "")), job_create_revision=int(document.get("jobCreateRevision", 0)),
-                status=None if status is None else int(status), answer=answer,
-                headers={str(name): str(text) for name, text in document.get("headers", {}).items()},
+                expires_ms=instant(document["expiresMs"]), fingerprint=text(document.get("fingerprint", "")),
+                token=text(document.get("token", "")), job_create_revision=whole(document.get("jobCreateRevision", 0)),
+                status=None if status is None else whole(status, least=200, most=299),
+                answer=None if answer is None else tree(answer), headers=_headers(document.get("headers", {})),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a remembered call: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a remembered call: {brief(error)}") from error
+
+
+def _headers(value: object) -> dict[str, str]:
+    """ValueError: no answer can have them."""
+    headers = texts(value)
+    if not all(one.isascii() and one.isprintable() for one in (*headers, *headers.values())):
+        raise ValueError("its headers are none")
+    return headers
 
 
 def digest_of(kind: str, *texts: str) -> str:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from common.stored.keys import CHAIN, MAX_MARK_MS, Keys, RunId
+from common.stored.keys import CHAIN, Keys, RunId
 from common.stored.run import Trigger
+from common.stored.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
 
 
 class Origin(StrEnum):
@@ -103,33 +104,26 @@ class Request:
         """Read a request; ValueError where it is none."""
         try:
             document = json.loads(value)
-            by, note, avoid = document.get("by"), document.get("note"), document.get("avoid")
-            plan_ms = _instant(document["planMs"])
+            avoid = document.get("avoid")
+            plan_ms = instant(document["planMs"])
             if run_id.fire == CHAIN:
                 run_id = RunId.planned(run_id.job, plan_ms)
             return cls(
                 run_id=run_id, revision=revision, origin=Origin(document["origin"]),
-                job_create_revision=int(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
-                create_ms=_instant_or_none(document.get("createMs")),
-                args=tuple(str(one) for one in document.get("args", ())),
-                env={str(name): str(value) for name, value in document.get("env", {}).items()},
-                avoid=None if avoid is None else str(avoid), mark_ms=_instant_or_none(document.get("markMs")),
-                dispatch_ms=_instant(document["dispatchMs"]), not_before_ms=_instant(document["notBeforeMs"]),
-                expires_ms=_instant_or_none(document.get("expiresMs")),
-                trigger=Trigger(document["trigger"]), by=None if by is None else str(by),
-                note=None if note is None else str(note),
+                job_create_revision=whole(document["jobCreateRevision"]) or revision, plan_ms=plan_ms,
+                create_ms=instant_or_none(document.get("createMs")),
+                args=_arguments(document.get("args", [])), env=texts(document.get("env", {})),
+                avoid=None if avoid is None else name(avoid), mark_ms=instant_or_none(document.get("markMs")),
+                dispatch_ms=instant(document["dispatchMs"]), not_before_ms=instant(document["notBeforeMs"]),
+                expires_ms=instant_or_none(document.get("expiresMs")),
+                trigger=Trigger(document["trigger"]), by=words_or_none(document.get("by")),
+                note=words_or_none(document.get("note")),
             )  # fmt: skip
-        except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise ValueError(f"not a request: {error}") from error
+        except MALFORMED as error:
+            raise ValueError(f"not a request: {brief(error)}") from error
 
 
-def _instant(value: Any) -> int:
-    """Milliseconds since the epoch; ValueError where they are no date's: whoever runs it tells the command its time."""
-    ms = int(value)
-    if not 0 <= ms <= MAX_MARK_MS:
-        raise ValueError(f"{ms:.3g} ms since 1970 is no time")
-    return ms
-
-
-def _instant_or_none(value: Any) -> int | None:
-    return None if value is None else _instant(value)
+def _arguments(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise ValueError("its arguments are no list")
+    return tuple(map(text, value))

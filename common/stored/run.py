@@ -9,15 +9,20 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import Annotated, Any, Self, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import astuple, replace
 
 from common.compact_json import to_json
-from common.stored.keys import RunId
+from common.stored.keys import MAX_MARK_MS, RunId
+from common.stored.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
 
+_Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
+"""Milliseconds since the epoch, as whoever reads an entry may rely on."""
+_Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
+_Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 _T = TypeVar("_T")
 
 
@@ -109,31 +114,39 @@ class RunRecord(Struct, frozen=True, kw_only=True):
         """The document as the log store keeps it; absent values are left out."""
         run_id, values = self.run_id, zip(_DOCUMENT_NAMES, astuple(self), strict=True)
         document: dict[str, Any] = {"_id": str(run_id), "jobName": run_id.job_name, "attempt": run_id.attempt}
-        document |= {name: value for name, value in values if value is not None and name is not None}
+        document |= {called: value for called, value in values if value is not None and called is not None}
         document["status"], document["trigger"] = str(self.status), str(self.trigger)
         document["labels"] = dict(self.labels)
-        for name, absent in _LEFT_OUT_WHEN.items():
-            if document.get(name) == absent:
-                del document[name]
+        for called, absent in _LEFT_OUT_WHEN.items():
+            if document.get(called) == absent:
+                del document[called]
         return document
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
-        """Read a document back; ValueError or KeyError where it is none."""
-        values: dict[str, Any] = {
-            attribute: document[name] for attribute, name in _DOCUMENT_FIELDS.items() if name in document
-        }
-        values["status"] = Verdict(values["status"])
-        values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
-        record = cls(run_id=RunId.parse(document["_id"]), labels=dict(document.get("labels", {})), **values)
-        record._check_types()
+        """Read a document back; ValueError where it is none."""
+        try:
+            values: dict[str, Any] = {
+                attribute: document[called] for attribute, called in _DOCUMENT_FIELDS.items() if called in document
+            }
+            values["status"] = Verdict(values["status"])
+            values["trigger"] = Trigger(values.get("trigger", Trigger.SCHEDULE))
+            labels = dict(document.get("labels", {}))
+            record = cls(run_id=RunId.parse(name(document["_id"])), labels=labels, **values)
+            record._check_types()
+        except MALFORMED as error:
+            raise ValueError(f"not a record of a run: {brief(error)}") from error
         return record
 
     def _check_types(self) -> None:
         """ValueError: whoever sorts, counts or delivers it would meet it there, and could not go on."""
-        for name, value, kind in zip(self.__struct_fields__, astuple(self), _KINDS, strict=True):
+        for attribute, value, kind in zip(self.__struct_fields__, astuple(self), _KINDS, strict=True):
             if not isinstance(value, kind):
-                raise ValueError(f"{name} is {value!r:.40}")
+                raise ValueError(f"{attribute} is {value!r:.40}")
+            if value is not None and attribute.endswith("_ms"):
+                instant(value)
+        if self.revision is not None:
+            whole(self.revision)  # it stands in the run's entry, too
         for label in (*self.labels, *self.labels.values()):
             if not isinstance(label, str):
                 raise ValueError(f"labels have {label!r:.40}")
@@ -165,26 +178,26 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """A run key's value, but for a record."""
 
     state: EntryState
-    worker: str = ""
+    worker: _Name = ""
     """Whose run it is; empty for a fire that a manager decided."""
-    session: str = ""
+    session: _Name = ""
     """The lease id (hex) of the session that claimed or re-adopted it."""
-    instance: str = ""
-    revision: int = 0
+    instance: _Name = ""
+    revision: _Number = 0
     """The job's revision that it was claimed under."""
     locked: bool = False
     """Whether the claim took the job's lock."""
-    lost_after_ms: int | None = None
+    lost_after_ms: _Instant | None = None
     """How long its session may be gone before the run counts as lost; None: never."""
-    plan_ms: int = 0
-    dispatch_ms: int = 0
-    claim_ms: int = 0
+    plan_ms: _Instant = 0
+    dispatch_ms: _Instant = 0
+    claim_ms: _Instant = 0
     """The worker's wall clock when it sent the claim."""
     trigger: Trigger = Trigger.SCHEDULE
     by: str | None = None
     note: str | None = None
     """Why somebody asked for the run."""
-    create_ms: int | None = None
+    create_ms: _Instant | None = None
     """When the run was asked for; None: when it was claimed."""
     args: tuple[str, ...] = ()
     """Of this run: more arguments for the command."""
@@ -214,8 +227,8 @@ class RunEntry(_Entry, frozen=True, kw_only=True):
         """Read a run key's value; ValueError where it is not one of ours."""
         try:
             entry = _with_record(value) if _MAY_HAVE_RECORD in value else _decoded(_PLAIN, value)
-        except (KeyError, TypeError, AttributeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-            raise ValueError(f"not a run entry: {error}") from error
+        except (*MALFORMED, msgspec.MsgspecError) as error:
+            raise ValueError(f"not a run entry: {brief(error)}") from error
         if entry.state is EntryState.FINAL and entry.record is None:
             raise ValueError("not a run entry: it is final, and has no record")
         return entry

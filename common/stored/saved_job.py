@@ -14,7 +14,7 @@ from common.jobs.forms import parse_known
 from common.jobs.job import JobSpec
 from common.jobs.reader import load_object
 from common.jobs.values import is_job_name
-from common.stored.keys import MAX_MARK_MS
+from common.stored.values import is_instant, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,19 +57,18 @@ class SavedJob:
         saved_by = document.pop("savedBy", None)
         pause = _take_pause(document)
         problems = []
-        if not isinstance(anchor_ms, int) or isinstance(anchor_ms, bool) or not 0 <= anchor_ms <= MAX_MARK_MS:
+        if not is_instant(anchor_ms):
             remedy = "save the job through a manager"
             problems.append(Problem(field="anchorMs", message="is missing or no mark", remedy=remedy))
         if document.get("name") != name:
             problems.append(Problem(field="name", message="is not the key's", remedy=f"save it as {name!r}"))
         if problems:
             raise InvalidInputError(problems)
-        assert isinstance(anchor_ms, int)
         spec = parse_known(document, name=name, size=len(value))
         return cls(
             spec=spec, anchor_ms=anchor_ms,
-            saved_ms=saved_ms if isinstance(saved_ms, int) else 0,
-            saved_by=saved_by if isinstance(saved_by, str) else None,
+            saved_ms=saved_ms if is_instant(saved_ms) else 0,
+            saved_by=_words(saved_by),
             pause=None if spec.enabled else pause,
         )  # fmt: skip
 
@@ -86,8 +85,10 @@ def _take_pause(document: dict[str, object]) -> Pause | None:
     """What the document says of a pause, taken out of it; nonsense says nothing, and harms nobody."""
     since_ms, by = document.pop("pausedMs", None), document.pop("pausedBy", None)
     reason = document.pop("pausedReason", None)
-    if not isinstance(since_ms, int) or isinstance(since_ms, bool):
+    if not is_instant(since_ms):
         return None
-    return Pause(
-        since_ms=since_ms, by=by if isinstance(by, str) else None, reason=reason if isinstance(reason, str) else None
-    )
+    return Pause(since_ms=since_ms, by=_words(by), reason=_words(reason))
+
+
+def _words(value: object) -> str | None:
+    return words(value) if isinstance(value, str) else None

@@ -27,7 +27,7 @@ from common.jobs.job import JobSpec
 from common.planning.planner import FireRange, undecided
 from common.schedules.schedule import Schedule
 from common.stored.job_version import Change, JobVersion
-from common.stored.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.run import RunRecord, Verdict, final_entry
 from common.stored.saved_job import Pause, SavedJob
 from manager.editing.chain_edits import Chained, edit_chain
@@ -225,14 +225,6 @@ def former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) 
         saved_by=saved.saved_by, ended_ms=now_ms, ended_by=by, ended_with=change,
     )  # fmt: skip
     return [Put(keys.version(before.name, before.revision), version.to_json())]
-
-
-def read_mark(mark: KeyValue | None) -> int | None:
-    """The mark in a key; None where it is missing or unreadable."""
-    try:
-        return None if mark is None else decode_mark(mark.value)
-    except ValueError:
-        return None
 
 
 def _new_mark(before: Stored, spec: JobSpec | None, now_ms: int) -> int:

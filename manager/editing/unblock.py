@@ -24,12 +24,12 @@ from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, TxnR
 from common.instants import iso
 from common.jobs.reader import check_name
 from common.stored.job_version import Change
-from common.stored.keys import Keys, Watched, encode_mark, sequence_name
+from common.stored.keys import Keys, Watched, encode_mark, read_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.saved_job import SavedJob
 from manager.editing.advice import MARK_FAULT_MS
 from manager.editing.chain_edits import Chained, edit_chain
-from manager.editing.edits import Edit, Stored, former, read_mark, readable
+from manager.editing.edits import Edit, Stored, former, readable
 from manager.editing.inventory import Inventory
 from manager.editing.service import Changed, JobService
 

@@ -20,7 +20,7 @@ from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
-from tests.support.records import PLAN_0_MS, record
+from tests.support.records import PLAN_0_MS, last_results, record
 from tests.support.waiting import wait_until
 from worker.spooling.delivery import Delivery
 from worker.spooling.spool import Spool
@@ -111,7 +111,7 @@ async def test_a_log_store_that_dies_and_returns_under_load_has_each_record_once
         assert set(rig.told) == {one.run_id for one in records}
         assert rig.delivery.state.healthy
     assert [item["_id"] for item in await everything(runlog)] == newest_first(records)
-    assert (await runlog.last_results(["backup"]))["backup"]["runId"] == str(records[-1].run_id)
+    assert (await last_results(runlog, ["backup"]))["backup"]["runId"] == str(records[-1].run_id)
 
 
 async def test_a_frozen_log_store_delays_records_and_loses_none(

@@ -21,7 +21,7 @@ async def test_says_hello() -> None:
         before = time.time_ns() // 1_000_000
         run_id = runs.start("echo hello")
         assert list(runs.executor.running) == [run_id]
-        assert runs.started[run_id] == (runs.executor.running[run_id].pid, runs.executor.running[run_id].start_ms)
+        assert runs.started[run_id] == runs.executor.running[run_id].pid
         outcome = await runs.ended(run_id)
     assert (outcome.verdict, outcome.exit_code, outcome.signal, outcome.err) == (Verdict.SUCCESS, 0, None, "")
     assert (outcome.output, outcome.output_bytes, outcome.output_truncated) == ("hello\n", 6, False)

@@ -99,6 +99,26 @@ async def test_a_clock_that_jumps_back_in_a_shortage_does_not_start_it_early() -
         assert outcome.start_ms >= not_before_ms
 
 
+@pytest.mark.parametrize("is_short_first", [False, True], ids=["at once", "tried again"])
+async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_started(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_short_first: bool
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OverflowError("nobody knows why")
+
+    monkeypatch.setattr("worker.commands.spawner.Running", fail)
+    async with executing() as runs:
+        run_id = start_in_vain(runs) if is_short_first else runs.start("sleep 300")
+        outcome = await runs.ended(run_id)
+        assert (outcome.verdict, outcome.start_ms) == (Verdict.FAILED, None)
+        assert "OverflowError: nobody knows why" in outcome.err
+        assert runs.alive(run_id) == []
+        monkeypatch.undo()
+        assert (await runs.outcome_of("true")).verdict is Verdict.SUCCESS
+    [said] = [one for one in caplog.records if getattr(one, "action", "") == "spawn_unforeseen"]
+    assert said.exc_info
+
+
 async def test_may_be_killed_while_it_waits() -> None:
     async with executing() as runs:
         run_id = start_in_vain(runs)

@@ -12,9 +12,20 @@ from common.clock import SystemClock
 from common.stored.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.executor import Executor, Launch, Outcome
+from worker.guardian.guard import Unguarded
 from worker.machine.processes import Process, all_processes, run_mark
 
 PATIENCE_S = 30
+
+
+class _Told(Unguarded):
+    """Notes of which processes a guardian would be told."""
+
+    def __init__(self, started: dict[RunId, int]) -> None:
+        self._started = started
+
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
+        self._started[run_id] = pid
 
 
 class Runs:
@@ -26,11 +37,12 @@ class Runs:
         self.instance = f"test-{os.getpid()}-{next(self._numbers)}"
         self.outcomes: dict[RunId, Outcome] = {}
         self.given_twice: list[Outcome] = []
-        self.started: dict[RunId, tuple[int, int]] = {}
+        self.started: dict[RunId, int] = {}
+        """Those that have had a process, and its id."""
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
         self.executor = Executor(
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
-            on_started=self._on_started, on_end=self._on_end, allowed_users=allowed_users,
+            on_end=self._on_end, allowed_users=allowed_users, guard=_Told(self.started),
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
@@ -57,9 +69,6 @@ class Runs:
     def alive(self, run_id: RunId) -> list[Process]:
         """The living processes that carry the marks of a run."""
         return [p for p in all_processes() if not p.dead and run_mark(p.pid, self.instance) == str(run_id)]
-
-    def _on_started(self, run_id: RunId, pid: int, start_ms: int) -> None:
-        self.started[run_id] = (pid, start_ms)
 
     def _on_end(self, outcome: Outcome) -> None:
         if outcome.run_id in self.outcomes:

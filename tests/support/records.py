@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from common.runlog import RunLog
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
 from worker.spooling.spool import Spool
@@ -33,3 +35,9 @@ async def waiting_in(spool: Spool) -> list[RunRecord]:
         after = page[-1][0]
         records += [one for _, one in page]
     return records
+
+
+async def last_results(runlog: RunLog, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The newest record of each of these jobs that has one."""
+    results = await runlog.job_results(jobs)
+    return {job: came_to.last for job, came_to in results.items() if came_to.last is not None}

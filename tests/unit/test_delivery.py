@@ -15,7 +15,7 @@ from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
 from common.runlog import Advance, OwedCounts, Rejection, Source, WriteResult
 from common.runlog.documents import last_order
-from common.runlog.last import entry_of, joined
+from common.runlog.last import advances_of, joined
 from common.stored.keys import RunId
 from common.stored.run import RunRecord
 from tests.support.background import running
@@ -40,6 +40,8 @@ class ToldStore:
         self.puts = 0
         self.away = False
         self.last_away = False
+        self.fault: Exception | None = None
+        """What nobody foresaw."""
         self.refuses_output: set[RunId] = set()
         self.refuses: set[RunId] = set()
         self.meanwhile: Callable[[int], Awaitable[None]] | None = None
@@ -52,6 +54,8 @@ class ToldStore:
         await self.open.wait()
         if self.away:
             raise UnavailableError("the log store is told to be away")
+        if self.fault is not None:
+            raise self.fault
         bad = [
             one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
         ]
@@ -280,7 +284,7 @@ async def test_a_record_that_is_refused_in_every_form_is_set_aside_and_said(
         await rig.append(1, 2, 3)
         await rig.all_settled()
         assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
-        assert store.last["backup"].entries == (entry_of(record(1)), entry_of(record(3)))
+        assert store.last["backup"].entries == advances_of([record(1), record(3)])[0].entries
         assert rig.delivery.state.set_aside == 1
     (line,) = (tmp_path / "rejected.jsonl").read_text().splitlines()
     assert json.loads(line)["record"]["_id"] == str(record(2).run_id)
@@ -317,6 +321,22 @@ async def test_what_comes_while_unreadable_records_are_passed_over_is_delivered(
         store.open.set()
         await rig.all_settled()
         assert store.stored == [record(2)]
+
+
+async def test_an_error_that_nobody_foresaw_is_told_once_and_ends_no_delivery(
+    tmp_path: Path, store: ToldStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.fault = TypeError("a document of another version")
+    async with delivering(tmp_path, store) as rig:
+        await rig.append(1)
+        await wait_until(lambda: store.asked > 2, description="it tries again and again")
+        assert rig.delivery.state.last_error == "a document of another version"
+        store.fault = None
+        await rig.all_settled()
+        assert store.stored == [record(1)]
+        assert rig.delivery.state.healthy
+    [said] = [one for one in caplog.records if getattr(one, "action", "") == "delivery.failed"]
+    assert said.exc_info
 
 
 async def test_what_the_last_process_left_is_delivered(tmp_path: Path, store: ToldStore) -> None:

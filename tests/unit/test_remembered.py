@@ -6,14 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.stored.keys import MAX_MARK_MS
 from common.stored.remembered import Remembered, digest_of
 
 TEXTS = st.text(max_size=20)
+HEADERS = st.from_regex(r"[ -~]{1,20}", fullmatch=True)
 CALLS = st.builds(
     Remembered,
-    expires_ms=st.integers(0, 10**15), fingerprint=TEXTS, job_create_revision=st.integers(0, 10**9), token=TEXTS,
+    expires_ms=st.integers(0, MAX_MARK_MS), fingerprint=TEXTS, job_create_revision=st.integers(0, 10**9), token=TEXTS,
     status=st.none() | st.integers(200, 299), answer=st.none() | st.dictionaries(TEXTS, TEXTS, min_size=1, max_size=3),
-    headers=st.dictionaries(TEXTS, TEXTS, max_size=3),
+    headers=st.dictionaries(HEADERS, HEADERS, max_size=3),
 )  # fmt: skip
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import RunId
+from common.stored.keys import MAX_MARK_MS, RunId
 from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 
 TEXTS = st.text(max_size=20)
-MS = st.integers(0, 10**15)
+MS = st.integers(0, MAX_MARK_MS)
 RUN_IDS = st.builds(RunId.planned, st.sampled_from(["job", "a.b-c"]), MS, st.integers(1, 9))
 
 

@@ -33,7 +33,14 @@ from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
 from worker.commands.spawner import Spawner
 from worker.commands.sweeper import Remains, Sweeper
-from worker.commands.unstartable import NotNowError, ShortageError, TooEarlyError, TooLateError, UnstartableError
+from worker.commands.unstartable import (
+    NotNowError,
+    ShortageError,
+    TooEarlyError,
+    TooLateError,
+    UnstartableError,
+    unforeseen,
+)
 from worker.commands.usage import MemoryWatch, look_at
 from worker.guardian.guard import Guard, Unguarded
 from worker.launch import Ending, Launch, Outcome, unstarted
@@ -62,7 +69,7 @@ class _Waiting:
 
 
 class Executor:
-    """Runs commands on the event loop that it is made on. ``on_started`` and ``on_end`` must not raise."""
+    """Runs commands on the event loop that it is made on. ``on_end`` must not raise."""
 
     def __init__(
         self,
@@ -71,7 +78,6 @@ class Executor:
         instance: str,
         clock: Clock,
         on_end: Callable[[Outcome], None],
-        on_started: Callable[[RunId, int, int], None] | None = None,
         path: str = DEFAULT_PATH,
         allowed_users: Collection[str] = (),
         guard: Guard | None = None,
@@ -81,7 +87,6 @@ class Executor:
         self._guard: Guard = guard or Unguarded()
         self._clock = clock
         self._end_dates = end_dates or EndDates(clock)
-        self._on_started = on_started
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._runs: dict[RunId, Running] = {}
@@ -172,6 +177,10 @@ class Executor:
         except NotNowError:
             self._guard.over(waiting.launch.run_id)
             raise
+        except Exception as error:  # of this run alone: whoever tries again has nobody to tell of it
+            extra = {"action": "spawn_unforeseen", "run_id": str(waiting.launch.run_id)}
+            log.exception("%s was not started, for a reason that nobody foresaw", waiting.launch.run_id, extra=extra)
+            self._could_not_start(waiting.launch, unforeseen(error))
         else:
             self._begin(run)
 
@@ -185,8 +194,6 @@ class Executor:
         self._memory.begin()
         if launch.timeout_s > 0:
             run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
-        if self._on_started is not None:
-            self._on_started(launch.run_id, run.pid, run.start_ms)
 
     def _try_later(self, waiting: _Waiting, error: ShortageError) -> None:
         """Try again soon, or, where that would be too late, give up."""

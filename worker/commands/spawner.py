@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Collection
 
@@ -86,15 +87,19 @@ class Spawner:
             if failpoints.armed:
                 failpoints.hit("before_spawn")
             pid, becoming = self._execute(attempt, write_end, around)
-            if failpoints.armed:
-                failpoints.hit("after_spawn")
+            try:
+                if failpoints.armed:
+                    failpoints.hit("after_spawn")
+                return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, started_s=started_s,
+                               becoming=becoming)  # fmt: skip
+            except BaseException:
+                _end(pid)
+                raise
         except BaseException:
             os.close(pipe)
             raise
         finally:
             os.close(write_end)
-        return Running(attempt.launch, pid=pid, pipe=pipe, start_ms=start_ms, started_s=started_s,
-                       becoming=becoming)  # fmt: skip
 
     def _execute(self, attempt: Attempt, write_end: int, around: Surroundings) -> tuple[int, Becoming | None]:
         other, marks = attempt.account.other, self._marks(attempt.launch)
@@ -111,3 +116,9 @@ class Spawner:
             directory=attempt.directory, stdin=self._null, output=write_end, umask=_UMASK,
         )  # fmt: skip
         return execute(program), None
+
+
+def _end(pid: int) -> None:
+    """A process that nobody would know of is no more: its run counts as one that was not started."""
+    os.killpg(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)

@@ -51,6 +51,11 @@ class TooEarlyError(NotNowError):
     """The wall clock stands before the run's time: it has jumped back on the way to the start."""
 
 
+def unforeseen(error: Exception) -> str:
+    """What a record says of an error that nobody foresaw; the worker's log has where it came from."""
+    return f"the worker failed in a way that nobody foresaw ({type(error).__name__}: {str(error)[:200]}); see its log"
+
+
 class Attempt(Struct, frozen=True, kw_only=True):
     """A start as it was tried."""
 

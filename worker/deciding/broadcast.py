@@ -37,11 +37,10 @@ from common.etcd import (
 )
 from common.planning.placement import is_eligible
 from common.planning.planner import undecided
-from common.stored.keys import Keys, encode_mark, sequence_name
+from common.stored.keys import Keys, encode_mark, read_mark, sequence_name
 from common.stored.run import RunRecord, Verdict, final_entry
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
-from worker.deciding.claims import read_mark
 from worker.identity import Identity
 from worker.settling.records import fire_record
 

@@ -33,7 +33,7 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.stored.keys import Keys, RunId, Watched, decode_mark, encode_mark
+from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
@@ -255,14 +255,6 @@ def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
         not_before_ms=now_ms,
         expires_ms=job.expires_ms(plan_ms),
     )
-
-
-def read_mark(kv: KeyValue | None) -> int | None:
-    """The mark in a key; None where it is missing or unreadable."""
-    try:
-        return None if kv is None else decode_mark(kv.value)
-    except ValueError:
-        return None
 
 
 def _ruled_out(

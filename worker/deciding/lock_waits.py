@@ -37,10 +37,9 @@ from common.etcd import (
     value_is,
 )
 from common.jobs.job import Overlap
-from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.kill import Kill
 from worker.deciding.agenda import Agenda, Agendum
-from worker.deciding.claims import read_mark
 from worker.members import Members
 from worker.proposals import Blocker
 

@@ -11,11 +11,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from common.etcd import EtcdClient
-from common.stored.keys import Keys
+from common.stored.keys import Keys, read_mark
 from common.timings import Timings
 from worker.aside import Aside
 from worker.deciding.agenda import Agenda, Agendum, Cue
-from worker.deciding.claims import read_mark
 from worker.deciding.mark_reading import read_marks
 from worker.members import Members
 from worker.runs import RunTable

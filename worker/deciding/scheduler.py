@@ -173,10 +173,6 @@ class Scheduler:
         """Jobs with due fires that wait for a slot."""
         return self._agenda.waiting
 
-    def next_fire_ms(self) -> int | None:
-        """The soonest moment at which something comes up."""
-        return self._agenda.next_cue_ms()
-
     # The loop
 
     async def run(self) -> None:

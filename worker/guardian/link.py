@@ -236,7 +236,9 @@ class GuardianLink:
             if one.run.session is not one.session:
                 one.session = one.run.session
                 self._say(Adopt(str(run_id), one.session.id, one.session.confirmed_boottime))
-        for session in {one.session.id: one.session for one in self._open.values()}.values():
+        sessions = {one.session.id: one.session for one in self._open.values()}
+        self._confirmed = {known: told for known, told in self._confirmed.items() if known in sessions}
+        for session in sessions.values():
             self._confirm(session)
         self._unanswered += 1
         self._pings += 1
@@ -244,7 +246,7 @@ class GuardianLink:
 
     def _confirm(self, session: Session) -> None:
         if self._confirmed.get(session.id) != session.confirmed_boottime:
-            self._confirmed = {session.id: session.confirmed_boottime}
+            self._confirmed[session.id] = session.confirmed_boottime
             self._say(Confirmed(session.id, session.confirmed_boottime))
 
     def _intent_of(self, one: _Open) -> bytes:

@@ -16,10 +16,10 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, KeyValue, Session
 from common.process import failpoints
-from common.stored.keys import Keys
+from common.stored.keys import Keys, read_mark
 from common.stored.request import Request
 from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims, read_mark
+from worker.deciding.claims import Claims
 from worker.identity import Identity
 from worker.refusals import Refusals
 from worker.requests.request_claims import RequestClaim, claim_of, is_overtaken

@@ -176,6 +176,8 @@ class Adoption:
     def _former(self, kv: KeyValue) -> _Former | None:
         try:
             run_id, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+            if entry.record is not None and entry.record.run_id != run_id:
+                return None  # delivered, it would be another's
         except ValueError:
             return None  # the steward says so
         return _Former(run_id, entry, kv) if entry.instance == self._identity.instance else None

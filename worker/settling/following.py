@@ -23,7 +23,7 @@ from msgspec import Struct
 from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
 from common.jobs.job import OnWorkerLost
 from common.stored.chain import link_after
-from common.stored.keys import Keys, RunId, Watched, decode_mark
+from common.stored.keys import Keys, RunId, Watched, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
@@ -154,20 +154,13 @@ def _attempt(end: End, job: CatalogJob, origin: Origin, facts: Facts) -> Request
         trigger=Trigger.RETRY if is_retry else Trigger.RERUN, by=entry.by, note=entry.note,
         create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,
         args=entry.args, env=entry.env, avoid=entry.worker if elsewhere else None,
-        mark_ms=_mark_ms(facts.mark) if is_retry and _gives_way(end, job) else None,
+        mark_ms=read_mark(facts.mark) if is_retry and _gives_way(end, job) else None,
     )  # fmt: skip
 
 
 def _gives_way(end: End, job: CatalogJob) -> bool:
     """Whether a newer fire takes the place of this one's retry: where they may not run side by side."""
     return job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
-
-
-def _mark_ms(mark: KeyValue | None) -> int | None:
-    try:
-        return None if mark is None else decode_mark(mark.value)
-    except ValueError:
-        return None
 
 
 def _asking(keys: Keys, job: CatalogJob, request: Request, compares: Iterable[Compare]) -> Follow:

@@ -142,6 +142,12 @@ class Delivery:
             except (UnavailableError, SpoolError, OSError) as error:
                 self._note_failure(error)
                 await self._pause()
+            except Exception as error:  # what a record, or the log store, has in it ends no worker, nor the next one
+                if str(error) != self._last_error:
+                    extra = {"action": "delivery.failed"}
+                    _log.exception("records cannot be delivered, for a reason that nobody foresaw", extra=extra)
+                self._note_failure(error)
+                await self._pause()
             else:
                 self._note_success()
 

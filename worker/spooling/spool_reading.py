@@ -13,8 +13,6 @@ from worker.spooling.spool_segments import Segment, frame_size, frames, record_o
 
 _log = logging.getLogger(__name__)
 
-_UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:
@@ -57,7 +55,7 @@ def read_page(
             return found, position - 1, Mark(segment.path, position - 1, before)
         try:
             found.append((position, record_of(payload)))
-        except _UNREADABLE as error:
+        except ValueError as error:
             _say_unreadable(segment, position, error)
     if position < segment.last:
         _say_unreadable(segment, position + 1, "damaged from here on")

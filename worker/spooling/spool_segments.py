@@ -87,8 +87,11 @@ def _is_whole(data: bytes, offset: int) -> bool:
 
 
 def record_of(payload: bytes | memoryview) -> RunRecord:
-    """The record of a frame; ValueError, KeyError or TypeError where it is none of ours."""
-    return RunRecord.from_document(json.loads(bytes(payload).decode(errors="surrogatepass")))
+    """The record of a frame; ValueError where it is none of ours."""
+    try:
+        return RunRecord.from_document(json.loads(bytes(payload).decode(errors="surrogatepass")))
+    except RecursionError as error:
+        raise ValueError(f"not a record of a run: {error}") from error
 
 
 def frame_size(payload: bytes | memoryview) -> int:

@@ -50,10 +50,13 @@ class StatisticsKeeping:
         while True:
             try:
                 await self._pass()
-            except (UnavailableError, ValueError, TypeError, KeyError, AttributeError) as error:
-                # The log store is away; or holds something there that is none of ours, which must end no worker.
+            except UnavailableError as error:
                 level, said = (logging.DEBUG if said else logging.WARNING), True
                 _log.log(level, "statistics are postponed: %s", error, extra={"action": "statistics.postponed"})
+            except Exception as error:  # one steward after the other would meet it, and stand down
+                level, said = (logging.DEBUG if said else logging.WARNING), True
+                extra = {"action": "statistics.postponed"}
+                _log.log(level, "statistics are postponed: %s", error, extra=extra, exc_info=True)
             else:
                 said = False
             await asyncio.sleep(FOLD_EVERY_S)

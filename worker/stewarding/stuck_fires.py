@@ -15,11 +15,10 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient, Get, KeyValue, Put, absent, mod_revision_is
-from common.stored.keys import Keys, encode_mark
+from common.stored.keys import Keys, encode_mark, read_mark
 from common.timings import Timings
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
-from worker.deciding.claims import read_mark
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.deciding.mark_reading import read_marks
 from worker.members import Beats, Members

@@ -25,12 +25,11 @@ from common.etcd import (
     create_revision_is,
     mod_revision_is,
 )
-from common.stored.keys import Keys, Watched
+from common.stored.keys import Keys, Watched, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry, shown_command
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
-from worker.deciding.claims import read_mark
 from worker.kills import Kills
 from worker.members import Beats, Members
 from worker.requests.lineup import Lineup, order_of

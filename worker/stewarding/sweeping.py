@@ -29,10 +29,9 @@ from common.etcd import (
     none_under,
     value_is,
 )
-from common.stored.keys import Keys, RunId, Watched, split_sequence
+from common.stored.keys import Keys, RunId, Watched, read_mark, split_sequence
 from worker.aside import Aside
 from worker.catalog import Catalog
-from worker.deciding.claims import read_mark
 from worker.kills import Kills
 from worker.members import Members
 from worker.stewarding.steward import Term

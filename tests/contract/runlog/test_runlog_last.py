@@ -8,16 +8,16 @@ from typing import Any
 from common.runlog import RunLog
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
-from tests.support.records import PLAN_0_MS, record
+from tests.support.records import PLAN_0_MS, last_results, record
 
 
 async def last_run(runlog: RunLog, job: str = "backup") -> str:
-    return str((await runlog.last_results([job]))[job]["runId"])
+    return str((await last_results(runlog, [job]))[job]["runId"])
 
 
 async def test_says_how_the_newest_fire_ended(runlog: RunLog) -> None:
     await runlog.write([record(1, status=Verdict.FAILED, exit_code=3, err="exit status 3"), record(0)])
-    last = (await runlog.last_results(["backup"]))["backup"]
+    last = (await last_results(runlog, ["backup"]))["backup"]
     expected = {"runId": str(record(1).run_id), "status": "failed", "exitCode": 3, "err": "exit status 3",
                 "planTime": record(1).plan_ms, "worker": "w1"}  # fmt: skip
     assert {name: last[name] for name in expected} == expected
@@ -57,20 +57,20 @@ async def test_a_later_attempt_that_never_started_leaves_the_verdict_of_the_one_
 async def test_the_late_verdict_takes_the_place_of_lost_and_not_the_other_way(runlog: RunLog) -> None:
     for status in (Verdict.LOST, Verdict.SUCCESS, Verdict.LOST):
         await runlog.write([record(1, status=status)])
-    assert (await runlog.last_results(["backup"]))["backup"]["status"] == "success"
+    assert (await last_results(runlog, ["backup"]))["backup"]["status"] == "success"
 
 
 async def test_a_range_counts_by_its_end(runlog: RunLog) -> None:
     missed = record(0, status=Verdict.MISSED, range_end_ms=PLAN_0_MS + 60_000, count=61, reason="worker away")
     await runlog.write([missed])
     await runlog.write([record(30)])
-    last = (await runlog.last_results(["backup"]))["backup"]
+    last = (await last_results(runlog, ["backup"]))["backup"]
     assert (last["status"], last["count"], last["reason"]) == ("missed", 61, "worker away")
 
 
 async def test_names_that_look_like_numbers_are_different_jobs(runlog: RunLog) -> None:
     await runlog.write([record(number, job=job) for number, job in enumerate(["7", "007", "7e0"])])
-    last = await runlog.last_results(["7", "007", "7e0", "07"])
+    last = await last_results(runlog, ["7", "007", "7e0", "07"])
     assert {job: document["runId"] for job, document in last.items()} == {
         job: str(record(number, job=job).run_id) for number, job in enumerate(["7", "007", "7e0"])
     }
@@ -87,6 +87,6 @@ async def test_writers_at_the_same_time_leave_the_newest(runlog: RunLog) -> None
 async def test_is_written_later_where_the_caller_takes_it_on(runlog: RunLog) -> None:
     batch = [record(number, job=f"job-{number}") for number in range(1200)]
     await runlog.write(batch, advance_last=False)
-    assert await runlog.last_results(["job-7"]) == {}
+    assert await last_results(runlog, ["job-7"]) == {}
     await runlog.advance_last(batch)
-    assert len(await runlog.last_results(f"job-{number}" for number in range(1200))) == 1200
+    assert len(await last_results(runlog, [f"job-{number}" for number in range(1200)])) == 1200

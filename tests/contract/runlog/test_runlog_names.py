@@ -7,6 +7,7 @@ import pytest
 from common.runlog import RunFilter, RunLog
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
+from tests.support.records import last_results
 
 
 @pytest.mark.parametrize("name", ["2024-01-01-backup", "12/31/2024", "007", "7", "null", "true", "1e5"])
@@ -17,4 +18,4 @@ async def test_job_whose_name_looks_like_a_value_is_found(runlog: RunLog, name: 
     assert [document["_id"] for document in await runlog.job_log(name)] == [str(run_id)]
     assert list(await runlog.find([run_id])) == [str(run_id)]
     assert (await runlog.runs(RunFilter(job=name))).items[0]["_id"] == str(run_id)
-    assert (await runlog.last_results([name]))[name]["runId"] == str(run_id)
+    assert (await last_results(runlog, [name]))[name]["runId"] == str(run_id)

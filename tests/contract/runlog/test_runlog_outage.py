@@ -26,7 +26,7 @@ CALLS: dict[str, Call] = {
     "job_log": lambda log, seconds: log.job_log("backup", deadline_seconds=seconds),
     "runs": lambda log, seconds: log.runs(deadline_seconds=seconds),
     "run": lambda log, seconds: log.run("x", deadline_seconds=seconds),
-    "last_results": lambda log, seconds: log.last_results(["backup"], deadline_seconds=seconds),
+    "job_results": lambda log, seconds: log.job_results(["backup"], deadline_seconds=seconds),
 }
 
 

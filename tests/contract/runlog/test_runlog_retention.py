@@ -9,7 +9,7 @@ from pymongo import AsyncMongoClient
 
 from common.runlog import RetentionState, RunFilter, RunLog
 from tests.support.log_store import LogStoreServer
-from tests.support.records import PLAN_0_MS, record
+from tests.support.records import PLAN_0_MS, last_results, record
 
 SECOND = 1000
 
@@ -49,7 +49,7 @@ async def test_tenth_attempt_is_not_older_than_the_first(runlog: RunLog) -> None
 async def test_what_a_job_came_to_stays_when_its_records_go(runlog: RunLog) -> None:
     await runlog.write([record(1)])
     await runlog.remove([str(record(1).run_id)])
-    assert (await runlog.last_results(["backup"]))["backup"]["runId"] == str(record(1).run_id)
+    assert (await last_results(runlog, ["backup"]))["backup"]["runId"] == str(record(1).run_id)
 
 
 async def test_all_jobs_are_found_by_pages_whatever_they_are_called(runlog: RunLog) -> None:

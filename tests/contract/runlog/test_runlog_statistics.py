@@ -233,3 +233,38 @@ async def test_what_somebody_else_has_put_there_holds_nothing_up(
     assert await runlog.statistics(None, [DAY]) == []
     await runlog.write([record(0)])
     assert await counted(runlog, None) == await counted(runlog) == {"success": 1}
+
+
+ODD: tuple[object, ...] = (None, "7", "soon", -1, True, 1.5, 10**18, [], {})
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+async def test_what_is_nearly_ours_keeps_no_writer_from_counting(runlog: RunLog, odd: object) -> None:
+    writer = Writer(runlog, "a")
+    column, there = writer.owed.column, runlog._statistics._collection
+    await there.insert_many([
+        {"_id": f"writer/{column}", "counted": odd}, {"_id": f"new/{column}/{7:016d}", "last": odd},
+        {"_id": f"new/{column}/soon", "last": 5}, {"_id": "writer/nobody's"},
+    ])  # fmt: skip
+    await writer.deliver([record(1)])
+    assert not writer.owed
+    assert await counted(runlog) == {"success": 1}
+
+
+@pytest.mark.parametrize("odd", [*ODD, "[]", '{"x":{}}', '{"backup":5}', '{"backup":{"success":"one"}}', "[" * 9999])
+async def test_counts_that_are_nearly_ours_keep_no_others_from_being_folded(runlog: RunLog, odd: object) -> None:
+    writer, there = Writer(runlog, "a"), runlog._statistics._collection
+    await writer.deliver([record(1)])
+    assert await counted(runlog) == {"success": 1}
+    changed = {"counts": odd, "folded": odd, "writes": odd}
+    await there.update_many({"_id": {"$regex": "^day/"}}, {"$set": changed})
+    text = odd if isinstance(odd, str) else '{"x":{"backup":{"success":1}}}'
+    for number, counts in enumerate((text, f'{{"{DAY}":{text}}}', f'{{"{10**9}":{{"backup":{{"success":1}}}}}}')):
+        document = {"_id": f"new/w{number}/{1:016d}", "column": f"w{number}", "last": 1, "counts": counts}
+        await there.insert_one(document)
+    await writer.deliver([record(2)], at=2)
+    for _ in range(3):
+        await runlog.fold_statistics(limit=50)
+    [day] = await runlog.statistics("backup", [DAY])
+    assert day.by_status[Verdict.SUCCESS] == 1, "of what nobody can read nothing is left"
+    assert all(isinstance(one, int) for one in (day.timed, day.duration_ms, day.max_duration_ms))

@@ -136,3 +136,14 @@ async def test_a_strip_that_is_not_ours_ends_nobody_and_is_ours_again_with_the_n
     assert (await results(runlog)).recent == ()
     await runlog.write([record(1)])
     assert await strip(runlog) == [str(record(1).run_id)]
+
+
+@pytest.mark.parametrize("odd", [None, "x", -1, True, [], {}, 10**18, (1 << 63) - 1], ids=repr)
+@pytest.mark.parametrize("field", ["writes", "order", "runOrder", "recent", "result", "run", "failing"])
+async def test_what_is_nearly_ours_keeps_no_record_from_the_results(runlog: RunLog, field: str, odd: object) -> None:
+    await runlog.write([record(1)])
+    await runlog._jobs.update_one({"_id": "job/backup"}, {"$set": {field: odd}})
+    await runlog.write([record(1), record(2)])
+    await runlog.write([record(0)])
+    came_to = await results(runlog)
+    assert came_to.last is None or came_to.last["runId"] == str(record(2).run_id)

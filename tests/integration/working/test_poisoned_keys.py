@@ -77,6 +77,12 @@ async def test_run_keys_that_are_nearly_ours_end_no_worker_and_no_term(
     await world.etcd.put(world.keys.run(RunId("job", "1")), json.dumps(final).encode())
     nobodys = {"state": "open", "worker": "\ud800", "session": "1", "lostAfterMs": 1000}
     await world.etcd.put(world.keys.run(RunId("job", "2")), json.dumps(nobodys).encode())
+    open_ones: list[dict[str, object]] = [
+        {"session": "a", "lostAfterMs": 10**400}, {"session": "b" * 1_400_000}, {"session": "c", "planMs": 10**17},
+    ]  # fmt: skip
+    for number, odd in enumerate(open_ones, 3):
+        value = {"state": "open", "worker": "w", "instance": "i", "lostAfterMs": 1000, **odd}
+        await world.etcd.put(world.keys.run(RunId("job", str(number))), json.dumps(value).encode())
     clock = SteppingClock()
     async with working(place, clock=clock) as worker:
         await worker.deciding()
