@@ -119,6 +119,24 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
     assert said.exc_info
 
 
+async def test_an_error_that_nobody_foresaw_after_the_start_ends_what_was_started(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object) -> None:
+        raise OverflowError("nobody knows why")
+
+    monkeypatch.setattr("worker.commands.run_watch.RunWatch.output_soon", fail)
+    async with executing() as runs:
+        run_id = runs.start("sleep 300")
+        outcome = await runs.ended(run_id)
+        assert outcome.verdict is Verdict.KILLED
+        assert outcome.start_ms is not None
+        assert "OverflowError: nobody knows why" in (outcome.reason or "")
+        assert runs.alive(run_id) == []
+    [said] = [one for one in caplog.records if getattr(one, "action", "") == "run_unforeseen"]
+    assert said.exc_info
+
+
 async def test_may_be_killed_while_it_waits() -> None:
     async with executing() as runs:
         run_id = start_in_vain(runs)

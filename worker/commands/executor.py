@@ -185,10 +185,18 @@ class Executor:
             self._begin(run)
 
     def _begin(self, run: Running) -> None:
+        self._runs[run.launch.run_id] = run
+        self._idle.clear()
+        try:
+            self._see_to(run)
+        except Exception as error:  # a process that nobody sees to must not go on
+            extra = {"action": "run_unforeseen", "run_id": str(run.launch.run_id)}
+            log.exception("%s is ended, for a reason that nobody foresaw", run.launch.run_id, extra=extra)
+            self.end(run.launch.run_id, Ending(reason=unforeseen(error)), exited_too=True)
+
+    def _see_to(self, run: Running) -> None:
         launch = run.launch
         self._guard.group(launch.run_id, run.pid, run.started_s)
-        self._runs[launch.run_id] = run
-        self._idle.clear()
         self._watch(run)
         self._run_watch.output_soon(run)
         self._memory.begin()
