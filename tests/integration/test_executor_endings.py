@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -259,6 +260,22 @@ async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pyt
         runs.executor.end(run_id, KILL)
         outcome = await runs.ended(run_id)
     assert outcome.err.endswith("; could not be ended: processes 4711")
+
+
+async def test_worker_that_was_stopped_past_the_grace_gives_up_on_nothing_before_it_has_killed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.5)
+    async with executing() as runs:
+        run_id = runs.start(
+            "setsid sh -c \"trap '' TERM; echo up; while :; do sleep 1; done\" & wait", kill_grace_s=0.2
+        )
+        await runs.printed(run_id, "up")
+        runs.executor.end(run_id, KILL)
+        time.sleep(1)  # noqa: ASYNC251 - the loop stands still, as in a worker that is stopped
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert outcome.err == "killed by console 127.0.0.1: kill"
 
 
 async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

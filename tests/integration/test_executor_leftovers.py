@@ -80,6 +80,23 @@ async def test_ends_a_process_whose_first_thread_has_ended() -> None:
     assert reap(process) == -15
 
 
+class _Stopped(SystemClock):
+    """Of a worker that is stopped for a minute after its first look at the time."""
+
+    asked = 0
+
+    def monotonic(self) -> float:
+        self.asked += 1
+        return super().monotonic() + (60 if self.asked > 1 else 0)
+
+
+async def test_worker_that_was_stopped_past_the_grace_kills_what_it_has_found() -> None:
+    deaf = abandoned(f"i-late-{os.getpid()}", "trap '' TERM; echo up; while :; do sleep 1; done")
+    await up(deaf)
+    assert await end_leftovers(f"i-late-{os.getpid()}", 5, _Stopped()) == []
+    assert reap(deaf) == -9
+
+
 _SHOWS_ITS_MEMORY = """
 import ctypes, mmap, os, struct
 size = 64 << 20
