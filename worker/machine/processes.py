@@ -74,8 +74,13 @@ def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
             break
         looked_at += 1
         peak = max(peak, _peak_rss(pid))
-        pids += map(int, (_read(f"/proc/{pid}/task/{pid}/children") or b"").split())
+        pids += children_of(pid)
     return peak, looked_at
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process's first thread, dead ones too; none where the kernel does not tell."""
+    return [int(child) for child in (_read(f"/proc/{pid}/task/{pid}/children") or b"").split()]
 
 
 def _peak_rss(pid: int) -> int:
