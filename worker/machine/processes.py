@@ -21,6 +21,8 @@ _LONGEST = 6 * 1024 * 1024
 """Bytes: Linux lets no process begin with a longer environment. But one may show all its memory as such later."""
 _THREADS_ASKED = 4
 """Of a process that shows no environment: most of them have none."""
+_LISTINGS = 8
+"""Of the processes, at most: on a busy machine there are always new ones."""
 _DEAD_STATES = b"ZX"
 _VANISHED = (FileNotFoundError, ProcessLookupError)
 
@@ -40,9 +42,17 @@ class Process:
 
 
 def all_processes() -> Iterator[Process]:
-    """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read."""
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
+    """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read.
+
+    Also those that began meanwhile: who forks and ends again and again would never be there when its turn comes.
+    """
+    seen: set[str] = set()
+    for _ in range(_LISTINGS):
+        new = [name for name in os.listdir("/proc") if name not in seen and name.isdecimal()]
+        if not new:
+            return
+        seen.update(new)
+        for name in new:
             process = read_process(int(name))
             if process is not None and _KTHREADD not in (process.pid, process.parent):
                 yield process
