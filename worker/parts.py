@@ -21,6 +21,7 @@ from worker.catalog import Catalog
 from worker.clock_memory import ClockMemory
 from worker.commands.end_dates import EndDates
 from worker.commands.executor import Executor
+from worker.commands.orphans import Orphans, is_first_process
 from worker.commands.slots import affordable_slots
 from worker.deciding.broadcast import Broadcast
 from worker.deciding.claims import Claims
@@ -118,7 +119,7 @@ class Parts:
 
     def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:
         """Every loop of the parts, by name."""
-        return {
+        loops = {
             "registry": self.registry.run,
             "jobs": self.mirrors[Watched.JOBS].run,
             "kills": self.mirrors[Watched.KILLS].run,
@@ -140,6 +141,12 @@ class Parts:
             "clock": self.clock_watch.run,
             "clock check": self.clock_check.run,
         }
+        if is_first_process():
+            loops["orphans"] = Orphans(own=self._own_processes).run
+        return loops
+
+    def _own_processes(self) -> set[int]:
+        return {run.pid for run in self.executor.running.values()} | self.guardian.pids
 
     @property
     def jobs_read(self) -> asyncio.Event:

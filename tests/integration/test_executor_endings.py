@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -239,6 +241,30 @@ async def test_storm_of_forks_is_over_after_a_kill() -> None:
     assert outcome.verdict is Verdict.KILLED
 
 
+async def test_chain_of_processes_that_leave_their_sessions_is_over_after_a_kill() -> None:
+    """Each forks and ends within milliseconds: whoever is in a list of processes has ended when it is looked at."""
+    chains = (
+        "import os, signal, time\n"
+        "chain = any(os.fork() == 0 for _ in range(8))\n"
+        "if not chain: print('up', flush=True); time.sleep(300)\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "until = time.monotonic() + 2\n"
+        "while time.monotonic() < until:\n"
+        "    if os.fork(): os._exit(0)\n"
+        "    os.setsid()\n"
+        "time.sleep(5)"
+    )
+    async with executing() as runs:
+        for _ in range(2):
+            run_id = runs.start((sys.executable, "-I", "-S", "-c", chains), kill_grace_s=0)
+            await runs.printed(run_id, "up")
+            await asyncio.sleep(0.2)  # they are on their way
+            runs.executor.end(run_id, KILL)
+            await runs.ended(run_id)
+            await asyncio.sleep(2.1)  # whoever has escaped is at rest, and is seen
+            assert [process.pid for process in runs.alive(run_id)] == []
+
+
 async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on kernels before 6.9."""
     monkeypatch.setattr("worker.machine.process_group.kernel_has_group_pidfds", lambda: False)
@@ -259,6 +285,22 @@ async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pyt
         runs.executor.end(run_id, KILL)
         outcome = await runs.ended(run_id)
     assert outcome.err.endswith("; could not be ended: processes 4711")
+
+
+async def test_worker_that_was_stopped_past_the_grace_gives_up_on_nothing_before_it_has_killed_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 2)
+    async with executing() as runs:
+        run_id = runs.start(
+            "setsid sh -c \"trap '' TERM; echo up; while :; do sleep 1; done\" & wait", kill_grace_s=0.2
+        )
+        await runs.printed(run_id, "up")
+        runs.executor.end(run_id, KILL)
+        time.sleep(2.5)  # noqa: ASYNC251 - the loop stands still, as in a worker that is stopped
+        outcome = await runs.ended(run_id)
+        assert runs.alive(run_id) == []
+    assert outcome.err == "killed by console 127.0.0.1: kill"
 
 
 async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.support.descriptors import no_descriptor_left
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
 from worker.commands.leftovers import end_leftovers, find_leftovers
-from worker.machine.processes import read_process
+from worker.machine.processes import read_process, run_mark
 
 CLOCK = SystemClock()
 
@@ -63,6 +64,75 @@ async def test_ends_what_ignores_term_what_is_stopped_and_what_dropped_its_marks
     assert await end_leftovers("i-deaf", 0.3, CLOCK) == []
     assert find_leftovers("i-deaf") == []
     assert [reap(deaf), reap(stopped), reap(bare)] == [-9, -15, -15]
+
+
+async def test_ends_a_process_whose_first_thread_has_ended() -> None:
+    """Its other threads go on; /proc shows its environment no more, but that of its threads."""
+    ends_its_first_thread = (
+        "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(300,)).start();"
+        "print('up', flush=True); ctypes.CDLL(None).pthread_exit(None)"
+    )
+    process = abandoned("i-thread", f'exec {sys.executable} -I -S -c "{ends_its_first_thread}"')
+    await up(process)
+    await wait_until(lambda: "Z" in Path(f"/proc/{process.pid}/stat").read_text(), description="the thread's end")
+    assert [leftover.pid for leftover in find_leftovers("i-thread")] == [process.pid]
+    assert await end_leftovers("i-thread", 5, CLOCK) == []
+    assert reap(process) == -15
+
+
+class _Stopped(SystemClock):
+    """Of a worker that is stopped for a minute after its first look at the time."""
+
+    asked = 0
+
+    def monotonic(self) -> float:
+        self.asked += 1
+        return super().monotonic() + (60 if self.asked > 1 else 0)
+
+
+async def test_worker_that_was_stopped_past_the_grace_kills_what_it_has_found() -> None:
+    deaf = abandoned(f"i-late-{os.getpid()}", "trap '' TERM; echo up; while :; do sleep 1; done")
+    await up(deaf)
+    assert await end_leftovers(f"i-late-{os.getpid()}", 5, _Stopped()) == []
+    assert reap(deaf) == -9
+
+
+_SHOWS_ITS_MEMORY = """
+import ctypes, mmap, os, struct
+size = 64 << 20
+memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+memory.write(b"x" * size)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+stat = [0, 0, *open("/proc/self/stat").read().rpartition(")")[2].split()]
+code, stack, data, brk, arguments = stat[25:27], stat[27], stat[44:46], stat[46], stat[47:49]
+now = ctypes.CDLL(None).sbrk
+now.restype = ctypes.c_void_p
+places = [*code, *data, brk, now(0), stack, *arguments, start, start + size - 1, 0]
+shown = ctypes.create_string_buffer(struct.pack("12QIi", *map(int, places), 0, -1), 104)
+print("up" if ctypes.CDLL(None).prctl(35, 14, shown, ctypes.c_ulong(104), ctypes.c_ulong(0)) == 0 else "no", flush=True)
+import time
+time.sleep(300)
+"""
+
+
+def test_process_that_shows_all_its_memory_as_its_environment_holds_up_no_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As any user may, with PR_SET_MM_MAP."""
+    read, os_read = list[int](), os.read
+
+    def noted(descriptor: int, size: int) -> bytes:
+        read.append(len(chunk := os_read(descriptor, size)))
+        return chunk
+
+    with subprocess.Popen((sys.executable, "-I", "-S", "-c", _SHOWS_ITS_MEMORY), stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            if process.stdout.readline() != b"up\n":
+                pytest.skip("this kernel does not let it")
+            monkeypatch.setattr(os, "read", noted)
+            assert run_mark(process.pid, "i-large") is None
+        finally:
+            process.kill()
+    assert 1 << 20 < sum(read) < 8 << 20
 
 
 async def test_waits_for_a_descriptor_and_does_not_take_what_it_cannot_see_for_gone(

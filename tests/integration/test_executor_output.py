@@ -71,6 +71,15 @@ async def test_reads_all_that_a_widened_pipe_holds_at_the_exit() -> None:
     assert outcome.output_bytes == 300_000
 
 
+async def test_reads_every_packet_of_a_pipe_that_gives_one_at_a_time() -> None:
+    """With O_DIRECT, as ``dd oflag=direct`` sets it, each write is read by itself, and waits in a page of its own."""
+    prints = "import fcntl, os; fcntl.fcntl(1, fcntl.F_SETFL, os.O_WRONLY | os.O_DIRECT)\n"
+    prints += "for number in range(16): os.write(1, b'%x' % number)"
+    async with executing() as runs:
+        outcome = await runs.outcome_of((sys.executable, "-I", "-S", "-c", prints))
+    assert outcome.output == "0123456789abcdef"
+
+
 async def test_closing_its_output_does_not_end_a_run(tmp_path: Path) -> None:
     async with executing() as runs:
         run_id = runs.start(f"echo before; exec >&- 2>&-; until [ -e {tmp_path}/go ]; do sleep 0.01; done; exit 5")

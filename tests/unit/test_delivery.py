@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
@@ -23,6 +24,7 @@ from tests.support.records import record
 from tests.support.waiting import wait_until
 from worker.spooling.delivery import Delivery
 from worker.spooling.spool import Spool
+from worker.spooling.spool_segments import read_cursor
 
 NEVER_MS = 3_600_000
 
@@ -198,6 +200,23 @@ async def test_an_outage_is_waited_out_and_visible(
         assert store.stored == [record(1), record(2)]
     actions = [entry.__dict__["action"] for entry in caplog.records]
     assert actions == ["log_store_away", "log_store_back"]
+
+
+async def test_a_disk_that_does_not_take_the_last_cursor_is_tried_again(
+    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuses(directory: Path, position: int) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    async with delivering(tmp_path, store) as rig:
+        with monkeypatch.context() as patch:
+            patch.setattr("worker.spooling.spool.write_cursor", refuses)
+            await rig.append(1)
+            await wait_until(lambda: not rig.delivery.state.healthy, description="the fault is seen")
+            assert await rig.delivery.flush(5), "all is delivered"
+        await wait_until(lambda: rig.delivery.state.healthy, description="the end of the fault is seen")
+        assert read_cursor(tmp_path) == 1
+    assert store.stored == [record(1)]
 
 
 class ClockOfASlowStore(SystemClock):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 
 import pytest
@@ -70,3 +71,17 @@ def test_signal_that_the_worker_ignores_is_not_ignored_by_commands() -> None:
     give_commands_default_signals()
     assert signal.getsignal(signal.SIGHUP) not in (signal.SIG_IGN, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGHUP)  # the worker still takes no notice
+
+
+@pytest.fixture
+def blocked_term() -> Iterator[None]:
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.usefixtures("blocked_term")
+def test_signal_that_is_blocked_in_the_worker_is_not_blocked_in_commands() -> None:
+    give_commands_default_signals()
+    look = subprocess.run(("grep", "^SigBlk", "/proc/self/status"), capture_output=True, check=True, text=True)
+    assert int(look.stdout.split()[1], 16) == 0

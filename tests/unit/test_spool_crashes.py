@@ -7,6 +7,7 @@ import errno
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,48 @@ async def test_damage_in_the_middle_costs_one_segment_and_is_said(
         found = await readable(tmp_path)
     assert found == [one for position, one in enumerate(records, 1) if position not in lost]
     assert {entry.__dict__["action"] for entry in caplog.records} == {"spool_unreadable"}
+
+
+async def test_a_segment_that_somebody_removes_costs_its_records_and_no_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=3000, cache_bytes=1000)
+    records = [record(number) for number in range(20)]
+    for one in records:
+        await spool.append(one)
+    _, removed, kept, _ = (int(path.stem) for path in sorted(tmp_path.glob("*.spool")))
+    (tmp_path / f"{removed:020d}.spool").unlink()
+    assert await waiting_in(spool) == [*records[: removed - 1], *records[kept - 1 :]]
+    assert [r.message for r in caplog.records if getattr(r, "action", "") == "spool_unreadable"]
+    await spool.close()
+
+
+async def test_a_spool_that_is_away_as_a_whole_is_not_passed_over(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path / "spool", segment_bytes=3000, cache_bytes=0)
+    records = [record(number) for number in range(20)]
+    for one in records:
+        await spool.append(one)
+    (tmp_path / "spool").rename(tmp_path / "away")
+    with pytest.raises(SpoolError, match="No such file"):
+        await waiting_in(spool)
+    (tmp_path / "away").rename(tmp_path / "spool")
+    assert await waiting_in(spool) == records
+    await spool.close()
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: os.truncate(path, 0)], ids=["removed", "emptied"])
+async def test_what_is_appended_after_the_newest_segment_was_harmed_survives(
+    tmp_path: Path, harm: Callable[[Path], None]
+) -> None:
+    spool = Spool.open(tmp_path)
+    for number in range(3):
+        await spool.append(record(number))
+    (segment,) = tmp_path.glob("*.spool")
+    harm(segment)
+    assert await spool.append(record(3)) == 4
+    assert await waiting_in(spool) == [record(number) for number in range(4)], "they are in memory still"
+    await spool.close()
+    assert await readable(tmp_path) == [record(3)]
 
 
 async def test_a_record_of_another_version_is_skipped_and_said(

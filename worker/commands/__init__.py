@@ -10,4 +10,5 @@ unstartable.py shortage.py slots.py
 running.py run_watch.py output.py exit.py usage.py end_dates.py
                                   what is seen of it while it goes, and at its end
 sweeper.py leftovers.py           what it has left behind is ended
+orphans.py                        and reaped, where nobody else is there to do it
 """

@@ -86,14 +86,16 @@ def _iso(plan_ms: int) -> str:
 
 
 def give_commands_default_signals() -> None:
-    """Commands start with no signal ignored, however the worker itself was started.
+    """Commands start with no signal ignored or blocked, however the worker itself was started.
 
     An ignored signal stays ignored across exec: under a worker started by ``nohup``, or with ``&`` in a script, no
     command would notice HUP or INT. A handler does not survive exec, so one that does nothing takes the place of the
-    ignoring. (SIGCHLD ignored would even take the exit statuses away.) Only the main thread may do this.
+    ignoring. (SIGCHLD ignored would even take the exit statuses away.) What is blocked stays
+    so over exec, too: no command would end on a TERM, nor this worker itself. Only the main thread may do this.
     """
     if threading.current_thread() is not threading.main_thread():
         return
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in signal.valid_signals() - _RESTORED_BY_SUBPROCESS:
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else _do_nothing)

@@ -32,14 +32,17 @@ async def end_leftovers(
     """
     kill_at = clock.monotonic() + kill_grace_s
     told: set[tuple[int, int]] = set()
+    killing_since: float | None = None
     delay, left = _FIRST_LOOK_AFTER_S, list[Leftover]()
     while True:
         try:
             left = [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]
             now = clock.monotonic()
-            if not left or now >= kill_at + _GIVE_UP_AFTER_KILL_S:
+            if not left or (killing_since is not None and now >= killing_since + _GIVE_UP_AFTER_KILL_S):
                 break
-            await asyncio.to_thread(_end, left, told, killing=now >= kill_at)
+            if killing_since is None and now >= kill_at:
+                killing_since = now  # this process may have been stopped since
+            await asyncio.to_thread(_end, left, told, killing=killing_since is not None)
         except OSError as error:
             if not is_short(error):
                 raise

@@ -15,6 +15,7 @@ from worker.launch import Ending, Launch, Outcome, exit_in_words, unstarted
 from worker.machine.process_group import ProcessGroup
 
 _PIPE_CAPACITY = 65_536
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Running:
@@ -66,16 +67,16 @@ class Running:
         return len(chunk)
 
     def read_rest(self) -> None:
-        """Take all that was printed before now: one read but where the pipe holds more than it usually does.
+        """Take all that was printed before now: until a read brings nothing, for one need not bring all.
 
-        Its command may have widened it, and where memory pages are greater it holds more from the start. No more than
-        it can hold, for somebody may go on printing.
+        Its command may have widened the pipe, where memory pages are greater it holds more from the start, and with
+        O_DIRECT it gives one write at a time. No more than it can hold, for somebody may go on printing.
         """
-        if self.read_output() != _PIPE_CAPACITY or self.pipe is None:
-            return
-        left = fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ) - _PIPE_CAPACITY
-        while left > 0 and (size := self.read_output()):
-            left -= size
+        taken = 0
+        while self.pipe is not None and (size := self.read_output()):
+            taken += max(size, _PAGE)  # what was written with O_DIRECT has a page for itself, however short it is
+            if taken >= _PIPE_CAPACITY and taken >= fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ):
+                return
 
     def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
         """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""

@@ -45,11 +45,16 @@ class Remains:
     """Also what has left the group. Then the leader must not be reaped before ``on_clear``."""
     kill_at: float
     """On the monotonic clock."""
-    killing: bool = False
+    killing_since: float | None = None
     told: set[tuple[int, int]] = field(default_factory=set)
     """Who outside of the group was sent a TERM: process id and start time. Only the looking thread uses it."""
     quiet_looks: int = 0
     overdue: bool = False
+
+    @property
+    def killing(self) -> bool:
+        """Whether its grace is over."""
+        return self.killing_since is not None
 
 
 class Sweeper:
@@ -113,10 +118,10 @@ class Sweeper:
             looking.add_done_callback(lambda looked: self._looked(looked_for, looked))
 
     def _kill_if_due(self, remains: Remains) -> None:
-        if self._clock.monotonic() < remains.kill_at:
+        if (now := self._clock.monotonic()) < remains.kill_at:
             return
-        if not remains.killing:
-            remains.killing = True
+        if remains.killing_since is None:
+            remains.killing_since = now  # this process may have been stopped since ``kill_at``
             self._delay = _FIRST_LOOK_AFTER_S
             log.warning("%s did not end on TERM", remains.run_id,
                         extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
@@ -144,10 +149,14 @@ class Sweeper:
             # Only zombies are left in the group; a living one that was missed by the look would go with this.
             remains.group.send(signal.SIGKILL)
             self._clear(remains)
-        elif self._clock.monotonic() >= remains.kill_at + _GIVE_UP_AFTER_KILL_S:
+        elif self._is_overdue(remains):
             self._tell_overdue(remains, living)
             if gone:
                 self._clear(remains, living)
+
+    def _is_overdue(self, remains: Remains) -> bool:
+        since = remains.killing_since
+        return since is not None and self._clock.monotonic() >= since + _GIVE_UP_AFTER_KILL_S
 
     @staticmethod
     def _tell_overdue(remains: Remains, living: Sequence[int]) -> None:

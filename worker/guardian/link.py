@@ -131,6 +131,11 @@ class GuardianLink:
         """The guardian's process id; None while there is none."""
         return None if self._child is None else self._child.pid
 
+    @property
+    def pids(self) -> set[int]:
+        """Its process, and those before it that have not been reaped yet."""
+        return {child.pid for child in (self._child, *self._former) if child is not None}
+
     # Beginning and end
 
     async def __aenter__(self) -> Self:

@@ -17,8 +17,14 @@ from worker.machine.marks import INSTANCE_MARK, RUN_MARK
 _KIB = 1024
 _KTHREADD = 2
 _READ_SIZE = 65_536
+_LONGEST = 6 * 1024 * 1024
+"""Bytes: Linux lets no process begin with a longer environment. But one may show all its memory as such later."""
+_THREADS_ASKED = 4
+"""Of a process that shows no environment: most of them have none."""
+_LISTINGS = 8
+"""Of the processes, at most: on a busy machine there are always new ones."""
 _DEAD_STATES = b"ZX"
-_VANISHED_OR_NOT_OURS = (FileNotFoundError, ProcessLookupError, PermissionError)
+_VANISHED = (FileNotFoundError, ProcessLookupError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +42,17 @@ class Process:
 
 
 def all_processes() -> Iterator[Process]:
-    """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read."""
-    for name in os.listdir("/proc"):
-        if name.isdecimal():
+    """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read.
+
+    Also those that began meanwhile: who forks and ends again and again would never be there when its turn comes.
+    """
+    seen: set[str] = set()
+    for _ in range(_LISTINGS):
+        new = [name for name in os.listdir("/proc") if name not in seen and name.isdecimal()]
+        if not new:
+            return
+        seen.update(new)
+        for name in new:
             process = read_process(int(name))
             if process is not None and _KTHREADD not in (process.pid, process.parent):
                 yield process
@@ -70,8 +84,13 @@ def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
             break
         looked_at += 1
         peak = max(peak, _peak_rss(pid))
-        pids += map(int, (_read(f"/proc/{pid}/task/{pid}/children") or b"").split())
+        pids += children_of(pid)
     return peak, looked_at
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process's first thread, dead ones too; none where the kernel does not tell."""
+    return [int(child) for child in (_read(f"/proc/{pid}/task/{pid}/children") or b"").split()]
 
 
 def _peak_rss(pid: int) -> int:
@@ -82,7 +101,7 @@ def _peak_rss(pid: int) -> int:
 
 def run_mark(pid: int, instance: str) -> str | None:
     """The run id in the environment of a process that this instance started, as text; None where it is not ours."""
-    environment = _read(f"/proc/{pid}/environ")
+    environment = _environment(pid)
     if not environment or instance.encode() not in environment:
         return None
     variables = environment.split(b"\0")
@@ -90,6 +109,24 @@ def run_mark(pid: int, instance: str) -> str | None:
         return None
     prefix = f"{RUN_MARK}=".encode()
     return next((v[len(prefix) :].decode(errors="replace") for v in variables if v.startswith(prefix)), None)
+
+
+def _environment(pid: int) -> bytes | None:
+    """Where the first thread has ended, that of the others: it is the same, and only they still have it.
+
+    None where it is not ours to read.
+    """
+    environment = _read(f"/proc/{pid}/environ")
+    if environment != b"":
+        return environment
+    try:
+        threads = [name for name in os.listdir(f"/proc/{pid}/task") if name != str(pid)]
+    except (*_VANISHED, PermissionError):
+        return None
+    for thread in threads[:_THREADS_ASKED]:
+        if environment := _read(f"/proc/{pid}/task/{thread}/environ"):
+            return environment
+    return environment
 
 
 def send(process: Process, *numbers: signal.Signals) -> bool:
@@ -112,18 +149,24 @@ def send(process: Process, *numbers: signal.Signals) -> bool:
 
 
 def _read(path: str) -> bytes | None:
-    """The whole of a file in /proc, None where the process is gone or not ours to read."""
+    """A file in /proc up to ``_LONGEST``; empty where the process or thread is gone, None where it is not ours."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except _VANISHED_OR_NOT_OURS:
+        try:
+            return _content(descriptor)
+        finally:
+            os.close(descriptor)
+    except _VANISHED:
+        return b""
+    except PermissionError:
         return None
-    try:
-        content = chunk = os.read(descriptor, _READ_SIZE)
-        while len(chunk) > 0 and len(content) >= _READ_SIZE:
-            chunk = os.read(descriptor, _READ_SIZE)
-            content += chunk
+
+
+def _content(descriptor: int) -> bytes:
+    content = os.read(descriptor, _READ_SIZE)
+    if len(content) < _READ_SIZE:
         return content
-    except _VANISHED_OR_NOT_OURS:
-        return None
-    finally:
-        os.close(descriptor)
+    chunks = [content]
+    while len(chunks) * _READ_SIZE < _LONGEST and (chunk := os.read(descriptor, _READ_SIZE)):
+        chunks.append(chunk)
+    return b"".join(chunks)

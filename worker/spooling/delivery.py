@@ -117,6 +117,8 @@ class Delivery:
         """Whether more than a batch has waited since an outage, of the log store or of this worker."""
         self._waiting_at_rest: int | None = None
         """How many records waited when it rested last; None: it has not rested since the outage."""
+        self._is_acknowledged = True
+        """Whether the spool's disk has taken that what is settled is."""
         self._hurrying = False
         self._emptied = asyncio.Event()
         self._failures = 0
@@ -177,19 +179,23 @@ class Delivery:
     async def _wait_until_due(self) -> None:
         while True:
             self._spool.changed.clear()
-            if self._is_due():
-                return
             if not self._has_something:
                 self._emptied.set()
+            if self._is_due():
+                return
             due_in = self._pace.due_in(self._unwritten)
-            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if self._has_something else None)
+            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if self._has_work else None)
 
     @property
     def _has_something(self) -> bool:
         return bool(self._unwritten or self._owed)
 
+    @property
+    def _has_work(self) -> bool:
+        return self._has_something or not self._is_acknowledged
+
     def _is_due(self) -> bool:
-        return self._has_something and (self._hurrying or self._pace.due_in(self._unwritten) <= 0)
+        return self._has_work and (self._hurrying or self._pace.due_in(self._unwritten) <= 0)
 
     def _has_room(self) -> bool:
         """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
@@ -262,7 +268,9 @@ class Delivery:
         await self._runlog.put_counts(self._counts)
         self._owed.clear()
         self._delivered += max(0, self._written - self._spool.cursor)
+        self._is_acknowledged = False
         await self._spool.acknowledge(self._written)
+        self._is_acknowledged = True
 
     async def _write(self, batch: Sequence[tuple[int, RunRecord]]) -> tuple[list[RunRecord], list[Written]]:
         """The records as they were stored, and what is to be counted of them.

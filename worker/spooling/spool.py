@@ -35,6 +35,7 @@ from worker.spooling.spool_segments import (
     append_durably,
     find_segments,
     frame,
+    is_there,
     make_room,
     new_segment,
     read_cursor,
@@ -311,7 +312,9 @@ class Spool:
 
     def _commit(self, active: Segment, frames: Sequence[bytes]) -> Sequence[Segment]:
         """In the thread: the segments that take the place of the active one."""
-        if active.count and active.size + len(frames[0]) > self._segment_bytes:
+        is_full = active.size + len(frames[0]) > self._segment_bytes
+        # Behind records that somebody has removed, no later process would find those that are added.
+        if active.count and (is_full or not is_there(active)):
             return [active, append_durably(new_segment(self._directory, active.last + 1), frames)]
         return [append_durably(active, frames)]
 
@@ -358,11 +361,13 @@ class Spool:
         while position < self.last:
             if self._tail and self._tail[0].position <= position + 1:
                 return self._read_tail(position, limit, max_bytes)
-            found, position, self._mark = await self._in_thread(
+            found, looked_at, self._mark = await self._in_thread(
                 read_page, tuple(self._segments), position, limit, max_bytes, self._mark
             )
             if found:
                 return found
+            # What cannot be read back may be in memory still.
+            position = max(position, min(looked_at, self._tail[0].position - 1)) if self._tail else looked_at
         return []
 
     def _is_spent(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.stored.run import RunRecord
-from worker.spooling.spool_segments import Segment, frame_size, frames, record_of
+from worker.spooling.spool_segments import Segment, frame_size, frames, has_cursor, record_of
 
 _log = logging.getLogger(__name__)
 
@@ -31,15 +31,21 @@ def read_page(
     """The records behind ``after`` that the next segment holds, with positions, and up to where it was looked at.
 
     At most ``limit`` and, but for the first, ``max_bytes``. ``segments``: in order; one goes beyond ``after``.
-    ``mark``: as the page before gave it; it serves where this page begins there.
+    ``mark``: as the page before gave it; it serves where this page begins there. OSError: not now, it seems.
     """
     segment = next(segment for segment in segments if segment.last > after)
     start, before_it = 0, segment.first - 1
     if mark is not None and mark.path == segment.path and mark.position == after:
         start, before_it = mark.offset, mark.position
-    with segment.path.open("rb") as file:
-        file.seek(start)
-        data = file.read(segment.size - start)
+    try:
+        with segment.path.open("rb") as file:
+            file.seek(start)
+            data = file.read(segment.size - start)
+    except FileNotFoundError:
+        if not has_cursor(segment.path.parent):
+            raise  # all of it is away: not mounted, perhaps
+        _say_unreadable(segment, after + 1, "its file is gone, with all from here on")
+        return [], segment.last, None
     found: list[tuple[int, RunRecord]] = []
     taken, behind, position = 0, start, before_it
     whole = itertools.islice(frames(data), segment.last - before_it)

@@ -138,6 +138,14 @@ def _repaired(path: Path, first: int) -> tuple[Segment, int]:
     return Segment(path=path, first=first, count=len(ends), size=size), len(data) - size
 
 
+def is_there(segment: Segment) -> bool:
+    """Whether its records still are, as far as the size of its file tells: somebody may have removed or emptied it."""
+    try:
+        return segment.path.stat().st_size >= segment.size
+    except FileNotFoundError:
+        return False
+
+
 def append_durably(segment: Segment, added: Sequence[bytes]) -> Segment:
     """The added frames are on the disk for good behind the segment's others, or OSError and none of them counts.
 
@@ -204,13 +212,18 @@ def read_cursor(directory: Path) -> int:
         return 0
 
 
+def has_cursor(directory: Path) -> bool:
+    """Whether its file is there, as it is in every spool that is in use."""
+    return (directory / _CURSOR).exists()
+
+
 def make_room(directory: Path) -> None:
     """What a process that died in the middle of a trial has left is gone; the cursor has its place on the disk.
 
     So that a record's delivery can be written down on a disk that has become full. OSError where the disk is full now.
     """
     (directory / _TRIAL).unlink(missing_ok=True)
-    if not (directory / _CURSOR).exists():
+    if not has_cursor(directory):
         write_cursor(directory, 0)
 
 

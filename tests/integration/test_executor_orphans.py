@@ -1,0 +1,52 @@
+"""A worker that is the first process of a container: what its commands leave behind comes to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_FIRST_PROCESS = """
+import asyncio, os
+from tests.support.background import running
+from tests.support.executing import executing
+from tests.support.waiting import wait_until
+from worker.commands.orphans import Orphans, is_first_process
+from worker.machine.processes import children_of, read_process
+
+def zombies():
+    return [pid for pid in children_of(os.getpid()) if read_process(pid).dead]
+
+async def main():
+    assert is_first_process()
+    async with executing() as runs:
+        for command in ("(setsid sleep 0.1 &) ; exit 3", "sleep 0.01 & exit 3") * 5:
+            assert (await runs.outcome_of(command)).exit_code == 3
+        await wait_until(lambda: len(zombies()) >= 10, description="orphans that nobody has reaped")
+        own = lambda: {run.pid for run in runs.executor.running.values()}
+        async with running(Orphans(own=own, every_s=0.01).run()):
+            await wait_until(lambda: not zombies(), description="they are reaped")
+            ids = [runs.start("exit 3") for _ in range(50)]
+            assert {(await runs.ended(run_id)).exit_code for run_id in ids} == {3}, "none of our own is taken away"
+    print("done")
+
+asyncio.run(main())
+"""
+
+
+def test_it_reaps_them_and_none_of_its_own() -> None:
+    root = Path(__file__).parents[2]
+    apart = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+    if subprocess.run((*apart, "true"), capture_output=True, check=False).returncode != 0:
+        pytest.skip("no process namespaces for this user")
+    done = subprocess.run(
+        (*apart, sys.executable, "-c", _FIRST_PROCESS),
+        cwd=root,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == "done\n", done.stderr
