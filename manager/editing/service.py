@@ -18,6 +18,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
+from weakref import WeakValueDictionary
 
 from common.clock import Clock
 from common.errors import (
@@ -126,6 +127,8 @@ class JobService:
         self._on_edited = on_edited
         self._workers = workers
         self._patience_s = patience_s
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By job, while one is edited here: edits through one manager compete with those through others alone."""
 
     async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
@@ -241,6 +244,21 @@ class JobService:
             raise InvalidInputError(problems)
 
     async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+        turn = self._turns.setdefault(name, asyncio.Lock())
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await turn.acquire()
+        except TimeoutError:
+            raise OvertakenError(
+                f"job {name!r} was not {done}, and nothing was changed: edits of it that came before had no answer of "
+                "etcd yet; try again"
+            ) from None
+        try:
+            return await self._carry_out_now(name, plan, done)
+        finally:
+            turn.release()
+
+    async def _carry_out_now(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
         await self._refuse_wrong_clock()
         deadline = self._clock.monotonic() + self._patience_s
         stored = await self._read(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def own_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def lasting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process as a run may leave it behind."""
     process = subprocess.Popen(["sleep", "60"], env={"CHAOS_GROUND": f"{tmp_path}/"}, start_new_session=True)
+    while not Path(f"/proc/{process.pid}/environ").read_bytes():
+        time.sleep(0.001)  # in the midst of its exec it has none yet
     yield process
     process.kill()
     process.wait()

@@ -424,6 +424,28 @@ async def test_save_that_stays_in_doubt_says_so(manager: Managed, place: Place) 
     assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
 
 
+async def test_an_edit_waits_for_those_before_it_and_no_longer_than_it_may(manager: Managed, place: Place) -> None:
+    await manager.save(job())
+    began, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def hold(_edit: int) -> None:
+        began.set()
+        await goes_on.wait()
+
+    etcd = Disturbed(place.etcd, hold)
+    service = JobService(
+        etcd, Keys(place.prefix), clock=SystemClock(), timings=Timings(), deliver=lambda _: None, patience_s=0.2
+    )
+    async with etcd, asyncio.TaskGroup() as tasks:
+        first = tasks.create_task(service.save(parse_job(json.loads(job("echo 1"))), by="test"))
+        await began.wait()
+        with pytest.raises(OvertakenError, match="nothing was changed: edits of it that came before"):
+            await service.save(parse_job(json.loads(job("echo 2"))), by="test")
+        goes_on.set()
+    assert first.result().changed
+    assert (await manager.get("/job/list"))["data"][0]["command"] == "echo 1"
+
+
 async def test_job_that_changes_each_time_before_is_to_be_tried_again(manager: Managed, place: Place) -> None:
     await manager.save(job())
 
