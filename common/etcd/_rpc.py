@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, ClassVar
 
 # Set before grpc is there: else it ends its threads before each fork and makes them anew after it. Where the machine
 # has no process left, Popen forks in vain, and grpc aborts this process once it could not make a thread for ten
@@ -64,6 +65,23 @@ def tls_credentials(ca: bytes | None, key: bytes | None, cert: bytes | None) -> 
     return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=cert)
 
 
+_DESCRIPTORS = 16
+"""For its pollers and its first connection grpc takes six to eight."""
+
+
+def lacks_descriptors() -> bool:
+    """Whether there are too few to begin with: where grpc gets none for its pollers, it takes this process with it."""
+    if Channel.was_made:
+        return False
+    with ExitStack() as stack:
+        try:
+            for _ in range(_DESCRIPTORS):
+                stack.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return True
+    return False
+
+
 def _channel(address: str, credentials: Any, server_name: str | None) -> Any:
     if credentials is None:
         return grpc.aio.insecure_channel(address, options=_OPTIONS)
@@ -77,9 +95,13 @@ class Channel:
     It ends when nobody has the channel any more; calls and streams have it, so let go of, it outlasts them.
     """
 
+    was_made: ClassVar[bool] = False
+    """Any, in this process: grpc has what it needs."""
+
     def __init__(self, address: str, *, credentials: Any = None, server_name: str | None = None) -> None:
         self.address = address
         self._channel: Any = _channel(address, credentials, server_name)
+        Channel.was_made = True
         kv = _rpc.KVStub(self._channel)
         lease = _rpc.LeaseStub(self._channel)
         maintenance = _rpc.MaintenanceStub(self._channel)

@@ -127,6 +127,8 @@ class Endpoints:
             raise UnavailableError("this etcd client has been closed")
         channel = self._channels.get(address)
         if channel is None:
+            if _rpc.lacks_descriptors():
+                raise UnavailableError("etcd is not asked: this process has no file descriptors to spare")
             channel = self._channels[address] = self._new_channel(address)
         return channel
 
