@@ -35,7 +35,7 @@ from common.stored.keys import Keys, RunId, Watched
 from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
-from worker.commands.unstartable import NotNowError, unforeseen
+from worker.commands.unstartable import NotNowError
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
@@ -221,11 +221,6 @@ class Dispatcher:
         except NotNowError:
             # By the time as it is then it is stamped again, waits for its time, or is too late in every respect.
             asyncio.get_running_loop().call_soon(self._put_back, run)
-            return
-        except Exception as error:  # whatever it is, the others start; and no other worker is to meet it again
-            why = f"could not be started: {unforeseen(error)}"
-            _log.exception("%s %s", run.run_id, why, extra={"action": "run.start_failed", "run": str(run.run_id)})
-            self._end_unstarted(run, Verdict.FAILED, why)
             return
         self._table.started(run)
 

@@ -170,7 +170,7 @@ _WIDER: Mapping[str, Any] = {
     "cpu_seconds": int | float | None, "count_is_minimum": bool | None, "late": bool | None, "labels": dict,
 }  # fmt: skip
 """What a field may be as somebody else may have written it; of the others as it is declared."""
-_KINDS = tuple(_WIDER.get(name, kind) for name, kind in get_type_hints(RunRecord).items())
+_KINDS = tuple(_WIDER.get(attribute, kind) for attribute, kind in get_type_hints(RunRecord).items())
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
 

@@ -1,8 +1,8 @@
-"""What a value in etcd, or in the log store, has to be before anything is done with it. Pure: standard library only.
+"""What a value in etcd, or in the log store, has to be before anything is done with it.
 
 Whoever reads one has to do with what anybody may have written: a later version, a script, a person. A reader gives what
 is safe for all that comes of it (a date, a number for the log store, a key, an answer in JSON), or raises ValueError;
-so nobody behind it looks again.
+so nobody behind it looks again. Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations

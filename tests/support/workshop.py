@@ -51,15 +51,10 @@ class FakeExecutor:
         self.stopped_for_ms = 0
         """On the way to the next start; so is what follows."""
         self.set_back_by_ms = 0
-        self.fault: Exception | None = None
-        """What the next start meets."""
         self._clock = clock
 
     def start(self, launch: Launch) -> None:
         self.asked += 1
-        if (fault := self.fault) is not None:
-            self.fault = None
-            raise fault
         self._clock.advance(self.stopped_for_ms)
         if self.set_back_by_ms:
             self._clock.set_wall(self._clock.wall_ms() - self.set_back_by_ms)

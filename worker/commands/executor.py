@@ -165,10 +165,9 @@ class Executor:
 
     def _try(self, waiting: _Waiting) -> None:
         waiting.tries += 1
-        if not self._guard.intent(waiting.launch.run_id):
-            self._try_later(waiting, ShortageError(f"worker {self._worker} has no guardian now (see its log)"))
-            return
         try:
+            if not self._guard.intent(waiting.launch.run_id):
+                raise ShortageError(f"worker {self._worker} has no guardian now (see its log)")
             run = self._spawner.spawn(waiting.launch)
         except ShortageError as error:
             self._try_later(waiting, error)

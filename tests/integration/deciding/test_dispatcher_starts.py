@@ -106,26 +106,6 @@ async def test_run_on_whose_way_the_clock_jumped_back_waits_for_its_time(etcd: E
         await shop.started(run)
 
 
-async def test_a_start_that_fails_as_nobody_foresaw_ends_that_run_alone(
-    etcd: EtcdServer, prefix: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async with workshop(etcd.endpoint, prefix) as shop:
-        shop.executor.fault = OverflowError("date value out of range")
-        first, second = await shop.claim("first"), await shop.claim("second")
-        shop.passes(SECOND)
-        await shop.started(second)
-        await shop.settled()
-        [record] = shop.spool.records
-        assert (record.run_id, record.status) == (first.run_id, Verdict.FAILED)
-        assert record.reason is not None
-        assert "could not be started" in record.reason
-        assert "OverflowError: date value out of range" in record.reason
-        assert await shop.lock("first") is None
-        assert (shop.table.claimed, shop.table.running) == (0, 1)
-    [said] = [one for one in caplog.records if getattr(one, "action", "") == "run.start_failed"]
-    assert said.exc_info, "with where it came from"
-
-
 async def test_run_that_was_given_up_as_lost_does_not_start(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)

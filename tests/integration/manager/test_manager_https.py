@@ -16,7 +16,7 @@ from aiohttp.web import Response
 from common.errors import Problem
 from manager.calls.https import Certificate, add_hsts
 from tests.integration.manager.test_manager_process import process
-from tests.support.certificates import Authority
+from tests.support.certificates import Authority, Pair
 from tests.support.managing import Place
 from tests.support.waiting import wait_until
 
@@ -61,9 +61,7 @@ async def test_serves_with_tls_alone(place: Place, tmp_path: Path) -> None:
 async def test_a_renewed_certificate_is_served_without_a_restart(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     first, second = authority.pair("first", "first.test"), authority.pair("second", "second.test")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    shutil.copy(first.cert, cert)
-    shutil.copy(first.key, key)
+    cert, key = _in_use(first, tmp_path)
     certificate = Certificate(cert, key)
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context)
     port = server.sockets[0].getsockname()[1]
@@ -82,9 +80,7 @@ async def test_a_key_that_is_written_while_the_pair_is_looked_at_ends_nothing(
 ) -> None:
     authority = Authority(tmp_path)
     first, second = authority.pair("first", "first.test"), authority.pair("second", "second.test")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    shutil.copy(first.cert, cert)
-    shutil.copy(first.key, key)
+    cert, key = _in_use(first, tmp_path)
     certificate = Certificate(cert, key)
 
     def good_until_now(*_: object, **__: object) -> list[Problem]:
@@ -100,6 +96,14 @@ async def test_a_key_that_is_written_while_the_pair_is_looked_at_ends_nothing(
     server = await asyncio.start_server(lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=certificate.context)
     async with server:
         await _shake_hands(server.sockets[0].getsockname()[1], authority, "second.test")
+
+
+def _in_use(pair: Pair, directory: Path) -> tuple[Path, Path]:
+    """The pair in files that may be renewed."""
+    cert, key = directory / "cert.pem", directory / "key.pem"
+    shutil.copy(pair.cert, cert)
+    shutil.copy(pair.key, key)
+    return cert, key
 
 
 async def _shake_hands(port: int, authority: Authority, name: str) -> None:
