@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -23,6 +24,13 @@ class Parser(argparse.ArgumentParser):
         options.setdefault("allow_abbrev", False)
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
         super().__init__(**options)
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """As argparse does; but that a help cannot be written is not passed over, as later Pythons do."""
+        if message and file is sys.stdout:
+            file.write(message)
+        else:
+            super()._print_message(message, file)
 
 
 Verbs = Any

@@ -72,7 +72,7 @@ async def test_two_managers_answer_alike(place: Place) -> None:
             complete = [row["name"] for row in first["items"]] == ["a", "b"] and first["items"][1]["running"]
             return bool(complete) and first == second and first["items"][0]["state"] == "paused"
 
-        await wait_until(alike, description="both to answer alike", timeout=1)
+        await wait_until(alike, description="both to answer alike")
         assert (await other.get("/api/v1/jobs/b"))["running"][0]["id"] == str(run)
         first = await one.get("/api/v1/jobs", limit="1")
         rest = await other.get("/api/v1/jobs", cursor=first["nextCursor"])

@@ -288,8 +288,8 @@ async def test_if_match_that_is_no_etag_is_refused(manager: Managed) -> None:
 class Disturbed(EtcdClient):
     """Does something of the test's before each edit is sent."""
 
-    def __init__(self, endpoint: str, before: Callable[[int], Awaitable[None]]) -> None:
-        super().__init__([endpoint], timeout=0.5)
+    def __init__(self, endpoint: str, before: Callable[[int], Awaitable[None]], timeout_s: float = 10) -> None:
+        super().__init__([endpoint], timeout=timeout_s)
         self._before = before
         self.edits = 0
 
@@ -303,10 +303,18 @@ class Disturbed(EtcdClient):
 
 
 class Doubtful:
-    """A service whose way to etcd the test disturbs."""
+    """A service whose way to etcd the test disturbs. ``timeout_s``: short only where silence is to be met."""
 
-    def __init__(self, place: Place, proxy: Proxy, before: Callable[[int], Awaitable[None]], patience_s: float) -> None:
-        self.etcd = Disturbed(proxy.endpoint, before)
+    def __init__(
+        self,
+        place: Place,
+        proxy: Proxy,
+        before: Callable[[int], Awaitable[None]],
+        *,
+        patience_s: float = 30,
+        timeout_s: float = 10,
+    ) -> None:
+        self.etcd = Disturbed(proxy.endpoint, before, timeout_s)
         self.delivered: list[Delivery] = []
         self.service = JobService(
             self.etcd,
@@ -327,7 +335,7 @@ async def test_save_whose_answer_is_lost_is_found_to_be_saved(manager: Managed, 
             if edit == 1:
                 proxy.set(Mode.CUT_REPLY)
 
-        doubtful = Doubtful(place, proxy, cut, patience_s=5)
+        doubtful = Doubtful(place, proxy, cut)
         async with doubtful.etcd:
             saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
     assert proxy.cuts == 1
@@ -349,7 +357,7 @@ async def test_save_that_did_not_arrive_is_sent_again(manager: Managed, place: P
             if edit == 2:
                 proxy.reset()  # so that the first one is lost for good
 
-        doubtful = Doubtful(place, proxy, swallow, patience_s=10)
+        doubtful = Doubtful(place, proxy, swallow, timeout_s=1.5)
         async with doubtful.etcd:
             saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
     kv = await manager.etcd.get(manager.keys.job("j"))
@@ -368,7 +376,7 @@ async def test_save_in_doubt_that_another_overtook_is_repeated(manager: Managed,
             if edit == 2:
                 await manager.save(job("echo other"))
 
-        doubtful = Doubtful(place, proxy, overtake, patience_s=5)
+        doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
             saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
     assert saved.before.saved is not None
@@ -386,7 +394,7 @@ async def test_save_in_doubt_with_a_revision_does_not_overwrite_another(manager:
             if edit == 2:
                 await manager.save(job("echo other"))
 
-        doubtful = Doubtful(place, proxy, overtake, patience_s=5)
+        doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
             with pytest.raises(StaleRevisionError):
                 await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="t", if_match=first["revision"])
@@ -403,7 +411,7 @@ async def test_delete_in_doubt_spares_the_job_that_was_made_again(manager: Manag
             if edit == 2:
                 await manager.save(job("echo again"))
 
-        doubtful = Doubtful(place, proxy, overtake, patience_s=5)
+        doubtful = Doubtful(place, proxy, overtake)
         async with doubtful.etcd:
             deleted = await doubtful.service.delete("j", by="test")
     assert deleted is not None
@@ -417,7 +425,7 @@ async def test_save_that_stays_in_doubt_says_so(manager: Managed, place: Place) 
         async def one_way(edit: int) -> None:
             proxy.set(Mode.ONE_WAY)
 
-        doubtful = Doubtful(place, proxy, one_way, patience_s=0.6)
+        doubtful = Doubtful(place, proxy, one_way, patience_s=0.6, timeout_s=1.5)
         async with doubtful.etcd:
             with pytest.raises(UnavailableError, match=r"may or may not have been saved.*Look at the job"):
                 await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")

@@ -44,9 +44,9 @@ async def test_verdict_of_a_run_goes_into_its_key_and_is_delivered_once_there_is
             assert kept.output_truncated
             assert "the spool refused its output: the spool's disk is full" in kept.err
             assert not await world.has(world.keys.lock("job"))
-            await wait_until(lambda: not worker.is_deciding(), description="it takes nothing", timeout=1)
+            await wait_until(lambda: not worker.is_deciding(), description="it takes nothing")
             [session] = await world.sessions()
-            await wait_until(lambda: told(world), description="its key says so", timeout=1)
+            await wait_until(lambda: told(world), description="its key says so")
             assert session.lease
             assert "make room where" in (worker.agent.describe().problem or "")
             worker.parts.settlement.deliver_late(late)
