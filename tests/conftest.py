@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 
 import hypothesis
 import pytest
 
 hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
+
+
+# Started with SIGINT ignored (in the background of a script), we and all that the tests start would not be interrupted.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:

@@ -1,10 +1,15 @@
-"""A real log store for tests: nx-27017, started, stopped, killed, frozen and restarted; it never outlives the run."""
+"""A real log store for tests: nx-27017, started, stopped, killed, frozen and restarted; it never outlives the run.
+
+With ETCRON_TEST_MONGODB=URI all tests that do not disturb their log store use that one instead, with databases that
+are dropped at the end.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import importlib.util
+import itertools
 import os
 import shutil
 import signal
@@ -12,8 +17,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
+from pymongo import MongoClient
 
 from common.errors import UnavailableError
 from common.runlog import RunLog
@@ -30,6 +37,45 @@ os.execv(sys.argv[1], sys.argv[1:])
 PYMONGO_DROPS_A_SOCKET = r"ignore:unclosed <socket\.socket fd=\d+, family=\d+, type=1, proto=6, laddr:ResourceWarning"
 """A `filterwarnings` mark for tests in which the server is away. pymongo 4.20 forgets the socket of its monitor when it
 is closed in the middle of a connect (pool_shared._async_create_connection handles no CancelledError)."""
+
+
+GIVEN = "ETCRON_TEST_MONGODB"
+_DATABASES = f"etcron_test_{os.getpid()}_"
+_numbers = itertools.count(1)
+
+
+def new_database() -> str:
+    """The name of a database that nobody else uses."""
+    return f"{_DATABASES}{next(_numbers)}"
+
+
+class LogStore(Protocol):
+    """What most tests need of one."""
+
+    @property
+    def uri(self) -> str:
+        """For clients."""
+
+
+class GivenLogStore:
+    """A server that is there already, and stays."""
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    def clear(self) -> None:
+        """Drops what the tests of this process have made."""
+        with MongoClient[dict[str, Any]](self.uri) as client:
+            for name in client.list_database_names():
+                if name.startswith(_DATABASES):
+                    client.drop_database(name)
+
+
+def to_disturb(log_store: LogStore) -> LogStoreServer:
+    """The same, where it is one that a test may come between; skips the test where it is not."""
+    if not isinstance(log_store, LogStoreServer):
+        pytest.skip("comes between etcron and its log store: not with one that was given")
+    return log_store
 
 
 def log_store_program() -> list[str] | None:
@@ -148,13 +194,20 @@ class LogStoreServer:
         await wait_until(lambda: process.poll() is not None, description="the log store has ended")
 
 
-_serving: list[LogStoreServer] = []
+_serving: list[LogStore] = []
 
 
-def serving_log_store(directory: Path) -> Iterator[LogStoreServer]:
+def serving_log_store(directory: Path) -> Iterator[LogStore]:
     """For a fixture: a log store for all tests that do not disturb it, of whatever folder: each has a database."""
     if _serving:
         yield _serving[0]
+        return
+    if uri := os.environ.get(GIVEN):
+        given = GivenLogStore(uri)
+        _serving.append(given)
+        yield given
+        _serving.clear()
+        given.clear()
         return
     if log_store_program() is None:
         pytest.skip("no nx-27017: pip install nx-27017")

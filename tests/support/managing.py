@@ -23,6 +23,7 @@ from manager.parts import PARTS, Parts
 from manager.watching.events import Pace
 from tests.support.background import running
 from tests.support.clocks import say_clocks
+from tests.support.log_store import new_database
 
 _numbers = itertools.count(1)
 
@@ -49,7 +50,7 @@ class Place:
     @classmethod
     def new(cls, *, etcd: str, log_store: str) -> Place:
         number = next(_numbers)
-        return cls(etcd=etcd, log_store=log_store, prefix=f"/manager-test-{number}", database=f"manager_test_{number}")
+        return cls(etcd=etcd, log_store=log_store, prefix=f"/manager-test-{number}", database=new_database())
 
     @property
     def keys(self) -> Keys:

@@ -21,6 +21,7 @@ from common.stored.kill import Kill
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry
 from common.stored.saved_job import SavedJob
+from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
 from worker.identity import Identity, load_identity, locked_directory
@@ -68,7 +69,7 @@ class Place:
     def new(cls, directory: Path, *, etcd: str, log_store: str) -> Place:
         number = next(_numbers)
         return cls(
-            etcd=etcd, log_store=log_store, directory=directory, prefix=f"/work-{number}", database=f"work_{number}"
+            etcd=etcd, log_store=log_store, directory=directory, prefix=f"/work-{number}", database=new_database()
         )
 
     @property

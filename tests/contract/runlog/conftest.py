@@ -5,18 +5,14 @@ A test that disturbs its server asks for `own_store`; all others share one, with
 
 from __future__ import annotations
 
-import asyncio
 import gc
-import itertools
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from common.runlog import RunLog
-from tests.support.log_store import LogStoreServer, log_store_program
-
-_numbers = itertools.count(1)
+from tests.support.log_store import LogStore, LogStoreServer, log_store_program, new_database, serving_log_store
 
 
 @pytest.fixture(autouse=True)
@@ -27,14 +23,9 @@ def no_garbage_for_the_next_test() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
     """A server for all tests that do not disturb it."""
-    if log_store_program() is None:
-        pytest.skip("no log store: pip install nx-27017")
-    server = LogStoreServer(tmp_path_factory.mktemp("runlog") / "shared")
-    asyncio.run(server.start())
-    yield server
-    server.destroy()
+    yield from serving_log_store(tmp_path_factory.mktemp("runlog") / "shared")
 
 
 @pytest.fixture
@@ -49,11 +40,11 @@ async def own_store(tmp_path: Path) -> AsyncIterator[LogStoreServer]:
 @pytest.fixture
 def database() -> str:
     """The name of a database that nobody else uses."""
-    return f"test{next(_numbers)}"
+    return new_database()
 
 
 @pytest.fixture
-async def runlog(shared_store: LogStoreServer, database: str) -> AsyncIterator[RunLog]:
+async def runlog(shared_store: LogStore, database: str) -> AsyncIterator[RunLog]:
     """An empty run log, prepared."""
     async with RunLog(shared_store.uri, database=database) as log:
         await log.prepare()

@@ -14,7 +14,7 @@ from common.runlog import RunFilter, RunLog
 from common.runlog.pages import WALK
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 
 FAILED_OR_LOST = frozenset({Verdict.FAILED, Verdict.LOST})
@@ -137,7 +137,7 @@ async def test_job_log_gives_big_outputs_whole(runlog: RunLog) -> None:
     assert [document["output"] for document in documents] == outputs[::-1]
 
 
-async def test_job_log_shows_what_the_parent_wrote(runlog: RunLog, shared_store: LogStoreServer, database: str) -> None:
+async def test_job_log_shows_what_the_parent_wrote(runlog: RunLog, shared_store: LogStore, database: str) -> None:
     old_id = ObjectId()
     old = {"_id": old_id, "jobName": "backup", "command": "echo", "err": "", "output": "hi\n", "planTime": 1,
            "scheduleTime": 2, "startTime": 3, "endTime": 4}  # fmt: skip

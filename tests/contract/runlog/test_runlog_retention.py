@@ -8,7 +8,7 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from common.runlog import RetentionState, RunFilter, RunLog
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, last_results, record
 
 SECOND = 1000
@@ -83,7 +83,7 @@ async def test_what_is_kept_is_said_until_all_is_kept(runlog: RunLog) -> None:
 
 @pytest.mark.parametrize("odd", [{}, {"days": "many", "perJob": 0}, {"days": None}])
 async def test_what_somebody_else_says_is_kept_is_passed_over_and_replaced(
-    runlog: RunLog, shared_store: LogStoreServer, database: str, odd: dict[str, Any]
+    runlog: RunLog, shared_store: LogStore, database: str, odd: dict[str, Any]
 ) -> None:
     async with AsyncMongoClient[dict[str, Any]](shared_store.uri) as client:
         await client[database]["retention"].insert_one({"_id": "retention/current", **odd})

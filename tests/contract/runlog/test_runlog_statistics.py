@@ -15,7 +15,7 @@ from common.runlog.client import bulk
 from common.runlog.counting import day_of
 from common.runlog.statistics import Statistics
 from common.stored.run import RunRecord, Verdict
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 
 DAY_MS = 86_400_000
@@ -222,7 +222,7 @@ async def test_records_that_go_leave_the_counts(runlog: RunLog) -> None:
 
 
 async def test_what_somebody_else_has_put_there_holds_nothing_up(
-    runlog: RunLog, shared_store: LogStoreServer, database: str
+    runlog: RunLog, shared_store: LogStore, database: str
 ) -> None:
     odd: list[dict[str, Any]] = [
         {"_id": "new/w0/x"}, {"_id": "new/w0/0000000000000001", "column": "w0", "last": 1, "counts": "[]"},

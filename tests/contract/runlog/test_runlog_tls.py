@@ -16,10 +16,10 @@ from tests.support.tls_proxy import TlsProxy
 pytestmark = pytest.mark.logstore
 
 
-async def test_the_log_store_is_reached_with_tls(shared_store: LogStoreServer, database: str, tmp_path: Path) -> None:
+async def test_the_log_store_is_reached_with_tls(own_store: LogStoreServer, database: str, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     pair = authority.pair("store", "127.0.0.1")
-    async with TlsProxy(f"127.0.0.1:{shared_store.port}", server_context(pair.cert, pair.key)) as proxy:
+    async with TlsProxy(f"127.0.0.1:{own_store.port}", server_context(pair.cert, pair.key)) as proxy:
         uri = f"mongodb://127.0.0.1:{proxy.port}/?tls=true&tlsCAFile={authority.ca}"
         async with RunLog(uri, database=database) as log:
             await log.prepare()
@@ -27,10 +27,10 @@ async def test_the_log_store_is_reached_with_tls(shared_store: LogStoreServer, d
         assert proxy.handshakes > 0
 
 
-async def test_a_certificate_of_somebody_else_is_not_believed(shared_store: LogStoreServer, tmp_path: Path) -> None:
+async def test_a_certificate_of_somebody_else_is_not_believed(own_store: LogStoreServer, tmp_path: Path) -> None:
     ours, foreign = Authority(tmp_path / "ours"), Authority(tmp_path / "foreign")
     pair = foreign.pair("store", "127.0.0.1")
-    async with TlsProxy(f"127.0.0.1:{shared_store.port}", server_context(pair.cert, pair.key)) as proxy:
+    async with TlsProxy(f"127.0.0.1:{own_store.port}", server_context(pair.cert, pair.key)) as proxy:
         uri = f"mongodb://127.0.0.1:{proxy.port}/?tls=true&tlsCAFile={ours.ca}"
         async with RunLog(uri, connect_timeout_ms=500) as log:
             with pytest.raises(UnavailableError, match="certificate verify failed"):

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tests.support.etcd_server import EtcdServer, serving_etcd
-from tests.support.log_store import LogStoreServer, serving_log_store
+from tests.support.log_store import LogStore, serving_log_store
 from tests.support.managing import Managed, Place, managing
 
 
@@ -17,12 +17,12 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
 
 
 @pytest.fixture(scope="session")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
     yield from serving_log_store(tmp_path_factory.mktemp("manager") / "log-store")
 
 
 @pytest.fixture
-def place(etcd_server: EtcdServer, log_store: LogStoreServer) -> Place:
+def place(etcd_server: EtcdServer, log_store: LogStore) -> Place:
     """Keys and documents of this test alone."""
     return Place.new(etcd=etcd_server.endpoint, log_store=log_store.uri)
 

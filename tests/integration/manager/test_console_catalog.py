@@ -11,7 +11,7 @@ import pytest
 from bench.console_data import fill_etcd, job_name
 from common.stored.member import Member
 from tests.support.etcd_server import EtcdServer, etcd35
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.managing import Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy
@@ -121,9 +121,7 @@ async def test_while_etcd_is_away_it_shows_what_it_last_knew_and_since_when(plac
         await wait_until(well, description="the catalog to be in step", timeout=15)
 
 
-async def test_before_etcd_has_been_read_there_is_no_empty_list(
-    own_etcd: EtcdServer, log_store: LogStoreServer
-) -> None:
+async def test_before_etcd_has_been_read_there_is_no_empty_list(own_etcd: EtcdServer, log_store: LogStore) -> None:
     place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
     async with managing(place) as manager:
         problem = await problem_of(await manager.http.get("/api/v1/jobs"), 503)

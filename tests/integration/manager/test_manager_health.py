@@ -14,7 +14,7 @@ from common.stored.member import Beat
 from tests.support.descriptors import no_descriptor_left
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.waiting import wait_until
 
@@ -91,7 +91,7 @@ async def test_nobody_who_takes_fires_is_said_first_and_not_everybody_is_named(m
     assert len(problems) == 7
 
 
-async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: LogStoreServer) -> None:
+async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: LogStore) -> None:
     place = Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri)
     async with managing(place, loops=True, apiWriteTimeout=1000) as manager:
         assert (await manager.http.get("/livez")).status == 200
@@ -114,7 +114,7 @@ async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: Lo
 
 
 async def test_coming_and_going_is_logged_once(
-    own_etcd: EtcdServer, log_store: LogStoreServer, caplog: pytest.LogCaptureFixture
+    own_etcd: EtcdServer, log_store: LogStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "manager")
 

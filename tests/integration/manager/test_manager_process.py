@@ -25,7 +25,10 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 async def process(place: Place, directory: Path, *flags: str) -> AsyncIterator[tuple[Process, Path]]:
     """A manager and the file that it logs to; killed at the end."""
     log = directory / "manager.log"
-    arguments = ["--etcd-endpoints", place.etcd, "--mongodb-uri", place.log_store, "--key-prefix", place.prefix, *flags]
+    arguments = [
+        "--etcd-endpoints", place.etcd, "--key-prefix", place.prefix,
+        "--mongodb-uri", place.log_store, "--mongodb-database", place.database, *flags,
+    ]  # fmt: skip
     with log.open("wb") as stream:
         started = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "manager", *arguments, stdout=stream, stderr=stream, cwd=directory,

@@ -19,7 +19,7 @@ from common.version import VERSION
 from manager.handlers import metrics_api
 from tests.support.etcd_server import EtcdServer, etcd35
 from tests.support.joining import join
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore, to_disturb
 from tests.support.managing import Managed, Place, managing
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.proxy import Mode, Proxy
@@ -162,9 +162,9 @@ async def test_what_was_before_etcd_went_away_is_not_told_as_what_is(place: Plac
         await wait_until(told, description="the jobs are told again", timeout=15)
 
 
-async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStoreServer) -> None:
+async def test_a_log_store_that_says_nothing_keeps_no_scrape_waiting(place: Place, log_store: LogStore) -> None:
     async with (
-        Proxy(f"127.0.0.1:{log_store.port}", http2=False) as proxy,
+        Proxy(f"127.0.0.1:{to_disturb(log_store).port}", http2=False) as proxy,
         managing(replace(place, log_store=f"mongodb://{proxy.endpoint}"), apiWriteTimeout=60_000) as manager,
     ):
         assert (await scrape(manager))["etcron_log_store_up"] == 1

@@ -11,7 +11,7 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient, Session
 from common.runlog import RunLog
 from tests.support.etcd_server import EtcdServer, serving_etcd
-from tests.support.log_store import LogStoreServer, serving_log_store
+from tests.support.log_store import LogStore, serving_log_store
 from tests.support.working import Place, World, term_of
 from worker.stewarding.steward import Term
 
@@ -22,12 +22,12 @@ def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer
 
 
 @pytest.fixture(scope="session")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStoreServer]:
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
     yield from serving_log_store(tmp_path_factory.mktemp("working") / "log-store")
 
 
 @pytest.fixture
-def place(etcd_server: EtcdServer, log_store: LogStoreServer, tmp_path: Path) -> Place:
+def place(etcd_server: EtcdServer, log_store: LogStore, tmp_path: Path) -> Place:
     """Keys, documents and directories of this test alone."""
     return Place.new(tmp_path, etcd=etcd_server.endpoint, log_store=log_store.uri)
 

@@ -13,7 +13,7 @@ from common.clock import SystemClock
 from common.stored.keys import RunId
 from common.stored.run import EntryState, RunRecord, Verdict
 from tests.support.cluster import Process
-from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
+from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStore, to_disturb
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -26,9 +26,9 @@ KEYS, RUNS = 12, 40
 
 
 @pytest.fixture
-async def away(log_store: LogStoreServer) -> AsyncIterator[Proxy]:
+async def away(log_store: LogStore) -> AsyncIterator[Proxy]:
     """The way to the log store: closed, until the test opens it."""
-    async with Proxy(f"127.0.0.1:{log_store.port}", http2=False) as proxy:
+    async with Proxy(f"127.0.0.1:{to_disturb(log_store).port}", http2=False) as proxy:
         proxy.set(Mode.RESET)
         yield proxy
 

@@ -18,7 +18,7 @@ from common.etcd import EtcdClient, _rpc
 from common.runlog import RunLog
 from tests.support.cluster import EVERY_SECOND, covered, planned_between
 from tests.support.etcd_server import EtcdServer, cluster, etcd35
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
@@ -86,7 +86,7 @@ class Evidence:
 
 
 async def test_elections_and_a_frozen_etcd_end_no_command_and_lose_no_record(
-    members: list[EtcdServer], log_store: LogStoreServer, tmp_path: Path
+    members: list[EtcdServer], log_store: LogStore, tmp_path: Path
 ) -> None:
     endpoints = tuple(server.endpoint for server in members)
     place = Place.new(tmp_path, etcd=endpoints[0], log_store=log_store.uri)

@@ -11,7 +11,7 @@ from common.etcd import EtcdClient, EtcdUser
 from common.runlog import RunLog
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
 from tests.support.etcd_server import EtcdServer, own_etcd
-from tests.support.log_store import LogStoreServer
+from tests.support.log_store import LogStore
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
@@ -26,7 +26,7 @@ def guarded_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
 
 
 @pytest.fixture
-def place(guarded_etcd: EtcdServer, log_store: LogStoreServer, tmp_path: Path) -> Place:
+def place(guarded_etcd: EtcdServer, log_store: LogStore, tmp_path: Path) -> Place:
     return Place.new(tmp_path, etcd=guarded_etcd.endpoint, log_store=log_store.uri)
 
 

@@ -96,7 +96,8 @@ async def test_the_process_says_that_its_name_is_taken(place: Place, tmp_path: P
     async with working(place) as worker:
         await worker.deciding()
         flags = ("--etcd-endpoints", place.etcd, "--key-prefix", place.prefix, "--worker-name", "w1",
-                 "--mongodb-uri", place.log_store, "--data-dir", str(tmp_path / "x"))  # fmt: skip
+                 "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+                 "--data-dir", str(tmp_path / "x"))  # fmt: skip
         second = Process("worker", "second", tmp_path / "second", flags)
         second.start()
         try:
@@ -179,7 +180,10 @@ async def test_a_machine_out_of_descriptors_still_beats(monkeypatch: pytest.Monk
 
 
 async def test_a_process_that_is_told_to_stop_while_etcd_is_away_ends_promptly(tmp_path: Path, place: Place) -> None:
-    flags = ("--etcd-endpoints", "127.0.0.1:1", "--mongodb-uri", place.log_store, "--data-dir", str(tmp_path / "x"))
+    flags = (
+        "--etcd-endpoints", "127.0.0.1:1", "--data-dir", str(tmp_path / "x"),
+        "--mongodb-uri", place.log_store, "--mongodb-database", place.database,
+    )  # fmt: skip
     process = Process("worker", "w", tmp_path / "w", flags)
     process.start()
     try:
