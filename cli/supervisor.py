@@ -23,6 +23,7 @@ import psutil
 
 from cli.errors import CommandError, ExitStatus
 from common.process.lifecycle import set_parent_death_signal
+from worker.commands.orphans import Orphans, is_first_process
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0
@@ -32,6 +33,7 @@ HURRY_S = 8.0
 """What is left to a child after a second wish to stop: a worker ends its commands (TERM, 5 s, KILL)."""
 
 Say = Callable[[str], None]
+Loop = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +209,13 @@ class Child:
             return self._failure
         code = self._process.returncode
         return f"ended with {f'status {code}' if code >= 0 else signal.Signals(-code).name}"
+
+
+def reaping(children: Sequence[Child]) -> dict[str, Loop]:
+    """The loop that reaps what commands leave behind where we are a container's first process; none where not."""
+    if not is_first_process():
+        return {}
+    return {"reap orphans": Orphans(own=lambda: {child.pid for child in children if child.pid is not None}).run}
 
 
 def _listens_on(port: int, process: psutil.Process) -> bool:

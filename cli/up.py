@@ -22,7 +22,7 @@ from cli.examples import save_examples
 from cli.log_echo import LogEcho
 from cli.plan import Options, Plan, make_plan
 from cli.ports import PortClaims
-from cli.supervisor import Child, trim_log
+from cli.supervisor import Child, reaping, trim_log
 from common.process.lifecycle import Stop, run_loops
 from common.tls import pinned_context
 
@@ -74,7 +74,8 @@ class _Machine:
         try:
             if await self._unless_stopped(self._start()):
                 loops = {f"keep {child.spec.name}": child.keep_running for child in children}
-                await run_loops(self._stop, {**loops, "logs": self._mind_logs, "greet": self._greet})
+                loops |= {"logs": self._mind_logs, "greet": self._greet}
+                await run_loops(self._stop, {**loops, **reaping(children)})
         finally:
             await self._stop_in_order()
 

@@ -21,7 +21,7 @@ from typing import Final
 from cli.children import AFTER_GRACE_S, at_once, program, without_configuration
 from cli.data_dir import write_privately
 from cli.errors import CommandError, ExitStatus
-from cli.supervisor import Child, ChildSpec
+from cli.supervisor import Child, ChildSpec, reaping
 from common.configuration.config import WorkerConfig, file_object
 from common.errors import ConfigError, Problem
 from common.process.lifecycle import Stop, run, run_loops
@@ -125,7 +125,8 @@ async def _keep(workers: Sequence[WorkerConfig], home: Path, stop: Stop) -> None
     try:
         for child in children:
             await child.start()
-        await run_loops(stop, {f"keep {child.spec.name}": child.keep_running for child in children})
+        loops = {f"keep {child.spec.name}": child.keep_running for child in children}
+        await run_loops(stop, {**loops, **reaping(children)})
     finally:
         await asyncio.gather(*(child.stop(stop.hurry) for child in children))
 

@@ -1,4 +1,4 @@
-"""A worker that is the first process of a container: what its commands leave behind comes to it."""
+"""The first process of a container: what commands leave behind comes to it, be it a worker or who keeps several."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-_FIRST_PROCESS = """
+_WORKER = """
 import asyncio, os
 from tests.support.background import running
 from tests.support.executing import executing
@@ -36,13 +36,43 @@ asyncio.run(main())
 """
 
 
-def test_it_reaps_them_and_none_of_its_own() -> None:
+_SUPERVISOR = """
+import asyncio, os
+from cli.children import at_once
+from cli.supervisor import Child, ChildSpec, reaping
+from tests.support.background import running
+from tests.support.waiting import wait_until
+from worker.machine.processes import children_of, read_process
+
+def zombies():
+    return [pid for pid in children_of(os.getpid()) if read_process(pid).dead]
+
+def child(line):
+    return Child(ChildSpec(name="child", command=["sh", "-c", line], log=None, is_ready=at_once), print)
+
+async def main():
+    leaves = child("for _ in 1 2 3; do (setsid sleep 0.1 &); done; exec sleep 300")
+    await leaves.start()
+    await wait_until(lambda: len(zombies()) >= 3, description="orphans that nobody has reaped")
+    [reap] = reaping([leaves]).values()
+    async with running(reap()):
+        await wait_until(lambda: not zombies(), description="they are reaped", timeout=30)
+        assert leaves.pid is not None
+    await leaves.stop(asyncio.Event())
+    print("done")
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("program", [_WORKER, _SUPERVISOR], ids=["a worker", "who keeps several"])
+def test_it_reaps_them_and_none_of_its_own(program: str) -> None:
     root = Path(__file__).parents[2]
     apart = ("unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
     if subprocess.run((*apart, "true"), capture_output=True, check=False).returncode != 0:
         pytest.skip("no process namespaces for this user")
     done = subprocess.run(
-        (*apart, sys.executable, "-c", _FIRST_PROCESS),
+        (*apart, sys.executable, "-c", program),
         cwd=root,
         capture_output=True,
         text=True,

@@ -1,7 +1,8 @@
-"""Where the worker is the first process of its container, what commands leave behind becomes its child, and is reaped.
+"""Where we are the first process of a container, what commands leave behind becomes our child, and is reaped.
 
-Linux gives a process whose parent has ended to process 1, and that is the worker where it is a container's only
-program. What nobody reaps stays in the table of processes for ever, and in the container's limit on them.
+Linux gives a process whose parent has ended to process 1, and that is the worker, or who keeps several running, where
+it is a container's only program. What nobody reaps stays in the table of processes for ever, and in the container's
+limit on them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def is_first_process() -> bool:
 
 
 class Orphans:
-    """Reaps children that are not this worker's own. On the event loop, which starts and reaps those."""
+    """Reaps children that are not this process's own. On the event loop, which starts and reaps those."""
 
     def __init__(self, *, own: Callable[[], Collection[int]], every_s: float = _EVERY_S) -> None:
         """``own``: the process ids of the children that somebody else here reaps."""
