@@ -41,7 +41,7 @@ async def executor_rate(seconds: float) -> Rate:
 
     def start_next() -> None:
         run_id = RunId.planned("bench", PLAN_MS + ended, len(executor.running) + 1)
-        executor.start(Launch(run_id=run_id, command=COMMAND, plan_ms=PLAN_MS, fence=1))
+        executor.start([Launch(run_id=run_id, command=COMMAND, plan_ms=PLAN_MS, fence=1)])
 
     def on_end(outcome: Outcome) -> None:
         nonlocal ended

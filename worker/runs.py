@@ -211,6 +211,12 @@ class RunTable:
         self._count_claimed(run, -1)
         self._count_running(run, 1)
 
+    def not_started(self, run: Run) -> None:
+        """It was not, after all: nothing of it runs, and its claim stands."""
+        run.phase = Phase.CLAIMED
+        self._count_claimed(run, 1)
+        self._count_running(run, -1)
+
     def ended(self, run: Run, now: float) -> None:
         """The run takes no slot any more, whether it had started or not."""
         if run.phase is Phase.RUNNING:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
+from common.stored.keys import RunId
 from common.stored.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
-from worker.commands.executor import Ending
+from worker.commands.executor import Ending, Launch
 from worker.commands.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
@@ -135,6 +136,42 @@ async def test_an_error_that_nobody_foresaw_after_the_start_ends_what_was_starte
         assert runs.alive(run_id) == []
     [said] = [one for one in caplog.records if getattr(one, "action", "") == "run_unforeseen"]
     assert said.exc_info
+
+
+async def test_of_several_starts_each_goes_its_own_way() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        late, early, missing, empty, first, last = (RunId.planned("job", plan_ms) for plan_ms in range(6))
+        launches = [
+            Launch(run_id=late, command="true", plan_ms=0, fence=1, start_until=CLOCK.boottime() - 1),
+            Launch(run_id=first, command="echo first", plan_ms=0, fence=1),
+            Launch(run_id=missing, command="true", shell="/no/such/shell", plan_ms=0, fence=1),
+            Launch(run_id=empty, command=(), plan_ms=0, fence=1),
+            Launch(run_id=early, command="true", plan_ms=0, fence=1, not_before_ms=CLOCK.wall_ms() + 30_000),
+            Launch(run_id=last, command="echo last", plan_ms=0, fence=1),
+        ]
+        not_now = runs.executor.start(launches)
+        assert {run_id: type(error) for run_id, error in not_now.items()} == {late: TooLateError, early: TooEarlyError}
+        assert list(runs.started) == [first, last]
+        assert [(await runs.ended(run_id)).output for run_id in (first, last)] == ["first\n", "last\n"]
+        assert "/no/such/shell does not exist" in (await runs.ended(missing)).err
+        assert "the command is empty" in (await runs.ended(empty)).err
+        await runs.executor.drained()
+        assert set(runs.outcomes) == {first, last, missing, empty}
+        assert descriptors() == before
+
+
+async def test_of_several_starts_those_wait_that_find_no_descriptor() -> None:
+    async with executing() as runs:
+        before = descriptors()
+        run_ids = [RunId.planned("job", plan_ms) for plan_ms in range(4)]
+        with no_descriptor_left(9):
+            assert not runs.executor.start([Launch(run_id=one, command="echo hello", plan_ms=0, fence=1)
+                                            for one in run_ids])  # fmt: skip
+        assert 0 < len(runs.executor.running) < 4
+        assert [(await runs.ended(run_id)).output for run_id in run_ids] == ["hello\n"] * 4
+        await runs.executor.drained()
+        assert descriptors() == before
 
 
 async def test_may_be_killed_while_it_waits() -> None:

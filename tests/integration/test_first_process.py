@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from worker.commands import first_process
-from worker.commands.first_process import Program, execute
+from worker.commands.first_process import Execution, Program
 
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
@@ -19,6 +19,18 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
     """A Python that is newer than those that are known starts programs by Popen."""
     if request.param == "by Popen":
         monkeypatch.setattr(first_process, "_NEWEST_KNOWN", (3, 0))
+
+
+def execute(program: Program) -> int:
+    """The id of its process."""
+    execution = Execution(program)
+    try:
+        execution.begin()
+        execution.check()
+    finally:
+        execution.close()
+    assert execution.pid is not None
+    return execution.pid
 
 
 def run(directory: Path, *arguments: str, environment: tuple[bytes, ...] = ()) -> tuple[int, int, str]:

@@ -46,10 +46,11 @@ class Runs:
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
-        """Start a command under a new run id."""
+        """Start a command under a new run id; NotNowError: nothing was started."""
         run_id = settings.pop("run_id", None) or RunId.planned("job", 1_700_000_000_000 + next(self._numbers))
         settings = {"env": {}, "plan_ms": run_id.plan_ms, "fence": 7, **settings}
-        self.executor.start(Launch(run_id=run_id, command=command, **settings))
+        for not_now in self.executor.start([Launch(run_id=run_id, command=command, **settings)]).values():
+            raise not_now
         return run_id
 
     async def ended(self, run_id: RunId) -> Outcome:

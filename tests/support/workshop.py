@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog, read_job
 from worker.commands.executor import Executor
-from worker.commands.unstartable import TooEarlyError, TooLateError
+from worker.commands.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.deciding.claims import Claims
 from worker.dispatcher import Dispatcher
 from worker.identity import Identity
@@ -53,17 +53,21 @@ class FakeExecutor:
         self.set_back_by_ms = 0
         self._clock = clock
 
-    def start(self, launch: Launch) -> None:
+    def start(self, launches: Sequence[Launch]) -> Mapping[RunId, NotNowError]:
+        return {launch.run_id: not_now for launch in launches if (not_now := self._start(launch)) is not None}
+
+    def _start(self, launch: Launch) -> NotNowError | None:
         self.asked += 1
         self._clock.advance(self.stopped_for_ms)
         if self.set_back_by_ms:
             self._clock.set_wall(self._clock.wall_ms() - self.set_back_by_ms)
         self.stopped_for_ms = self.set_back_by_ms = 0
         if launch.start_until is not None and self._clock.boottime() >= launch.start_until:
-            raise TooLateError
+            return TooLateError()
         if launch.not_before_ms is not None and self._clock.wall_ms() < launch.not_before_ms:
-            raise TooEarlyError
+            return TooEarlyError()
         self.launches.append(launch)
+        return None
 
     @property
     def started(self) -> list[str]:

@@ -31,12 +31,11 @@ from worker.commands.environment import give_commands_default_signals
 from worker.commands.exit import OwnPeak, reap
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
-from worker.commands.spawner import Spawner
+from worker.commands.spawner import Spawner, Start
 from worker.commands.sweeper import Remains, Sweeper
 from worker.commands.unstartable import (
     NotNowError,
     ShortageError,
-    TooEarlyError,
     TooLateError,
     UnstartableError,
     unforeseen,
@@ -58,13 +57,15 @@ _START_WITHIN_S = 2.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class _Waiting:
-    """A start for which the worker has not got what it takes."""
+class _Try:
+    """A start, tried again where the worker has not got what it takes."""
 
     launch: Launch
     until: float
     """On the boot clock."""
     tries: int = 0
+    start: Start | None = None
+    """On its way."""
     timer: asyncio.TimerHandle | None = None
 
 
@@ -90,7 +91,7 @@ class Executor:
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
         self._runs: dict[RunId, Running] = {}
-        self._waiting: dict[RunId, _Waiting] = {}
+        self._waiting: dict[RunId, _Try] = {}
         self._unstarted = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -108,20 +109,24 @@ class Executor:
         """The runs that have a process, or something left of one."""
         return MappingProxyType(self._runs)
 
-    def start(self, launch: Launch) -> None:
-        """Start a run; returns when its command has been executed, or could not be (that comes through ``on_end``).
+    def start(self, launches: Sequence[Launch]) -> Mapping[RunId, NotNowError]:
+        """Start these runs; returns when their commands have been executed, or could not be (that comes through
+        ``on_end``).
 
-        Where the worker is short of processes, memory or open files, it is tried again, until ``start_until``.
-        TooLateError, TooEarlyError: that has passed on the way, or the wall clock has jumped back behind the run's
-        time, and nothing was started. Raises ValueError for a run that is running already, RuntimeError after
-        ``close``: both are the caller's bug.
+        Of those in the answer nothing was started: their ``start_until`` has passed on the way (TooLateError), or the
+        wall clock has jumped back behind their time (TooEarlyError). Where the worker is short of processes, memory or
+        open files, it is tried again, until ``start_until``. Raises ValueError for a run that is running already,
+        RuntimeError after ``close``: both are the caller's bug.
         """
-        if launch.run_id in self._runs or launch.run_id in self._waiting:
-            raise ValueError(f"{launch.run_id} is running already")
+        for launch in launches:
+            if launch.run_id in self._runs or launch.run_id in self._waiting:
+                raise ValueError(f"{launch.run_id} is running already")
         if self._closed:
             raise RuntimeError("the executor is closed")
-        until = launch.start_until
-        self._try(_Waiting(launch=launch, until=self._clock.boottime() + _START_WITHIN_S if until is None else until))
+        soon = self._clock.boottime() + _START_WITHIN_S
+        return self._try(
+            [_Try(launch=one, until=soon if one.start_until is None else one.start_until) for one in launches]
+        )
 
     def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:
         """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
@@ -163,25 +168,48 @@ class Executor:
             self._sweeper.close()
             self._spawner.close()
 
-    def _try(self, waiting: _Waiting) -> None:
-        waiting.tries += 1
-        try:
-            if not self._guard.intent(waiting.launch.run_id):
+    def _try(self, tries: Sequence[_Try]) -> Mapping[RunId, NotNowError]:
+        """Each step of all starts, before the next one: see ``Execution``."""
+        is_guarded = self._guard.intents([one.launch.run_id for one in tries])
+        not_now: dict[RunId, NotNowError] = {}
+
+        def prepare(one: _Try) -> None:
+            one.tries += 1
+            if not is_guarded:
                 raise ShortageError(f"worker {self._worker} has no guardian now (see its log)")
-            run = self._spawner.spawn(waiting.launch)
+            one.start = self._spawner.prepare(one.launch)
+
+        for step in (prepare, self._execute, self._take_over):
+            tries = [one for one in tries if self._has_succeeded(step, one, not_now)]
+        return not_now
+
+    def _execute(self, one: _Try) -> None:
+        assert one.start is not None, "it was prepared"
+        self._spawner.execute(one.start)
+
+    def _take_over(self, one: _Try) -> None:
+        assert one.start is not None, "it was executed"
+        self._begin(self._spawner.finish(one.start))
+
+    def _has_succeeded(self, step: Callable[[_Try], None], one: _Try, not_now: dict[RunId, NotNowError]) -> bool:
+        """Whether the start goes on; what has gone wrong is seen to, and told where it is the caller's to see to."""
+        run_id = one.launch.run_id
+        try:
+            step(one)
         except ShortageError as error:
-            self._try_later(waiting, error)
+            self._try_later(one, error)
         except UnstartableError as error:
-            self._could_not_start(waiting.launch, str(error))
-        except NotNowError:
-            self._guard.over(waiting.launch.run_id)
-            raise
+            self._could_not_start(one.launch, str(error))
+        except NotNowError as error:
+            self._guard.over(run_id)
+            not_now[run_id] = error
         except Exception as error:  # of this run alone: whoever tries again has nobody to tell of it
-            extra = {"action": "spawn_unforeseen", "run_id": str(waiting.launch.run_id)}
-            log.exception("%s was not started, for a reason that nobody foresaw", waiting.launch.run_id, extra=extra)
-            self._could_not_start(waiting.launch, unforeseen(error))
+            extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
+            log.exception("%s was not started, for a reason that nobody foresaw", run_id, extra=extra)
+            self._could_not_start(one.launch, unforeseen(error))
         else:
-            self._begin(run)
+            return True
+        return False
 
     def _begin(self, run: Running) -> None:
         self._runs[run.launch.run_id] = run
@@ -202,7 +230,7 @@ class Executor:
         if launch.timeout_s > 0:
             run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
 
-    def _try_later(self, waiting: _Waiting, error: ShortageError) -> None:
+    def _try_later(self, waiting: _Try, error: ShortageError) -> None:
         """Try again soon, or, where that would be too late, give up."""
         run_id = waiting.launch.run_id
         delay = min(_START_AGAIN_AFTER_S * 2 ** (waiting.tries - 1), _START_AGAIN_AT_LEAST_EVERY_S)
@@ -216,19 +244,18 @@ class Executor:
         self._idle.clear()
         waiting.timer = self._loop.call_later(delay, self._try_again, waiting, error)
 
-    def _try_again(self, waiting: _Waiting, error: ShortageError) -> None:
+    def _try_again(self, waiting: _Try, error: ShortageError) -> None:
         del self._waiting[waiting.launch.run_id]
         if self._clock.boottime() >= waiting.until:
             self._give_up(waiting, error)  # the loop was late: what allowed the start may not hold any more
             return
-        try:
-            self._try(waiting)
-        except TooLateError:
+        not_now = self._try([waiting]).get(waiting.launch.run_id)
+        if isinstance(not_now, TooLateError):
             self._give_up(waiting, error)
-        except TooEarlyError:
+        elif not_now is not None:
             self._try_later(waiting, error)
 
-    def _give_up(self, waiting: _Waiting, error: ShortageError) -> None:
+    def _give_up(self, waiting: _Try, error: ShortageError) -> None:
         times = "once" if waiting.tries == 1 else f"{waiting.tries} times"
         self._could_not_start(waiting.launch, f"{error} (tried {times}; not the job's fault)")
 
@@ -238,7 +265,7 @@ class Executor:
         _log_unstarted(outcome)
         self._give_soon(outcome)
 
-    def _ended_unstarted(self, waiting: _Waiting, ending: Ending) -> None:
+    def _ended_unstarted(self, waiting: _Try, ending: Ending) -> None:
         if waiting.timer is not None:
             waiting.timer.cancel()
         launch = waiting.launch

@@ -41,41 +41,62 @@ class Program(Struct, frozen=True, kw_only=True):
     umask: int
 
 
-def execute(program: Program) -> int:
-    """The id of the process that executes it now, to be reaped by the caller.
+class Execution:
+    """One program on its way to being executed: made ready, begun, and then asked whether it could be.
 
-    Blocks until it does. OSError: it could not be; ``filename`` is the directory, or the program. ValueError: something
-    in it has no place in a command line or an environment.
+    Three steps, for whoever starts several: the processor forgets all that this process was about when it executes
+    another program, so what is done for all of them before the first, or after the last, costs half.
     """
-    if sys.version_info[:2] > _NEWEST_KNOWN:
-        return _by_popen(program)
-    read_end, write_end = os.pipe2(os.O_CLOEXEC)
-    try:
-        try:
-            pid = _fork_exec(program, read_end, write_end)
-        finally:
-            os.close(write_end)
-        told = b"".join(iter(lambda: os.read(read_end, _MOST_TOLD), b""))  # the child writes its fault in parts
-    finally:
-        os.close(read_end)
-    if told:
-        os.waitpid(pid, 0)
-        raise _fault(program, told)
-    return pid
 
+    __slots__ = ("_options", "_program", "_read_end", "_write_end", "pid")
 
-def _fork_exec(program: Program, read_end: int, write_end: int) -> int:
-    arguments = [os.fsencode(argument) for argument in program.arguments]
-    options: tuple[Any, ...] = (
-        arguments, _places(program, arguments[0]),
-        True, (write_end,),  # closes all but this one, which the exec itself closes
-        os.fsencode(program.directory), program.environment,
-        program.stdin, _NONE, _NONE, program.output, _NONE, program.output, read_end, write_end,
-        True, True, _NONE,  # signals as Python found them; a new session, and with it a group
-        None, None, None, program.umask,
-        None, _WITH_VFORK,
-    )  # fmt: skip
-    return _posixsubprocess.fork_exec(*options)
+    def __init__(self, program: Program) -> None:
+        """OSError: there are no descriptors to spare."""
+        self._program = program
+        self.pid: int | None = None
+        """Of its process, which the caller reaps."""
+        arguments, directory = [os.fsencode(argument) for argument in program.arguments], os.fsencode(program.directory)
+        self._read_end, self._write_end = read_end, write_end = os.pipe2(os.O_CLOEXEC)
+        self._options: tuple[Any, ...] = (
+            arguments, _places(program, arguments[0]),
+            True, (write_end,),  # closes all but this one, which the exec itself closes
+            directory, program.environment,
+            program.stdin, _NONE, _NONE, program.output, _NONE, program.output, read_end, write_end,
+            True, True, _NONE,  # signals as Python found them; a new session, and with it a group
+            None, None, None, program.umask,
+            None, _WITH_VFORK,
+        )  # fmt: skip
+
+    def begin(self) -> None:
+        """Blocks until the program has been executed, or could not be. OSError, ValueError: as of `check`."""
+        if sys.version_info[:2] > _NEWEST_KNOWN:
+            self.pid = _by_popen(self._program)
+        else:
+            self.pid = _posixsubprocess.fork_exec(*self._options)
+
+    def check(self) -> None:
+        """OSError: it could not be executed; ``filename`` is the directory, or the program. Its process is no more.
+
+        ValueError: something in it has no place in a command line or an environment.
+        """
+        self._close_write_end()
+        told = b"".join(iter(lambda: os.read(self._read_end, _MOST_TOLD), b""))  # the child writes its fault in parts
+        if told and self.pid is not None:
+            pid, self.pid = self.pid, None
+            os.waitpid(pid, 0)
+            raise _fault(self._program, told)
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self._close_write_end()
+        if self._read_end != _NONE:
+            os.close(self._read_end)
+            self._read_end = _NONE
+
+    def _close_write_end(self) -> None:
+        if self._write_end != _NONE:
+            os.close(self._write_end)
+            self._write_end = _NONE
 
 
 def _places(program: Program, name: bytes) -> tuple[bytes, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from common.stored.keys import RunId
@@ -10,8 +11,8 @@ from common.stored.keys import RunId
 class Guard(Protocol):
     """Told around each start."""
 
-    def intent(self, run_id: RunId) -> bool:
-        """A process of the run is about to be started; False: not now, for nobody would guard it."""
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
+        """A process of each of these runs is about to be started; False: of none now, for nobody would guard it."""
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:
         """It has been, after this second of the boot clock, and leads its group and its session."""
@@ -26,7 +27,7 @@ class Guard(Protocol):
 class Unguarded:
     """Where there is no guardian: an executor by itself."""
 
-    def intent(self, run_id: RunId) -> bool:
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
         return True
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -205,16 +205,18 @@ class GuardianLink:
 
     # What is told
 
-    def intent(self, run_id: RunId) -> bool:
-        run = self._table.get(run_id)
-        if run is None or not self.guarding:
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
+        child, runs = self._child, {one: run for one in run_ids if (run := self._table.get(one)) is not None}
+        if child is None or not self.guarding or len(runs) < len(run_ids):
             return False
-        one = self._open.get(run_id)
-        if one is None:
-            one = self._open[run_id] = _Open(run=run, session=run.session, name=in_json(str(run_id)))
-        if self._say_line(self._intent_of(one)) and self.guarding:
-            return True  # it lies in the pipe, and is heard even if this process ends now
-        self.over(run_id)
+        for run_id, run in runs.items():
+            if run_id not in self._open:
+                self._open[run_id] = _Open(run=run, session=run.session, name=in_json(str(run_id)))
+            child.put_off(self._intent_of(self._open[run_id]))
+        if self._speak(child) and self.guarding:
+            return True  # they lie in the pipe, and are heard even if this process ends now
+        for run_id in run_ids:
+            self.over(run_id)
         return False
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:

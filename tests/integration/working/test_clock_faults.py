@@ -11,8 +11,7 @@ from common.stored.clocks import Clocks
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.commands.running import Running
-from worker.commands.spawner import Spawner
+from worker.commands.spawner import Spawner, Start
 from worker.launch import Launch
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -71,17 +70,18 @@ async def test_jump_back_on_the_way_to_a_start_makes_it_wait_for_its_time(
     place: Place, world: World, monkeypatch: pytest.MonkeyPatch, left_ms: int
 ) -> None:
     """Within the skew that is allowed (unless the start is late), and beyond it."""
-    clock, spawn = OffClock(), Spawner.spawn
+    clock, execute = OffClock(), Spawner.execute
     tried: list[Launch] = []
 
-    def jumping(spawner: Spawner, launch: Launch) -> Running:
+    def jumping(spawner: Spawner, start: Start) -> None:
+        launch = start.attempt.launch
         assert launch.not_before_ms is not None
         if not tried:
             clock.offset_ms -= clock.wall_ms() - launch.not_before_ms + left_ms
         tried.append(launch)
-        return spawn(spawner, launch)
+        execute(spawner, start)
 
-    monkeypatch.setattr(Spawner, "spawn", jumping)
+    monkeypatch.setattr(Spawner, "execute", jumping)
     job = await world.save(command="echo once")
     async with working(place, clock=clock) as worker:
         await worker.deciding()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,13 +160,13 @@ async def test_a_start_that_finds_the_guardian_gone_is_tried_again(place: Place,
     async with working(place) as worker:
         await worker.deciding()
         guardian = worker.parts.guardian
-        monkey, said = guardian.intent, list[RunId]()
+        monkey, said = guardian.intents, list[RunId]()
 
-        def intent(run_id: RunId) -> bool:
-            said.append(run_id)
-            return len(said) > 1 and monkey(run_id)
+        def intents(run_ids: Sequence[RunId]) -> bool:
+            said.extend(run_ids)
+            return len(said) > 1 and monkey(run_ids)
 
-        guardian.intent = intent  # type: ignore[method-assign]
+        guardian.intents = intents  # type: ignore[method-assign]
         run_id = await asked(world, "again", "true")
         assert (await world.record(run_id))["status"] == "success"
         assert said == [run_id, run_id]
@@ -188,7 +189,7 @@ async def test_what_ended_right_before_the_worker_is_not_ended_with_it(
             on_past=lambda *_: False, on_ready=lambda: None, tell=nobody, clock=SystemClock(),
         )  # fmt: skip
         async with guardian:
-            assert guardian.intent(run_id)
+            assert guardian.intents([run_id])
             guardian.over(run_id)
         assert "runs are ended" not in capfd.readouterr().err
 
