@@ -26,7 +26,7 @@ class Meeting(EtcdClient):
     async def writes_nothing(
         self, prefix: str, look: Callable[[], Awaitable[Any]], *, after: Sequence[Sequence[Operation]]
     ) -> None:
-        """Has it look, and somebody else do each of these before its next writes: of its own it writes none.
+        """Has it look, and somebody else do these things before its next write, and each after it: it writes nothing.
 
         Call it only where it would write if nobody came before it.
         """
@@ -35,7 +35,8 @@ class Meeting(EtcdClient):
 
         async def meet() -> None:
             nonlocal there
-            await super(Meeting, self).txn([], steps.pop(0))
+            for operation in steps.pop(0):
+                await super(Meeting, self).txn([], [operation])
             there = await self._revisions(prefix)
             self.event = meet if steps else None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
@@ -23,8 +22,8 @@ HEDGES_AND_SKEW_S = 1.25
 
 
 @pytest.fixture
-def office(world: World, term: Term) -> Office:
-    return Office(world, term)
+def office(world: World, term: Term, meeting: Meeting) -> Office:
+    return Office(replace(world, etcd=meeting), term)
 
 
 def last_hour(office: Office) -> int:
@@ -310,18 +309,6 @@ async def test_of_a_job_saved_again_and_again_only_the_newest_check_stays(office
 # What happens between a look and the write that follows from it
 
 
-@pytest.fixture
-async def meeting(world: World) -> AsyncIterator[Meeting]:
-    """The steward's client."""
-    async with Meeting(world.place.etcd) as meeting:
-        yield meeting
-
-
-@pytest.fixture
-def meeting_office(world: World, term: Term, meeting: Meeting) -> Office:
-    return Office(replace(world, etcd=meeting), term)
-
-
 async def writes_nothing_after(office: Office, meeting: Meeting, *steps: list[Operation]) -> None:
     office.fires.begin()
     await meeting.writes_nothing(office.world.place.prefix, office.look, after=steps)
@@ -352,9 +339,8 @@ def meanwhile(what: str, keys: Keys, hour_ms: int) -> Operation:
 
 @pytest.mark.parametrize("what", ["another steward", "edited", "decided", "freed"])
 async def test_a_fire_is_skipped_only_if_all_is_as_it_was_when_looked_at(
-    meeting_office: Office, meeting: Meeting, what: str
+    office: Office, meeting: Meeting, what: str
 ) -> None:
-    office = meeting_office
     hour_ms = await at_full_hour(office, 6)
     await office.save(mark_ms=hour_ms - 1000)
     await meeting.put(office.keys.lock("job"), b"job@7#1")
@@ -363,9 +349,8 @@ async def test_a_fire_is_skipped_only_if_all_is_as_it_was_when_looked_at(
 
 @pytest.mark.parametrize("what", ["another steward", "edited", "decided", "asked for", "run", "locked", "recorded"])
 async def test_a_fire_is_offered_only_if_all_is_as_it_was_when_looked_at(
-    meeting_office: Office, meeting: Meeting, what: str
+    office: Office, meeting: Meeting, what: str
 ) -> None:
-    office = meeting_office
     hour_ms = await at_full_hour(office, 6)
     await office.save("*/10 * * * * * *", mark_ms=hour_ms - 30_001, overlap="queue")
     office.join("w1", "w2", "w3", "w4")
@@ -375,9 +360,8 @@ async def test_a_fire_is_offered_only_if_all_is_as_it_was_when_looked_at(
 @pytest.mark.parametrize("what", ["another steward", "edited", "decided"])
 @pytest.mark.parametrize("mark", [None, b"garbage"])
 async def test_a_mark_is_given_only_if_all_is_as_it_was_when_looked_at(
-    meeting_office: Office, meeting: Meeting, mark: bytes | None, what: str
+    office: Office, meeting: Meeting, mark: bytes | None, what: str
 ) -> None:
-    office = meeting_office
     hour_ms = await at_full_hour(office, 6)
     await office.save(mark_ms=hour_ms)
     key = office.keys.mark("job")
@@ -387,9 +371,8 @@ async def test_a_mark_is_given_only_if_all_is_as_it_was_when_looked_at(
 
 @pytest.mark.parametrize("what", ["another steward", "edited", "decided", "gone"])
 async def test_a_run_key_in_the_way_is_passed_over_only_if_all_is_as_it_was_when_found(
-    meeting_office: Office, meeting: Meeting, what: str
+    office: Office, meeting: Meeting, what: str
 ) -> None:
-    office = meeting_office
     hour_ms = await at_full_hour(office, 6)
     await office.save(mark_ms=hour_ms - 1000)
     await meeting.put(office.keys.lock("job"), b"job@7#1")
