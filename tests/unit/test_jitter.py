@@ -38,6 +38,21 @@ def test_it_stays_below_the_gap_to_the_next_plan_time() -> None:
     assert 59_000 < max(found) < MINUTE
 
 
+def test_every_delay_below_the_gap_comes_up_and_none_beyond() -> None:
+    """With two milliseconds to the next plan time there are two moments to start at; with one there is one."""
+
+    def moments(gap_ms: int) -> set[int]:
+        schedule = EverySchedule(period_ms=gap_ms)
+        return {dispatch_ms(f"job-{number}", schedule, 5, gap_ms) - gap_ms for number in range(40)}
+
+    assert [moments(gap_ms) for gap_ms in (1, 2, 3)] == [{0}, {0, 1}, {0, 1, 2}]
+
+
+def test_delay_is_the_same_for_ever() -> None:
+    """Frozen: workers of two versions, which look after one job, agree on when its fires start."""
+    assert delays(30)[:3] == [4262, 10_925, 16_676]
+
+
 def test_last_fire_of_a_schedule_may_be_moved_by_all_of_it() -> None:
     found = {dispatch_ms(f"job-{number}", AtSchedule(at_ms=NOON), 3600, NOON) - NOON for number in range(200)}
     assert max(found) > 3_000_000

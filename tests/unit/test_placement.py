@@ -32,6 +32,15 @@ def test_all_workers_agree_in_whatever_order_they_heard_of_each_other(names: lis
     assert all(one.order(bucket) == other.order(bucket) for bucket in range(0, BUCKETS, 31))
 
 
+def test_order_is_the_same_for_ever() -> None:
+    """Frozen: with workers of two versions that rank in two ways, fires would have two first ones, or none."""
+    assert [bucket_of("job", fire) for fire in (str(FIRE_0_MS), "r-1")] == [7592, 7911]
+    placement = Placement([Candidate("w1", 4), Candidate("w2", 8), Candidate("w3", 8)])
+    assert ["".join(placement.order(bucket)) for bucket in range(8)] == [
+        "w3w2w1", "w3w2w1", "w2w3w1", "w3w2w1", "w1w2w3", "w3w1w2", "w1w2w3", "w1w3w2",
+    ]  # fmt: skip
+
+
 @given(names=NAMES, newcomer=st.text("xyz", min_size=1, max_size=4))
 def test_worker_that_comes_moves_only_its_own_share(names: list[str], newcomer: str) -> None:
     before, after = Placement(equal(*names)), Placement(equal(*names, newcomer))

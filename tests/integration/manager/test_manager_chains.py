@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from common.clock import SystemClock
-from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
+from common.etcd import Delete, Put
 from common.instants import from_ms
 from common.jobs.reader import parse_job
 from common.stored.request import Request
 from common.timings import Timings
 from manager.editing.service import JobService
 from tests.support.managing import Managed, Place
+from tests.support.meeting import Meeting
 
 
 def job(**fields: Any) -> str:
@@ -82,21 +83,6 @@ async def test_while_a_run_holds_the_lock_no_edit_puts_a_link(manager: Managed) 
     await manager.post("/job/delete", name="j")
     await manager.save(job())
     assert await link(manager) is None, "the end of the run puts it, for the job as it is then"
-
-
-class Meeting(EtcdClient):
-    """Before its first edit is sent, something happens."""
-
-    def __init__(self, endpoint: str, event: Callable[[], Awaitable[Any]]) -> None:
-        super().__init__([endpoint])
-        self._event: Callable[[], Awaitable[Any]] | None = event
-
-    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-        sent: tuple[list[Compare], list[Operation]] = (list(compares), list(then))
-        if sent[0] and (event := self._event) is not None:
-            self._event = None
-            await event()
-        return await super().txn(compares, then, otherwise)
 
 
 async def save_meeting(place: Place, event: Callable[[], Awaitable[Any]], **fields: Any) -> None:

@@ -12,6 +12,7 @@ from common.etcd import EtcdClient, Session
 from common.runlog import RunLog
 from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
+from tests.support.meeting import Meeting
 from tests.support.working import Place, World, term_of
 from worker.stewarding.steward import Term
 
@@ -36,6 +37,13 @@ def place(etcd_server: EtcdServer, log_store: LogStore, tmp_path: Path) -> Place
 async def world(place: Place) -> AsyncIterator[World]:
     async with EtcdClient([place.etcd]) as etcd, RunLog(place.log_store, database=place.database) as runlog:
         yield World(place=place, etcd=etcd, runlog=runlog)
+
+
+@pytest.fixture
+async def meeting(place: Place) -> AsyncIterator[Meeting]:
+    """A client of a steward before whose writes somebody else may come."""
+    async with Meeting(place.etcd) as meeting:
+        yield meeting
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from common.clock import SystemClock
 from common.etcd import Change, KeyValue, Put
 from common.stored.keys import Keys, RunId
 from common.stored.request import Origin, Request
+from tests.support.meeting import Meeting
 from tests.support.working import World
 from worker.catalog import Catalog
 from worker.requests.request_queue import RequestQueue
@@ -150,6 +151,16 @@ async def test_edit_that_the_steward_has_not_seen_stands(office: Office, world: 
     await world.save(after="10s", enabled=False)
     await office.look()
     assert await world.link() is None
+
+
+@pytest.mark.parametrize("what", ["a run", "a request"])
+async def test_a_chain_that_goes_on_meanwhile_stays_as_it_is(
+    world: World, term: Term, meeting: Meeting, what: str
+) -> None:
+    office = Office(replace(world, etcd=meeting), term)
+    await office.save()
+    key = world.keys.lock("job") if what == "a run" else world.keys.request(RunId.planned("job", 5))
+    await meeting.writes_nothing(world.place.prefix, office.look, after=[[Put(key, what.encode())]])
 
 
 async def test_who_leads_no_more_mends_nothing(office: Office, world: World) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
-from common.etcd import Change, EtcdClient, KeyValue
+from common.etcd import Change, Delete, EtcdClient, KeyValue, Operation, Put
 from common.stored.keys import RunId
 from common.stored.request import Origin
 from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.members import Members
@@ -300,6 +302,24 @@ async def test_two_stewards_at_once_do_no_harm(office: Office, world: World, ter
     await other.perform(term)
     assert len(office.delivered.records) == 1
     assert is_final(await office.entry(run))
+
+
+@pytest.mark.parametrize("what", ["session", "run", "lock"])
+async def test_a_run_is_lost_only_if_all_is_as_it_was_when_looked_at(
+    world: World, term: Term, meeting: Meeting, what: str
+) -> None:
+    """Its worker has put its session's key again, or has taken the run over; or has ended it and freed its lock."""
+    office = Office(replace(world, etcd=meeting), term)
+    run = await world.open_run(lost_after_ms=1000)
+    lock = world.keys.lock("job")
+    steps: dict[str, list[Operation]] = {
+        "session": [Put(world.keys.worker("gone", "123abc"), b"its session")],
+        "run": [Put(run.key, run.value)],
+        "lock": [Delete(lock), Put(lock, b"another run")],
+    }
+    await office.look()
+    await meeting.writes_nothing(world.place.prefix, lambda: office.look(2), after=[steps[what]])
+    assert office.delivered.records == []
 
 
 async def test_who_leads_no_more_changes_nothing(office: Office, world: World) -> None:

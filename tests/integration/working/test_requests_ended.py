@@ -14,6 +14,7 @@ from common.stored.remembered import Remembered
 from common.stored.request import Origin, Request
 from common.stored.run import Trigger
 from common.stored.saved_job import SavedJob
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
 from worker.stewarding.dedupe_sweeping import MARGIN_MS, DedupeSweeping
@@ -135,3 +136,14 @@ async def test_dedupe_keys_go_a_while_after_their_time(world: World, term: Term)
     await world.etcd.delete(term.election.compare.key)
     await sweeping.perform(term)
     assert await world.etcd.count(world.keys.dedupe) == 1, "who is no steward any more changes nothing"
+
+
+async def test_a_dedupe_key_that_is_put_anew_meanwhile_stays(world: World, term: Term, meeting: Meeting) -> None:
+    clock = SteppingClock()
+    sweeping = DedupeSweeping(client=meeting, keys=world.keys, clock=clock)
+    key, over = world.keys.deduped("job", "it"), Remembered(expires_ms=clock.wall_ms() - 2 * MARGIN_MS, status=202)
+    await world.etcd.put(key, over.to_json())
+    sweeping.begin()
+    await meeting.writes_nothing(
+        world.place.prefix, lambda: sweeping.perform(term), after=[[Put(key, b"of another call")]]
+    )

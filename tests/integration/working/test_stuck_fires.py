@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import Delete, EtcdClient, Operation, Put
 from common.planning.placement import bucket_of
-from common.stored.keys import RunId, encode_mark
+from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.run import Verdict
+from tests.support.meeting import Meeting
 from tests.support.stewarding import SECOND, Office
 from tests.support.working import World
 from worker.stewarding.steward import Term
@@ -19,8 +22,8 @@ HEDGES_AND_SKEW_S = 1.25
 
 
 @pytest.fixture
-def office(world: World, term: Term) -> Office:
-    return Office(world, term)
+def office(world: World, term: Term, meeting: Meeting) -> Office:
+    return Office(replace(world, etcd=meeting), term)
 
 
 def last_hour(office: Office) -> int:
@@ -301,3 +304,78 @@ async def test_of_a_job_saved_again_and_again_only_the_newest_check_stays(office
     await office.save(mark_ms=office.now_ms)
     office.fires.job_changed("job")
     assert len(office.fires._checks) < 2000
+
+
+# What happens between a look and the write that follows from it
+
+
+async def writes_nothing_after(office: Office, meeting: Meeting, *steps: list[Operation]) -> None:
+    office.fires.begin()
+    await meeting.writes_nothing(office.world.place.prefix, office.look, after=steps)
+    assert office.delivered == []
+
+
+def meanwhile(what: str, keys: Keys, hour_ms: int) -> Operation:
+    """What somebody else does."""
+    match what:
+        case "another steward":
+            return Delete(keys.steward)
+        case "edited":
+            return Put(keys.job("job"), b"another spec")
+        case "decided":
+            return Put(keys.mark("job"), encode_mark(hour_ms - 2))
+        case "freed":
+            return Delete(keys.lock("job"))
+        case "locked":
+            return Put(keys.lock("job"), b"job@7#1")
+        case "asked for":
+            return Put(keys.request(RunId.planned("job", hour_ms)), b"a request")
+        case "run":
+            return Put(keys.run(RunId.planned("job", hour_ms)), b"a run")
+        case _:
+            assert what == "recorded"
+            return Put(keys.run(RunId.planned("job", hour_ms - 30_000)), b"a record")
+
+
+@pytest.mark.parametrize("what", ["another steward", "edited", "decided", "freed"])
+async def test_a_fire_is_skipped_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, meeting: Meeting, what: str
+) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms - 1000)
+    await meeting.put(office.keys.lock("job"), b"job@7#1")
+    await writes_nothing_after(office, meeting, [meanwhile(what, office.keys, hour_ms)])
+
+
+@pytest.mark.parametrize("what", ["another steward", "edited", "decided", "asked for", "run", "locked", "recorded"])
+async def test_a_fire_is_offered_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, meeting: Meeting, what: str
+) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save("*/10 * * * * * *", mark_ms=hour_ms - 30_001, overlap="queue")
+    office.join("w1", "w2", "w3", "w4")
+    await writes_nothing_after(office, meeting, [meanwhile(what, office.keys, hour_ms)])
+
+
+@pytest.mark.parametrize("what", ["another steward", "edited", "decided"])
+@pytest.mark.parametrize("mark", [None, b"garbage"])
+async def test_a_mark_is_given_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, meeting: Meeting, mark: bytes | None, what: str
+) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms)
+    key = office.keys.mark("job")
+    await (meeting.delete(key) if mark is None else meeting.put(key, mark))
+    await writes_nothing_after(office, meeting, [meanwhile(what, office.keys, hour_ms)])
+
+
+@pytest.mark.parametrize("what", ["another steward", "edited", "decided", "gone"])
+async def test_a_run_key_in_the_way_is_passed_over_only_if_all_is_as_it_was_when_found(
+    office: Office, meeting: Meeting, what: str
+) -> None:
+    hour_ms = await at_full_hour(office, 6)
+    await office.save(mark_ms=hour_ms - 1000)
+    await meeting.put(office.keys.lock("job"), b"job@7#1")
+    in_the_way = office.keys.run(RunId.planned("job", hour_ms))
+    then = Delete(in_the_way) if what == "gone" else meanwhile(what, office.keys, hour_ms)
+    await writes_nothing_after(office, meeting, [Put(in_the_way, b"a run")], [then])

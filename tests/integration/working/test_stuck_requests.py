@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from common.etcd import Change
+from common.etcd import Change, Delete, Operation, Put
+from common.stored.keys import RunId, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
-from tests.support.stewarding import Office, key_value
+from tests.support.meeting import Meeting
+from tests.support.stewarding import HOUR, SECOND, Office, key_value
 from tests.support.working import World
 from worker.stewarding.steward import Term
 
@@ -17,8 +20,8 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 
 @pytest.fixture
-def office(world: World, term: Term) -> Office:
-    return Office(world, term)
+def office(world: World, term: Term, meeting: Meeting) -> Office:
+    return Office(replace(world, etcd=meeting), term)
 
 
 async def test_one_claimable_but_unclaimed_for_5_s_is_put_again(office: Office) -> None:
@@ -127,3 +130,90 @@ async def test_a_request_whose_run_has_been_decided_otherwise_is_no_second_recor
     await office.see_requests()
     await office.requests.perform(office.term)
     assert office.delivered == []
+
+
+# What happens between a look and the write that follows from it
+
+
+async def waiting(office: Office, why: str) -> Request:
+    """A request that cannot run any more, and that the steward has seen."""
+    etcd, keys, now_ms = office.world.etcd, office.keys, office.now_ms
+    fields: dict[str, Any] = {"after": "1h"} if why == "killed link" else {}
+    job = await office.save(
+        SECOND if why == "overtaken" else HOUR, mark_ms=now_ms - 10_000, enabled=why != "paused", **fields
+    )
+    request = Request(
+        run_id=RunId.planned("job", now_ms - 10_000), origin=Origin.OFFERED, plan_ms=now_ms - 10_000,
+        job_create_revision=job.create_revision, dispatch_ms=now_ms - 10_000, not_before_ms=now_ms - 10_000,
+    )  # fmt: skip
+    match why:
+        case "expired":
+            request = replace(request, expires_ms=now_ms - 1)
+        case "deleted":
+            await etcd.delete(job.key)
+            office.catalog.on_changes([Change(key=job.key, old_mod=1, new=None)])
+        case "made again":
+            request = replace(request, job_create_revision=job.create_revision - 1)
+        case "overtaken":
+            request = replace(request, origin=Origin.RETRY, mark_ms=now_ms - 10_000)
+            await etcd.put(keys.mark("job"), encode_mark(now_ms))
+        case "killed link":
+            request = replace(request, origin=Origin.CHAIN)
+    if why.startswith("killed"):
+        await office.world.kill(request.run_id)
+        kill = await etcd.get(keys.kill(request.run_id))
+        assert kill is not None
+        office.kills.take(kill)
+    await etcd.put(request.key(keys), request.to_json())
+    await office.see_requests()
+    return request
+
+
+def meanwhile(what: str, office: Office, request: Request) -> list[Operation]:
+    """What somebody else does."""
+    keys, job_key = office.keys, office.keys.job("job")
+    match what:
+        case "another steward":
+            return [Delete(keys.steward)]
+        case "put again":
+            return [Put(request.key(keys), request.to_json())]
+        case "saved" | "edited":
+            return [Put(job_key, b"another spec")]
+        case "made again":
+            return [Delete(job_key), Put(job_key, b"another job")]
+        case _:
+            assert what == "killed anew"
+            kill = keys.kill(request.run_id)
+            return [Delete(kill), Put(kill, b"another kill")]
+
+
+@pytest.mark.parametrize(
+    ("why", "what"),
+    [
+        ("expired", "another steward"), ("expired", "put again"), ("deleted", "saved"), ("paused", "edited"),
+        ("made again", "made again"), ("killed", "killed anew"), ("overtaken", "edited"), ("killed link", "edited"),
+    ],
+)  # fmt: skip
+async def test_a_request_ends_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, meeting: Meeting, why: str, what: str
+) -> None:
+    request = await waiting(office, why)
+    await meeting.writes_nothing(
+        office.world.place.prefix, lambda: office.requests.perform(office.term),
+        after=[meanwhile(what, office, request)],
+    )  # fmt: skip
+    assert office.delivered == []
+
+
+@pytest.mark.parametrize("what", ["another steward", "put again"])
+async def test_a_request_is_put_again_only_if_it_is_as_it_was_when_looked_at(
+    office: Office, meeting: Meeting, what: str
+) -> None:
+    request = await waiting(office, "nothing stands in its way")
+    office.join("w1")
+    await office.requests.perform(office.term)
+    office.clock.advance(6)
+    await meeting.writes_nothing(
+        office.world.place.prefix, lambda: office.requests.perform(office.term),
+        after=[meanwhile(what, office, request)],
+    )  # fmt: skip

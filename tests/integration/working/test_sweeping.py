@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, Mirror, MirrorTimings
-from common.stored.keys import RunId, Watched, encode_mark
+from common.etcd import Change, Delete, Mirror, MirrorTimings, Operation, Put
+from common.stored.keys import Keys, RunId, Watched, encode_mark
 from tests.support.background import running
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
@@ -51,8 +53,8 @@ class Office:
 
 
 @pytest.fixture
-async def office(world: World, term: Term) -> AsyncIterator[Office]:
-    office = Office(world, term)
+async def office(world: World, term: Term, meeting: Meeting) -> AsyncIterator[Office]:
+    office = Office(replace(world, etcd=meeting), term)
     async with running(*(mirror.run() for mirror in office.mirrors.values())):
         for mirror in office.mirrors.values():
             await mirror.synced.wait()
@@ -243,3 +245,84 @@ async def test_sentinels_leave_a_watch_alone_that_has_missed_nothing(office: Off
     for _ in range(3):
         await sentinels.look()
     assert mirror.readings == readings
+
+
+# What happens between a look and the write that follows from it
+
+SETTLED = RunId.planned("job", 7)
+
+
+def meanwhile(what: str, keys: Keys) -> list[Operation]:
+    """What somebody else does."""
+    kill, lock, session = keys.kill(SETTLED), keys.lock("job"), keys.workers + "w1/77"
+    match what:
+        case "another steward":
+            return [Delete(keys.steward)]
+        case "run":
+            return [Put(keys.run(SETTLED), b"a run")]
+        case "request":
+            return [Put(keys.request(SETTLED), b"a request")]
+        case "killed anew":
+            return [Delete(kill), Put(kill, b"another kill")]
+        case "claimed":
+            return [Delete(lock), Put(lock, b"another run")]
+        case "attached":
+            return [Put(session, b"another session")]
+        case "saved":
+            return [Put(keys.job("job"), b"a spec")]
+        case "moved":
+            return [Put(keys.mark("job"), b"another mark")]
+        case _:
+            assert what == "back"
+            return [Put(keys.worker("away", "77"), b"a session")]
+
+
+async def sweeps_nothing(office: Office, meeting: Meeting, what: str, *, after_s: float) -> None:
+    await meeting.writes_nothing(
+        office.world.place.prefix, lambda: office.sweep(after_s), after=[meanwhile(what, office.keys)]
+    )
+
+
+@pytest.mark.parametrize("what", ["another steward", "run", "request", "killed anew"])
+async def test_a_kill_goes_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, world: World, meeting: Meeting, what: str
+) -> None:
+    await world.kill(SETTLED)
+    await wait_until(lambda: len(office.kills.by_run) == 1, description="the kill is seen")
+    await sweeps_nothing(office, meeting, what, after_s=0)
+
+
+@pytest.mark.parametrize("what", ["another steward", "claimed"])
+async def test_a_lock_is_freed_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, world: World, meeting: Meeting, what: str
+) -> None:
+    await world.etcd.put(world.keys.lock("job"), b"job@5#1")
+    await office.sweep()
+    await sweeps_nothing(office, meeting, what, after_s=31)
+
+
+@pytest.mark.parametrize("what", ["another steward", "attached"])
+async def test_a_session_goes_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, world: World, meeting: Meeting, what: str
+) -> None:
+    key = world.keys.workers + "w1/77"
+    await world.etcd.put(key, b"detached")
+    office.members.on_changes([Change(key=key, old_mod=None, new=await world.etcd.get(key))])
+    await office.sweep()
+    await sweeps_nothing(office, meeting, what, after_s=4.5)
+
+
+@pytest.mark.parametrize("what", ["another steward", "saved", "moved"])
+async def test_a_mark_of_no_job_goes_only_if_all_is_as_it_was_when_looked_at(
+    office: Office, world: World, meeting: Meeting, what: str
+) -> None:
+    await world.etcd.put(world.keys.mark("job"), encode_mark(office.clock.wall_ms() - MARK_KEPT_MS - 1000))
+    await sweeps_nothing(office, meeting, what, after_s=COMPARE_EVERY_S + 1)
+
+
+async def test_a_mark_of_a_worker_that_is_back_meanwhile_stays(office: Office, world: World, meeting: Meeting) -> None:
+    now_ms = office.clock.wall_ms()
+    await world.save("there", mark_ms=now_ms, broadcast=True)
+    await wait_until(lambda: "there" in office.catalog.jobs, description="the job is seen")
+    await world.etcd.put(world.keys.mark("there~away"), encode_mark(now_ms - MARK_KEPT_MS - 1000))
+    await sweeps_nothing(office, meeting, "back", after_s=COMPARE_EVERY_S + 1)
