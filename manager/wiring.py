@@ -97,7 +97,7 @@ def make_parts(
         rows=Rows(watching, history, clock=clock),
         run_lists=RunLists(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, clock=clock),
-        fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
+        fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, clock=clock),
         events=events,
         history=history,
         pending=pending,
