@@ -25,7 +25,8 @@ from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.background.versions import Versions
 from manager.editing.inventory import Inventory
-from manager.runs.fires import due_by, waits_for
+from manager.runs.fires import due_by, not_taken, waits_for
+from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
@@ -67,7 +68,7 @@ class FiresBetween:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory,
-        versions: Versions, *, clock: Clock,
+        versions: Versions, slots: FreeSlots, *, clock: Clock,
     ) -> None:  # fmt: skip
         self._etcd = etcd
         self._keys = keys
@@ -75,6 +76,7 @@ class FiresBetween:
         self._history = history
         self._inventory = inventory
         self._versions = versions
+        self._slots = slots
         self._clock = clock
 
     async def of(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
@@ -178,16 +180,20 @@ class FiresBetween:
             return {}
         now_ms, takers = self._clock.wall_ms(), Eligibility(saved.spec, self._members())
         mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
-        due_ms, open_runs = due_by(saved.spec, now_ms - _SOON_MS), self._watching.open_runs.of(name)
+        due_ms = due_by(saved.spec, now_ms - _SOON_MS)
+        waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
         view = _View(
-            spec=saved.spec, takers=takers, mark_ms=mark_ms,
-            due_ms=-1 if due_ms is None else due_ms, waits_for=waits_for(saved.spec, open_runs),
+            spec=saved.spec, takers=takers, mark_ms=mark_ms, due_ms=-1 if due_ms is None else due_ms,
+            waits_for=await self._waits_for(name, saved.spec) if waiting else None,
         )  # fmt: skip
         return {
             (plan_ms, name): _without_record(view, plan_ms)
             for plan_ms in planned
             if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
         }
+
+    async def _waits_for(self, name: str, spec: JobSpec) -> str:
+        return waits_for(spec, self._watching.open_runs.of(name)) or await not_taken(spec, self._slots)
 
     async def _mark(self, name: str) -> int | None:
         try:
@@ -269,6 +275,7 @@ class _View:
     due_ms: int
     """The newest fire that is due."""
     waits_for: str | None
+    """In words, of those that are due and that somebody could take; None where there are none."""
 
 
 def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
@@ -282,7 +289,7 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
         reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
         return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
     would = view.takers.takers(str(plan_ms))
-    waiting = (view.waits_for or "no worker has taken it yet") if due else None
+    waiting = view.waits_for if due else None
     return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
+from common.stored.member import Beat
 from common.stored.run import EntryState, Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
@@ -239,8 +240,15 @@ async def test_fires_that_came_up_while_the_job_was_paused_say_so_after_it_was_r
         2: "success", 3: "success", 4: "success", 5: "unknown", **dict.fromkeys((6, 8) if even else (7, 9), "none"),
     }  # fmt: skip
     assert document["items"][-1]["reason"] == "paused"
-    alone = await fires(manager, minute - 12 * MINUTE_MS, minute - 6 * MINUTE_MS, limit="1")
-    assert (len(alone["items"]), alone["nextCursor"] is None) == (1, False)
+    found: list[int] = []
+    query: dict[str, str] = {"limit": "1"}
+    while True:
+        page = await fires(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS, **query)
+        found += [fire["planTime"] for fire in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert found == [fire["planTime"] for fire in document["items"]], "in pages of one, too"
 
 
 async def test_former_versions_that_were_not_paused_tell_of_no_fires(manager: Managed) -> None:
@@ -267,3 +275,19 @@ async def test_what_a_worker_has_decided_shows_before_its_record_is_there(manage
     assert found == {
         str(there): ("success", None), str(on_its_way): ("unknown", "decided, and its record is on its way"),
     }  # fmt: skip
+
+
+async def test_due_fire_says_that_it_waits_for_a_slot_where_no_worker_shows_one(manager: Managed) -> None:
+    minute = await save(manager)
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute - 4 * MINUTE_MS))
+
+    async def reasons() -> set[str]:
+        between = (await fires(manager, minute - 3 * MINUTE_MS, minute - MINUTE_MS))["items"]
+        (recent,) = (await manager.get("/api/v1/jobs/j/fires"))["recent"]
+        return {fire["reason"] for fire in (*between, recent)}
+
+    await join(manager, "w1", beat=Beat(kind="worker", wall_ms=0, free_slots=1))
+    assert await reasons() == {"no worker has taken it yet"}
+    await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=0).to_json())
+    await manager.etcd.put(manager.keys.beat("w2"), b"none of ours")
+    assert await reasons() == {"waits for a free slot: no worker shows one"}
