@@ -17,7 +17,12 @@ def waits_of(client: Client, name: str) -> list[str]:
             return []
         raise
     waiting = [f"{_fires(fire)}: {fire['reason']}" for fire in fires if fire["verdict"] == "waiting"]
-    return waiting + [f"{run['id']}, planned {local(run.get('planTime'))}, for {run['waitsFor']}" for run in runs]
+    return waiting + [f"{run['id']}, planned {local(run.get('planTime'))}, for {_what(run)}" for run in runs]
+
+
+def _what(run: Document) -> str:
+    is_early = run["waitsFor"] == "its time"
+    return f"its time, {local(run.get('notBefore'))}" if is_early else str(run["waitsFor"])
 
 
 def _fires(fire: Document) -> str:

@@ -29,6 +29,7 @@ from manager.editing.unblock import Unblocking
 from manager.parts import Parts
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
+from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
 from manager.runs.kills import KillService
 from manager.runs.pending import Pending
@@ -58,7 +59,8 @@ def make_parts(
     inventory = Inventory(etcd, keys)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
-    pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members)
+    slots = FreeSlots(inventory, lambda: watching.members)
+    pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     history = History(
         runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
@@ -96,8 +98,8 @@ def make_parts(
         watching=watching,
         rows=Rows(watching, history, clock=clock),
         run_lists=RunLists(watching, history, clock=clock),
-        fires=Fires(etcd, keys, watching, history, clock=clock),
-        fires_between=FiresBetween(etcd, keys, watching, history, inventory, clock=clock),
+        fires=Fires(etcd, keys, watching, history, slots, clock=clock),
+        fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, slots, clock=clock),
         events=events,
         history=history,
         pending=pending,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_STEP_FROM: Final = re.compile(r"(?:^|,)(?P<item>[0-9]+/(?P<step>[0-9]+))(?:,|$)")
+_STEP_FROM: Final = re.compile(r"(?:^|,)(?P<item>(?:[0-9]+|[A-Za-z]{3})/(?P<step>[0-9]+))(?:,|$)")
 _RANDOM: Final = re.compile(r"[0-9]*~[0-9]*")
 
 

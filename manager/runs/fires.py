@@ -17,6 +17,7 @@ from common.runlog import RunFilter
 from common.schedules.jitter import dispatch_ms
 from common.stored.keys import Keys, decode_mark
 from manager.editing.advice import fire_view
+from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.runs.history import History
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
@@ -34,11 +35,14 @@ _OF_A_RECORD: Final = ("planTime", "rangeEndTime", "count", "reason", "startTime
 class Fires:
     """*Why did it not run?* is answered here."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, *, clock: Clock) -> None:
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, slots: FreeSlots, *, clock: Clock
+    ) -> None:
         self._etcd = etcd
         self._keys = keys
         self._watching = watching
         self._history = history
+        self._slots = slots
         self._clock = clock
 
     async def of(
@@ -82,7 +86,7 @@ class Fires:
             _fire(
                 planTime=fires.lo_ms, rangeEndTime=fires.hi_ms if several else None,
                 count=fires.count if several else None, verdict="waiting",
-                reason=reason or NOT_TAKEN,
+                reason=reason or await not_taken(spec, self._slots),
             )
         ]  # fmt: skip
 
@@ -99,6 +103,11 @@ def first_due_ms(spec: JobSpec, anchor_ms: int, now_ms: int) -> int | None:
     if plan_ms is None or dispatch_ms(spec.name, spec.schedule, spec.jitter_s, plan_ms) > now_ms - _SOON_MS:
         return None
     return plan_ms
+
+
+async def not_taken(spec: JobSpec, slots: FreeSlots) -> str:
+    """Why a fire waits that somebody could take, and that no run stands in the way of."""
+    return f"waits for {NO_FREE_SLOT}" if await slots.are_taken(spec) else NOT_TAKEN
 
 
 def waits_for(spec: JobSpec, open_runs: Sequence[OpenRun]) -> str | None:

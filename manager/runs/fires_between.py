@@ -1,7 +1,8 @@
 """Every planned fire of a job in a span of time with what became of it: *why did it not run?*, fire by fire.
 
 Past fires have a record, in the log store or (until it is there) in etcd; a range has one for all of it. Where there is
-none the fire waits, or nothing is known of it any more. A fire to come says who would take it, or why nobody could.
+none the job was paused then, or the fire waits, or nothing is known of it any more. A fire to come says who would take
+it, or why nobody could.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
+from common.jobs.reader import parse_job
 from common.runlog import RunFilter
+from common.stored.job_version import JobVersion
 from common.stored.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
 from common.stored.member import Member
 from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
+from manager.background.versions import Versions
 from manager.editing.inventory import Inventory
-from manager.runs.fires import due_by, waits_for
+from manager.runs.fires import due_by, not_taken, waits_for
+from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
@@ -35,6 +40,8 @@ _RANGES: Final = 5
 """Of so many records before the span one may reach into it."""
 _SOON_MS: Final = 1_500
 _NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
+_ON_ITS_WAY: Final = "decided, and its record is on its way"
+_PAUSED: Final = "paused"
 _OWED_BY_NOBODY: Final = (
     "no record is there: no worker that fits was live then, or it is on its way, or was removed with the older ones"
 )
@@ -60,13 +67,16 @@ class FiresBetween:
     """Pages of fires, newest first."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory, *, clock: Clock
-    ) -> None:
+        self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory,
+        versions: Versions, slots: FreeSlots, *, clock: Clock,
+    ) -> None:  # fmt: skip
         self._etcd = etcd
         self._keys = keys
         self._watching = watching
         self._history = history
         self._inventory = inventory
+        self._versions = versions
+        self._slots = slots
         self._clock = clock
 
     async def of(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
@@ -76,19 +86,26 @@ class FiresBetween:
         UnavailableError: the log store, which has the past, does not answer.
         """
         saved = job.saved if job is not None else None
+        paused = await self._paused_before(name, saved, span, limit)
         planned = _planned(saved.spec, span, limit) if saved is not None else []
+        planned = sorted(paused.union(planned), reverse=True)[: limit + 1]
         cut = len(planned) > limit
         low_ms = planned[limit - 1] if cut else span.from_ms
+        settling = self._watching.open_runs.unrecorded(name)
         documents, told_from_ms = await self._documents(name, Span(from_ms=low_ms, to_ms=span.to_ms))
         cut, low_ms = cut or told_from_ms > low_ms, told_from_ms
         planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
         fires = {_key(fire): fire for fire in await self._recorded(name, documents, low_ms)}
-        for run in self._watching.open_runs.of(name):
-            if low_ms <= run.plan_ms <= span.to_ms and run.run_id.plan_ms is not None:
-                fires[(run.plan_ms, run.run_id.job)] = self._open(run)
+        # What was settled while the records were read may be in none of them: so it is looked at before and after.
+        settling |= self._watching.open_runs.unrecorded(name)
+        recorded = {document.get("_id") for document in documents}
+        unsettled = self._unsettled(name, [run_id for run_id in sorted(settling) if str(run_id) not in recorded])
+        fires |= {key: fire for key, fire in unsettled.items() if low_ms <= fire["planTime"] <= span.to_ms}
+        told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
+        undecided = _outside(planned, told)
+        fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
         if saved is not None:
-            told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
-            fires |= await self._undecided(name, saved, _outside(planned, told))
+            fires |= await self._undecided(name, saved, undecided)
         newest_first = [fires[key] for key in sorted(fires, reverse=True)]
         items = _whole_instants(newest_first, limit)
         oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
@@ -96,6 +113,25 @@ class FiresBetween:
             oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
         goes_on = (cut or not are_all) and oldest_ms > 0
         return {"items": items, "nextCursor": str(oldest_ms - 1) if goes_on else None}
+
+    async def _paused_before(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> set[int]:
+        """What former versions of the job, that were paused, had planned: of that there are no records.
+
+        Where etcd does not answer, none is known.
+        """
+        if saved is not None and span.from_ms > saved.anchor_ms:
+            return set()  # the version that there is tells of all of the span
+        try:
+            former = await self._versions.of(name)
+        except (EtcdError, UnavailableError):
+            return set()
+        found: set[int] = set()
+        for version in former:
+            spec = _paused_spec(version)
+            if spec is not None:
+                low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)
+                found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
+        return found
 
     async def _documents(self, name: str, span: Span) -> tuple[list[Mapping[str, Any]], int]:
         """The records in the span, newest first, and from which instant on they are all there are."""
@@ -124,6 +160,12 @@ class FiresBetween:
                 attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
         return [_verdict(of_one) for of_one in attempts.values()]
 
+    def _unsettled(self, name: str, settling: Iterable[RunId]) -> dict[_Key, dict[str, Any]]:
+        """The fires whose records are on their way, and those of which a run is going; the last attempt of each."""
+        fires = {(run.plan_ms, run.job): _on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
+        going = [run for run in self._watching.open_runs.of(name) if run.run_id.plan_ms is not None]
+        return fires | {(run.plan_ms, run.run_id.job): self._open(run) for run in going}
+
     def _open(self, run: OpenRun) -> dict[str, Any]:
         started = run.has_started(self._clock.wall_ms())
         return _fire(
@@ -138,16 +180,20 @@ class FiresBetween:
             return {}
         now_ms, takers = self._clock.wall_ms(), Eligibility(saved.spec, self._members())
         mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
-        due_ms, open_runs = due_by(saved.spec, now_ms - _SOON_MS), self._watching.open_runs.of(name)
+        due_ms = due_by(saved.spec, now_ms - _SOON_MS)
+        waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
         view = _View(
-            spec=saved.spec, takers=takers, mark_ms=mark_ms,
-            due_ms=-1 if due_ms is None else due_ms, waits_for=waits_for(saved.spec, open_runs),
+            spec=saved.spec, takers=takers, mark_ms=mark_ms, due_ms=-1 if due_ms is None else due_ms,
+            waits_for=await self._waits_for(name, saved.spec) if waiting else None,
         )  # fmt: skip
         return {
             (plan_ms, name): _without_record(view, plan_ms)
             for plan_ms in planned
             if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
         }
+
+    async def _waits_for(self, name: str, spec: JobSpec) -> str:
+        return waits_for(spec, self._watching.open_runs.of(name)) or await not_taken(spec, self._slots)
 
     async def _mark(self, name: str) -> int | None:
         try:
@@ -191,6 +237,15 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
     return fires
 
 
+def _paused_spec(version: JobVersion) -> JobSpec | None:
+    """What the job was, where it was paused; None: it was not, or cannot be read as a job any more."""
+    try:
+        spec = parse_job(version.spec)
+    except InvalidInputError:
+        return None
+    return None if spec.enabled else spec
+
+
 def _whole_instants(newest_first: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
     """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
     end = min(limit, len(newest_first))
@@ -220,21 +275,30 @@ class _View:
     due_ms: int
     """The newest fire that is due."""
     waits_for: str | None
+    """In words, of those that are due and that somebody could take; None where there are none."""
 
 
 def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
     due = plan_ms <= view.due_ms
     verdict = "waiting" if due else "planned"
     if not view.spec.enabled:
-        return _fire(planTime=plan_ms, verdict="none", reason="paused")
+        return _while_paused(plan_ms)
     if not view.spec.schedule.is_open(plan_ms):
         return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
         reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
         return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
     would = view.takers.takers(str(plan_ms))
-    waiting = (view.waits_for or "no worker has taken it yet") if due else None
+    waiting = view.waits_for if due else None
     return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
+
+
+def _while_paused(plan_ms: int) -> dict[str, Any]:
+    return _fire(planTime=plan_ms, verdict="none", reason=_PAUSED)
+
+
+def _on_its_way(run_id: RunId, plan_ms: int) -> dict[str, Any]:
+    return _fire(planTime=plan_ms, verdict="unknown", reason=_ON_ITS_WAY, runId=str(run_id), attempt=run_id.attempt)
 
 
 def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -10,11 +10,11 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Get, GetPrefix, KeyValue, Operation
 from common.jobs.job import JobSpec, Overlap
-from common.planning.placement import is_eligible
 from common.stored.keys import Keys, RunId
-from common.stored.member import Beat, Member
+from common.stored.member import Member
 from common.stored.request import Request
 from manager.editing.edits import Stored
+from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.watching.eligibility import Eligibility
 
 MOST_LISTED: Final = 100
@@ -43,12 +43,14 @@ class Pending:
         *,
         clock: Clock,
         members: Callable[[], Sequence[Member]],
+        slots: FreeSlots,
     ) -> None:
         """``members``: the live workers."""
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
         self._members = members
+        self._slots = slots
 
     async def look(self, run: RunId) -> Seen:
         """The run's key and its request: a claim turns one into the other, so no run is overlooked between them."""
@@ -63,9 +65,8 @@ class Pending:
         """A run that waits, as ``/api/v1`` shows it."""
         assert seen.request is not None, "asked of a run that waits"
         request, spec = seen.request, _spec(seen.request.run_id.job_name, seen.job)
-        is_due = self._clock.wall_ms() - request.not_before_ms > _SOON_MS
-        beats = await self._beats() if is_due and seen.lock is None else {}
-        return request_view(request, waits_for=self._words(request, spec, seen.lock, beats))
+        slots_taken = await self._slots_taken([request], spec, seen.lock)
+        return request_view(request, waits_for=self._words(request, spec, seen.lock, slots_taken=slots_taken))
 
     async def of_job(self, job: str) -> list[dict[str, Any]]:
         """The job's runs that wait, in their order, not more than a hundred; where etcd is away, none is known."""
@@ -80,32 +81,30 @@ class Pending:
         requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := _read(keys, kv)) is not None]
         requests.sort(key=lambda one: (one.plan_ms, one.run_id))
         spec, lock = _spec(job, found.one(3)), found.one(2)
-        return [request_view(one, waits_for=self._words(one, spec, lock, {})) for one in requests[:MOST_LISTED]]
+        slots_taken = await self._slots_taken(requests, spec, lock)
+        return [
+            request_view(one, waits_for=self._words(one, spec, lock, slots_taken=slots_taken))
+            for one in requests[:MOST_LISTED]
+        ]
 
-    async def _beats(self) -> dict[str, Beat]:
-        beats = {}
-        try:
-            async for page in self._etcd.read_prefix(self._keys.beats):
-                for kv in page.kvs:
-                    beats[kv.key.removeprefix(self._keys.beats)] = Beat.from_json(kv.value)
-        except (EtcdError, UnavailableError, ValueError):
-            return {}
-        return beats
+    async def _slots_taken(self, requests: Sequence[Request], spec: JobSpec | None, lock: KeyValue | None) -> bool:
+        """Whether it may be slots that they wait for, and none are shown; asked only where one could be claimed."""
+        now_ms = self._clock.wall_ms()
+        is_due = any(now_ms - request.not_before_ms > _SOON_MS for request in requests)
+        return is_due and lock is None and spec is not None and await self._slots.are_taken(spec)
 
-    def _words(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, beats: Mapping[str, Beat]) -> str:
+    def _words(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, *, slots_taken: bool) -> str:
         if request.not_before_ms > self._clock.wall_ms():
             return "its time"
         if spec is None:
             return "a job that can be read; one that was deleted has it recorded as skipped"
         if lock is not None and spec.overlap is not Overlap.ALLOW:
             return f"the end of {lock.value.decode(errors='replace')[:300]}, which holds the job's lock"
-        members = self._members()
-        takers = Eligibility(spec, members).takers(request.run_id.fire)
+        takers = Eligibility(spec, self._members()).takers(request.run_id.fire)
         if takers.reason is not None:
             return f"a worker: {takers.reason}"
-        fitting = [one.worker for one in members if one.accepts and is_eligible(spec, one.labels, one.slots)]
-        if beats and not any(beats[name].free_slots >= spec.slots for name in fitting if name in beats):
-            return "a free slot: no worker shows one"
+        if slots_taken:
+            return NO_FREE_SLOT
         return "a worker to take it"
 
 

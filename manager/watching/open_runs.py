@@ -83,6 +83,10 @@ class OpenRuns:
         """Whether something has come of one of its fires already of which the log has no record yet."""
         return job in self._unrecorded
 
+    def unrecorded(self, job: str) -> frozenset[RunId]:
+        """Those of the job that have come to something of which the log has no record yet."""
+        return frozenset(self._unrecorded.get(job, ()))
+
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in; a key that is not one of ours is left to the steward."""
         for change in changes:

@@ -81,6 +81,7 @@ def test_day_fields_that_cron_joins_otherwise_are_refused(when: str) -> None:
 
 def test_forms_that_mean_something_else_are_refused() -> None:
     assert "5/15 is 5 alone to most crons" in _reason("5/15 * * * * true\n")
+    assert "MON/2 is MON alone to most crons" in _reason("0 0 * * SUN,MON/2 true\n")
     assert "write H or H(a-b)" in _reason("0~59 3 * * * true\n")
     assert "minute '61': is outside 0 to 59" in _reason("61 * * * * true\n")
     assert "is not a macro" in _reason("@every_minute true\n")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from cli.times import local
 from common.etcd import KeyValue
-from common.instants import iso
+from common.instants import iso, to_ms
 from common.stored.keys import encode_mark
 from common.stored.run import Verdict
 from tests.integration.cli.conftest import Etcron
@@ -223,6 +223,14 @@ async def test_what_waits_is_shown_with_its_reason(etcron: Etcron, manager: Mana
     assert asked.startswith(f"waiting: {run}, planned ")
     assert asked.endswith(", for a worker: no worker is live")
     assert (await etcron.ok("job", "log", "idle", "-o", "json")).json == []
+
+
+async def test_what_waits_for_its_time_says_when_that_is(etcron: Etcron) -> None:
+    in_an_hour = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    await etcron.ok("job", "save", "later", "--command", "true", "--cron", "@yearly")
+    await etcron.ok("job", "run", "later", "--at", in_an_hour.isoformat())
+    shown = (await etcron.ok("job", "show", "later")).out
+    assert f", for its time, {local(to_ms(in_an_hour))}" in shown
 
 
 async def key_of(manager: Managed, key: str) -> KeyValue:

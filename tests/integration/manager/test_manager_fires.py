@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
-from common.stored.run import Verdict
+from common.stored.member import Beat
+from common.stored.run import EntryState, Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
-from tests.support.open_runs import claim, now_ms, record_of
+from tests.support.open_runs import claim, now_ms, open_entry, record_of
 from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
@@ -211,3 +213,81 @@ async def test_session_of_a_name_that_no_worker_has_is_nobody(manager: Managed) 
     assert planned.count({"w1", "w2"}) == len(planned) > 0
     seen = (await manager.get("/api/v1/workers"))["items"]
     assert sum(worker["state"] == "broken" for worker in seen) == 2
+
+
+async def was_paused(manager: Managed, spec: dict[str, Any], *, from_ms: int, until_ms: int) -> None:
+    """A former version of the job, which was in force in that time."""
+    version = JobVersion(
+        job="j", revision=2, spec={"name": "j", "command": "a", **spec}, saved_ms=from_ms, saved_by="ops",
+        ended_ms=until_ms, ended_by="ops", ended_with=Change.RESUME,
+    )  # fmt: skip
+    await manager.etcd.put(manager.keys.version("j", 2), version.to_json())
+
+
+async def test_fires_that_came_up_while_the_job_was_paused_say_so_after_it_was_resumed(manager: Managed) -> None:
+    minute = await save(manager, ago_minutes=5)
+    since_ms = minute - 9 * MINUTE_MS - MINUTE_MS // 2
+    await was_paused(
+        manager,
+        {"cronExpr": "0 */2 * * * * *", "enabled": False},
+        from_ms=since_ms,
+        until_ms=minute - 5 * MINUTE_MS - 1,
+    )
+    await manager.write([record_of(RunId.planned("j", minute - number * MINUTE_MS)) for number in range(2, 5)])
+    document = await fires(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS)
+    even = (minute // MINUTE_MS) % 2 == 0
+    assert verdicts(document, minute) == {
+        2: "success", 3: "success", 4: "success", 5: "unknown", **dict.fromkeys((6, 8) if even else (7, 9), "none"),
+    }  # fmt: skip
+    assert document["items"][-1]["reason"] == "paused"
+    found: list[int] = []
+    query: dict[str, str] = {"limit": "1"}
+    while True:
+        page = await fires(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS, **query)
+        found += [fire["planTime"] for fire in page["items"]]
+        if page["nextCursor"] is None:
+            break
+        query["cursor"] = page["nextCursor"]
+    assert found == [fire["planTime"] for fire in document["items"]], "in pages of one, too"
+
+
+async def test_former_versions_that_were_not_paused_tell_of_no_fires(manager: Managed) -> None:
+    minute = await save(manager, ago_minutes=5)
+    await was_paused(
+        manager, {"cronExpr": "0 * * * * * *"}, from_ms=minute - 9 * MINUTE_MS, until_ms=minute - 5 * MINUTE_MS - 1
+    )
+    assert (await fires(manager, minute - 12 * MINUTE_MS, minute - 6 * MINUTE_MS))["items"] == []
+
+
+async def test_what_a_worker_has_decided_shows_before_its_record_is_there(manager: Managed) -> None:
+    minute = await save(manager, broadcast=True)
+    plan_ms = minute - 3 * MINUTE_MS
+    there, on_its_way = (RunId.planned(sequence_name("j", worker), plan_ms) for worker in ("w1", "w2"))
+    await manager.write([record_of(there)])
+    entry = open_entry(plan_ms, state=EntryState.ENDED)
+    for run_id in (there, on_its_way):  # the record of one has come, and its key has not gone yet
+        await manager.etcd.put(manager.keys.run(run_id), entry.to_json())
+    open_runs = manager.parts.watching.open_runs
+    await wait_until(lambda: len(open_runs.unrecorded("j")) == 2, description="the manager knows of both")
+    found = {
+        fire["runId"]: (fire["verdict"], fire["reason"]) for fire in (await fires(manager, plan_ms, plan_ms))["items"]
+    }
+    assert found == {
+        str(there): ("success", None), str(on_its_way): ("unknown", "decided, and its record is on its way"),
+    }  # fmt: skip
+
+
+async def test_due_fire_says_that_it_waits_for_a_slot_where_no_worker_shows_one(manager: Managed) -> None:
+    minute = await save(manager)
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute - 4 * MINUTE_MS))
+
+    async def reasons() -> set[str]:
+        between = (await fires(manager, minute - 3 * MINUTE_MS, minute - MINUTE_MS))["items"]
+        (recent,) = (await manager.get("/api/v1/jobs/j/fires"))["recent"]
+        return {fire["reason"] for fire in (*between, recent)}
+
+    await join(manager, "w1", beat=Beat(kind="worker", wall_ms=0, free_slots=1))
+    assert await reasons() == {"no worker has taken it yet"}
+    await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=0).to_json())
+    await manager.etcd.put(manager.keys.beat("w2"), b"none of ours")
+    assert await reasons() == {"waits for a free slot: no worker shows one"}

@@ -380,6 +380,8 @@ async def test_it_waits_for_a_slot_where_no_worker_that_fits_shows_one(place: Pl
         await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=1).to_json())
         clock.offset_ms += 2_000
         assert (await manager.get(path_of(run)))["waitsFor"] == "a free slot: no worker shows one"
+        (listed,) = (await manager.get("/api/v1/runs", job="j"))["waiting"]
+        assert listed["waitsFor"] == "a free slot: no worker shows one", "a list says the same"
 
 
 async def test_a_run_that_is_claimed_while_it_is_killed_is_killed_as_a_run(
