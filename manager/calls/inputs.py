@@ -101,7 +101,7 @@ def job_in(request: web.Request) -> str:
 
 
 async def read_body(request: web.Request, seconds: float) -> bytes:
-    """The whole body; 413 beyond 1 MiB, 408 where it does not arrive in time."""
+    """The whole body; 413 beyond 1 MiB, 408 where it does not arrive in time, 400 where it is cut off or garbled."""
     if (request.content_length or 0) > MAX_BODY_BYTES:
         raise web.HTTPRequestEntityTooLarge(MAX_BODY_BYTES, request.content_length or 0)
     try:
@@ -109,6 +109,9 @@ async def read_body(request: web.Request, seconds: float) -> bytes:
             return await request.read()
     except TimeoutError as error:
         raise RequestError(408, f"the body did not arrive within {seconds:g} s; send it again") from error
+    except (web.RequestPayloadError, ConnectionError) as error:
+        # The client's doing, or the network's: nothing for this manager's log. Who has gone does not read the answer.
+        raise RequestError(400, "the body cannot be read: not all of it came, or not in its encoding") from error
 
 
 async def read_form(request: web.Request, seconds: float) -> dict[str, str]:

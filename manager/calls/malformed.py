@@ -1,10 +1,11 @@
-"""What is no HTTP request, or has too long a line, is answered with 400, and leaves one line in the log."""
+"""No HTTP request, too long a line, a garbled body: each is answered with 400, and leaves one line in the log."""
 
 from __future__ import annotations
 
 import logging
 from typing import Final
 
+from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 _LIBRARY: Final = "aiohttp.server"
@@ -16,6 +17,8 @@ class _OneLine(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, web.RequestPayloadError):
+            error = error.__cause__  # the library reads on after the answer, and meets it again
         if not isinstance(error, HttpProcessingError):
             return True
         record.msg, record.args = "a request could not be read: %s", (error.message[:_SHOWN],)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import signal
 
@@ -123,6 +124,22 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     await cluster.ready()
     await cluster.save(name, "true", "@monthly")
     await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
+
+
+async def test_call_that_nobody_answers_is_given_up_and_sent_again(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    """As where the network has gone and come back: no connection has been told that its other end is gone."""
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("about:blank", watched=False)
+    await page.clock.install()
+    asked = asyncio.Event()
+    await page.route("**/api/v1/jobs?*", lambda _: asked.set(), times=1)
+    await page.goto(f"/?q={name}")
+    await asked.wait()
+    await expect(page.locator("#live")).to_have_text(" Live")
+    await page.clock.run_for(60_000)
+    await expect(page.locator("#jobs tbody tr")).to_have_count(1)
 
 
 async def test_workers_come_and_go_by_themselves(console: Console, cluster: Cluster) -> None:

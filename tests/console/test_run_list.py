@@ -5,7 +5,18 @@ from __future__ import annotations
 from playwright.async_api import expect
 
 from tests.console.console import Console, settled
+from tests.console.test_live import NO_SHARED_WORKER
 from tests.support.cluster import Cluster
+from tests.support.waiting import wait_until
+
+HAND_MADE_EVENTS = """
+window.EventSource = class extends EventTarget {
+  constructor() { super(); window.tell = (name, data) => this.say(name, JSON.stringify(data)); }
+  say(name, data) { this.dispatchEvent(new MessageEvent(name, { data })); }
+  close() {}
+};
+"""
+"""A stream of events that says what the test says."""
 
 
 async def test_what_is_going_stands_first_and_can_be_asked_for(console: Console, cluster: Cluster, name: str) -> None:
@@ -27,6 +38,27 @@ async def test_what_is_going_stands_first_and_can_be_asked_for(console: Console,
     await expect(rows.filter(has_text=name)).to_have_count(0)
     await page.get_by_label("Status").select_option("")
     await expect(rows.filter(has_text=name).locator(".status")).to_contain_text("killed")
+
+
+async def test_runs_of_so_many_jobs_that_nobody_names_them_are_looked_at(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS)
+    async with page.expect_response("**/api/v1/runs?*"):
+        await page.goto(f"/runs?job={name}")
+    async with page.expect_response("**/api/v1/runs?*"):
+        await page.evaluate("tell('hello', {})")
+    await settled(page)
+    await expect(page.locator("#runs")).to_contain_text("No run is like that")
+    await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+
+    async def has_ended() -> bool:
+        return bool(await cluster.runs(job=name, status="success"))
+
+    await wait_until(has_ended, description="it has run")
+    await page.evaluate("tell('jobs', { all: true })")
+    await expect(page.locator("#runs tbody .status")).to_have_text(" success")
 
 
 async def test_the_page_of_a_job_shows_what_is_going_once(console: Console, cluster: Cluster, name: str) -> None:

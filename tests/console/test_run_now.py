@@ -43,6 +43,19 @@ async def test_one_click_in_the_list_and_a_confirmation_run_a_paused_job(
     await expect(page.locator("#facts")).to_contain_text("by hand")
 
 
+async def test_manager_that_is_out_of_reach_is_said_in_the_question(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    # A context of its own: nothing has been fetched for another test.
+    page = await console.open(f"/?q={name}", watched=False, locale="en-US")
+    await settled(page)
+    await page.context.set_offline(True)
+    dialog = await open_dialog(page, options=False)
+    await dialog.get_by_role("button", name="Run now").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("The manager cannot be reached.")
+
+
 async def test_arguments_and_environment_reach_the_run(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, 'echo "$1, $2, $LEVEL"', "@yearly")
     page = await console.open(f"/jobs/{name}")

@@ -255,3 +255,18 @@ async def test_what_is_no_request_costs_one_line_in_the_log(
     )  # fmt: skip
     assert "Traceback" not in caplog.text
     assert len(caplog.text) < 1000
+
+
+@pytest.mark.parametrize("path", ["/job/kill", "/api/v1/jobs/check"])
+async def test_body_that_is_garbled_is_refused_and_costs_one_line_in_the_log(
+    manager: Managed, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    kind = "application/x-www-form-urlencoded" if path.startswith("/job/") else "application/json"
+    headers = {"Content-Type": kind, "Content-Encoding": "gzip", "Connection": "close"}
+    response = await manager.http.post(path, data=b"no gzip", headers=headers)
+    assert response.status == 400
+    assert "the body cannot be read" in await response.text()
+    await wait_until(lambda: "aiohttp.server" in {one.name for one in caplog.records}, description="it has been logged")
+    assert "Traceback" not in caplog.text
+    assert [one.levelname for one in caplog.records if one.levelno > logging.INFO] == []

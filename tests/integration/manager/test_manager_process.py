@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from aiohttp import ClientSession
+from yarl import URL
 
 from tests.support.managing import Place
 from tests.support.waiting import wait_until
@@ -71,6 +72,21 @@ async def test_open_event_streams_do_not_hold_up_the_stop(place: Place, tmp_path
             assert await asyncio.wait_for(manager.wait(), 4) == 0
             await stream.content.read()
         assert "Traceback" not in log.read_text()
+
+
+async def test_client_that_goes_in_the_middle_of_its_body_is_no_fault_of_the_manager(
+    place: Place, tmp_path: Path
+) -> None:
+    async with process(place, tmp_path, "--api-port", "0") as (manager, log):
+        url = URL(await address_of(log))
+        reader, writer = await asyncio.open_connection(url.host, url.port)
+        head = "POST /api/v1/jobs/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        writer.write(f"{head}Content-Length: 10\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert await reader.readline() == b"HTTP/1.1 100 Continue\r\n"  # it waits for the body now
+        writer.close()
+        manager.send_signal(signal.SIGTERM)  # requests that are going come to their end first
+        assert await asyncio.wait_for(manager.wait(), 15) == 0
+        assert "ERROR" not in log.read_text()
 
 
 async def test_port_that_is_taken_is_named(place: Place, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 import { ApiError, jobPath, send } from "./api.js";
 import { ask } from "./dialogs.js";
 import { h } from "./dom.js";
+import { runNow } from "./job/run_now.js";
 import { badge } from "./verdicts.js";
 import { announce, toast } from "./notices.js";
 import { stamp } from "./stamp.js";
@@ -42,7 +43,7 @@ export async function act(action, name) {
 
 /** @param {Action | "run"} action @param {string} name */
 async function acted(action, name) {
-  if (action === "run") return (await import("./job/run_now.js")).runNow(name);
+  if (action === "run") return runNow(name);
   // What no job can be called by may not fit into a path: a list can name it.
   if (action === "delete" && !isJobName(name)) return actOnAll(action, [{ name, running: [], revision: 0, state: "broken" }]);
   return carried(action, async () => {

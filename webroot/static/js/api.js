@@ -3,6 +3,8 @@ import { encoded } from "./links.js";
 import { t } from "./text.js";
 
 const BASE = "/api/v1";
+/** Longer than a manager takes to begin an answer: then nobody is at the other end, though the connection has not said so. */
+const PATIENCE_MS = 60_000;
 
 /** @typedef {{field: string, message: string, remedy: string}} FieldError */
 
@@ -40,14 +42,14 @@ export function get(path, { query = {}, signal } = {}) {
 export async function send(method, path, { body, headers = {}, signal } = {}) {
   const sent = body === undefined ? {} : { body: JSON.stringify(body) };
   const type = body === undefined ? {} : { "Content-Type": "application/json" };
-  let answer;
+  let answer, text;
   try {
-    answer = await fetch(BASE + path, { method, headers: { ...type, ...headers }, signal, ...sent });
+    answer = await answered(BASE + path, { method, headers: { ...type, ...headers }, ...sent }, signal);
+    text = await answer.text();
   } catch (error) {
     if (signal?.aborted) throw error;
     throw new ApiError(t("error.unreachable"));
   }
-  const text = await answer.text();
   const document = parsed(text);
   if (answer.ok && document !== undefined) return document;
   throw new ApiError(document?.detail ?? t("error.status", { status: String(answer.status) }), {
@@ -56,6 +58,17 @@ export async function send(method, path, { body, headers = {}, signal } = {}) {
     errors: document?.errors ?? [],
     body: document ?? null,
   });
+}
+
+/** How long the rest of it takes is the network's affair. @param {string} url @param {RequestInit} request @param {AbortSignal} [signal] */
+async function answered(url, request, signal) {
+  const patience = new AbortController();
+  const timer = window.setTimeout(() => patience.abort(), PATIENCE_MS);
+  try {
+    return await fetch(url, { ...request, signal: signal ? AbortSignal.any([signal, patience.signal]) : patience.signal });
+  } finally {
+    window.clearTimeout(timer);
+  }
 }
 
 /** @param {string} name @returns {string} the path of a job in the API */

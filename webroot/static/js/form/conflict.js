@@ -1,5 +1,6 @@
 /** Somebody has changed the job meanwhile: what, field by field, and what to do about it. */
 import { fill, h } from "../dom.js";
+import { visible } from "../printed.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { FIELDS, fieldsOf, same, shown, TRIGGERS, unknownIn } from "./spec.js";
@@ -43,5 +44,5 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
 
 /** @param {string} field @param {...any} values */
 function row(field, ...values) {
-  return h("tr", {}, h("th", { scope: "row" }, word("field", field)), values.map((value) => h("td", { class: "wraps" }, shown(value) ? h("code", {}, shown(value)) : h("span", { class: "muted" }, t("holds.none")))));
+  return h("tr", {}, h("th", { scope: "row" }, word("field", field)), values.map((value) => h("td", { class: "wraps" }, shown(value) ? h("code", {}, visible(shown(value))) : h("span", { class: "muted" }, t("holds.none")))));
 }

@@ -1,6 +1,7 @@
 /** The fields of a job and their values, as people read them. */
 import { h } from "../dom.js";
 import { duration } from "../durations.js";
+import { visible } from "../printed.js";
 import { size, t, word } from "../text.js";
 
 /** @typedef {import("../dom.js").Child} Child */
@@ -44,12 +45,12 @@ export function valueOf(path, value) {
 
 /** A line for the shell as it is; a program with its arguments one by one, so that each is seen where it begins and ends. @param {string | string[]} command */
 export function commandOf(command) {
-  if (!Array.isArray(command)) return h("code", { class: "command" }, command);
-  return h("ol", { class: "arguments command", "aria-label": t("job.arguments") }, command.map((one) => h("li", {}, h("code", {}, one === "" ? '""' : one))));
+  if (!Array.isArray(command)) return h("code", { class: "command" }, visible(command));
+  return h("ol", { class: "arguments command", "aria-label": t("job.arguments") }, command.map((one) => h("li", {}, h("code", {}, one === "" ? '""' : visible(one)))));
 }
 
 /** What a worker has to have, each in one text. @param {Record<string, string | string[]>} workers */
 export const selector = (workers) => Object.entries(workers).map(([name, values]) => `${name}=${[values].flat().join("|")}`);
 
 /** @param {any} value */
-const text = (value) => (typeof value === "string" ? value : JSON.stringify(value));
+const text = (value) => visible(typeof value === "string" ? value : JSON.stringify(value));

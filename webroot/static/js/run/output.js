@@ -2,7 +2,7 @@
 import { h } from "../dom.js";
 import { t } from "../text.js";
 import { blockAt, blocksOf } from "./blocks.js";
-import { printable } from "./printed.js";
+import { printable } from "../printed.js";
 
 const BLOCKS_A_TURN = 200;
 

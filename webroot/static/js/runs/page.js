@@ -35,6 +35,7 @@ export function start() {
   });
   for (const [name, value] of Object.entries(query())) form.find(`[name=${name}]`).val(value);
   on(["again", "runs"], () => refresher.soon());
+  on(["jobs"], ({ all }) => all && refresher.soon()); // the runs of so many that nobody names them
   return refresher.now();
 }
 
