@@ -159,6 +159,8 @@ async def waiting(office: Office, why: str) -> Request:
             await etcd.put(keys.mark("job"), encode_mark(now_ms))
         case "killed link":
             request = replace(request, origin=Origin.CHAIN)
+        case _:
+            pass  # by nothing of its own
     if why.startswith("killed"):
         await office.world.kill(request.run_id)
         kill = await etcd.get(keys.kill(request.run_id))
