@@ -51,11 +51,11 @@ class Planner:
     records: list[RunRecord] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        identity = Identity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
+        self.identity = Identity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.scheduler.job_changed(name))
         self.members = Members(self.keys, on_changed=lambda: None)
         self.table = RunTable(self.slots)
-        self.claims = Claims(self.keys, identity, lost_after_ms=300_000)
+        self.claims = Claims(self.keys, self.identity, lost_after_ms=300_000)
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
         self.refusals = Refusals(self.clock)
         self.scheduler = Scheduler(

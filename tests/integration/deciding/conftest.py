@@ -9,6 +9,7 @@ import pytest
 
 from common.etcd import EtcdClient
 from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.meeting import Meeting
 
 _numbers = itertools.count(1)
 
@@ -22,6 +23,13 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
 async def client(etcd: EtcdServer) -> AsyncIterator[EtcdClient]:
     async with EtcdClient([etcd.endpoint]) as client:
         yield client
+
+
+@pytest.fixture
+async def meeting(etcd: EtcdServer) -> AsyncIterator[Meeting]:
+    """A client before whose writes somebody else may come."""
+    async with Meeting(etcd.endpoint) as meeting:
+        yield meeting
 
 
 @pytest.fixture

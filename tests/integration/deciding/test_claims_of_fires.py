@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from common.etcd import EtcdClient
-from common.stored.keys import RunId
+from common.etcd import Delete, EtcdClient, Operation, Put
+from common.planning.planner import Decision
+from common.stored.keys import RunId, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from worker.catalog import CatalogJob
+from worker.deciding.passing_over import pass_over
+from worker.proposals import Proposal
 
 HOURLY = "0 0 * * * * *"
 MINUTELY = "0 * * * * * *"
@@ -227,7 +231,8 @@ async def test_run_key_that_nobody_claimed_is_passed_over(client: EtcdClient, pr
     async with planning(client, prefix) as world:
         await world.save(overlap="allow", misfire={"policy": "skip", "graceSeconds": 1})
         first = NOON + SECOND
-        await client.put(world.keys.run(RunId.planned("job", first)), b"somebody else's")
+        there = world.keys.run(RunId.planned("job", first))
+        await client.put(there, b"somebody else's")
         if where != "at the fire":
             world.rank("elsewhere", "another", "w1")
             world.at(NOON + 5 * SECOND)
@@ -239,6 +244,31 @@ async def test_run_key_that_nobody_claimed_is_passed_over(client: EtcdClient, pr
         world.at(NOON + 7 * SECOND)
         await world.mark_comes_to(NOON + 7 * SECOND)
         assert NOON + 7 * SECOND in world.planners[0].wins
+        kv = await client.get(there)
+        assert kv is not None
+        assert kv.value == b"somebody else's"
+
+
+@pytest.mark.parametrize("what", ["session over", "edited", "decided", "gone"])
+async def test_run_key_in_the_way_is_passed_over_only_if_all_is_as_it_was_when_found(
+    client: EtcdClient, prefix: str, meeting: Meeting, what: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY)
+        keys, session = world.keys, world.planners[0].session
+        there = keys.run(RunId.planned("job", NOON + MINUTE))
+        await client.put(there, b"somebody else's")
+        decision = Decision(from_ms=NOON, to_ms=NOON + MINUTE, claim_ms=NOON + MINUTE)
+        proposal = Proposal(job=world.jobs["job"], decision=decision)
+        steps: dict[str, Operation] = {
+            "session over": Delete(session.key),
+            "edited": Put(keys.job("job"), b"another spec"),
+            "decided": Put(keys.mark("job"), encode_mark(NOON - 1)),
+            "gone": Delete(there),
+        }
+        await meeting.writes_nothing(
+            prefix, lambda: pass_over(meeting, keys, proposal, session), after=[[steps[what]]]
+        )  # fmt: skip
 
 
 async def test_fires_missed_while_nobody_was_there_are_one_record(client: EtcdClient, prefix: str) -> None:

@@ -9,7 +9,7 @@ import worker.dispatcher
 from common.clock import SystemClock
 from common.etcd import Session
 from common.stored.request import Origin, Request
-from common.stored.run import EntryState, Verdict
+from common.stored.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
@@ -79,6 +79,18 @@ async def test_stamp_in_doubt_under_a_session_that_ended_does_not_cost_the_run(e
         entry = await shop.entry(run)
         assert entry is not None
         assert entry.session == shop.settlement.session.id
+
+
+async def test_stale_claim_does_not_start_under_a_session_without_its_key(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 2000)
+        await shop.client.delete(shop.session.key)
+        tried = shop.client.writes
+        shop.passes(2000)
+        await wait_until(lambda: shop.client.writes >= tried + 2, description="it has been tried again")
+        assert shop.executor.started == []
+        await shop.client.put(shop.session.key, b"{}", shop.session.lease_id)
+        await shop.started(run)
 
 
 async def test_run_on_whose_way_the_worker_was_stopped_is_stamped_again_before_it_starts(
@@ -287,6 +299,34 @@ async def test_run_that_was_readopted_in_doubt_is_handed_on_at_its_new_revision(
         await wait_until(lambda: shop.table.get(waits.run_id) is None, description="it is handed on all the same")
         assert await shop.client.get(shop.keys.request(waits.run_id)) is not None
         assert await shop.entry(waits) is None
+
+
+async def test_run_that_was_given_up_as_lost_is_not_handed_on(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await shop.claim(plan_ms=NOON + 200, overlap="allow")
+        lost = RunRecord(run_id=run.run_id, status=Verdict.LOST)
+        await shop.client.put(shop.keys.run(run.run_id), final_entry(lost).to_json())
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.table.get(run.run_id) is None, description="it is forgotten here")
+        entry = await shop.entry(run)
+        assert entry is not None
+        assert entry.record == lost
+        assert await shop.requests() == []
+
+
+async def test_run_whose_lock_is_anothers_is_not_handed_on(etcd: EtcdServer, prefix: str) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        await shop.claim(plan_ms=NOON + 200)
+        lock = shop.keys.lock("job")
+        await shop.client.delete(lock)
+        await shop.client.put(lock, b"another run")
+        tried = shop.client.writes
+        shop.dispatcher.stopping = True
+        shop.dispatcher.wake()
+        await wait_until(lambda: shop.client.writes >= tried + 2, description="it has been tried again")
+        assert await shop.requests() == []
+        assert await shop.client.get(lock) is not None
 
 
 async def test_more_than_one_turn_of_starts_is_gone_through(etcd: EtcdServer, prefix: str) -> None:

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from common.errors import EtcdInDoubtError
-from common.etcd import EtcdClient, KeyValue, TxnResult
-from common.stored.keys import RunId
+from common.etcd import Delete, EtcdClient, KeyValue, Operation, Put, TxnResult
+from common.stored.keys import RunId, encode_mark
 from common.stored.kill import Kill
 from common.stored.run import RunRecord, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
+from worker.proposals import Blocker
 
 BOTH = pytest.mark.parametrize("overlap", ["queue", "replace"])
 MINUTELY = "0 * * * * * *"
@@ -492,3 +494,43 @@ async def test_kill_whose_answer_is_lost_is_put_once(
         assert (lost, kv.version) == ([True], 1)
         await end_run(world)
         await world.mark_comes_to(NOON + MINUTE)
+
+
+@pytest.mark.parametrize("what", ["session over", "edited", "decided", "locked anew", "killed"])
+async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
+    client: EtcdClient, prefix: str, meeting: Meeting, what: str
+) -> None:
+    async with planning(client, prefix, clients=[meeting]) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        holder = Blocker(run="job@1789999999000#1", lock_revision=await world.lock("a run that cannot be killed"))
+        world.at(NOON + MINUTE)
+        await waits(world)
+        scheduler, keys = world.planners[0].scheduler, world.keys
+        lock, kill = keys.lock("job"), keys.kill(RunId.parse(holder.run))
+        steps: dict[str, list[Operation]] = {
+            "session over": [Delete(world.planners[0].session.key)],
+            "edited": [Put(keys.job("job"), b"another spec")],
+            "decided": [Put(keys.mark("job"), encode_mark(NOON + MINUTE))],
+            "locked anew": [Delete(lock), Put(lock, b"another run that cannot be killed")],
+            "killed": [Put(kill, b"a kill")],
+        }
+        replace = scheduler._lock_waits.replace
+        await meeting.writes_nothing(
+            prefix, lambda: replace(scheduler._agenda_of["job"], holder), after=[steps[what]]
+        )  # fmt: skip
+
+
+async def test_older_kill_that_is_put_anew_meanwhile_stays(client: EtcdClient, prefix: str, meeting: Meeting) -> None:
+    async with planning(client, prefix, clients=[meeting]) as world:
+        await world.save(overlap="replace", cronExpr=MINUTELY)
+        run = "job@1789999999000#1"
+        kill = world.keys.kill(RunId.parse(run))
+        await client.put(kill, b"a kill of an older run")
+        holder = Blocker(run=run, lock_revision=await world.lock("a run that cannot be killed"))
+        world.at(NOON + MINUTE)
+        await waits(world)
+        scheduler = world.planners[0].scheduler
+        replace = scheduler._lock_waits.replace
+        await meeting.writes_nothing(
+            prefix, lambda: replace(scheduler._agenda_of["job"], holder), after=[[], [Put(kill, b"a kill")]]
+        )  # fmt: skip

@@ -132,14 +132,20 @@ async def test_job_that_was_edited_without_this_worker_knowing_is_tried_again_as
         assert await shop.lock() is None
 
 
+@pytest.mark.parametrize("how", ["with a lock", "without a lock", "while the spool refuses"])
 async def test_edit_between_look_and_write_is_seen(
-    etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
+    etcd: EtcdServer, prefix: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
-        run = await started(shop, **RETRY)
+        run = await started(shop, overlap="allow" if how == "without a lock" else "skip", **RETRY)
         edited: dict[str, Any] = {"cronExpr": CRON, "retry": {"limit": 1, "delaySeconds": 99}}
         moves_after_the_look(shop, monkeypatch, lambda: shop.edit(**edited))
-        await fails(shop, run)
+        if how == "while the spool refuses":
+            shop.spool.fault = "no space left on device"
+            shop.end(run, verdict=Verdict.FAILED, exit_code=1)
+            await shop.settled()
+        else:
+            await fails(shop, run)
         [request] = await shop.requests()
         assert request.not_before_ms == NOON + 99 * SECOND
 

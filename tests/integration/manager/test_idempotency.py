@@ -80,6 +80,24 @@ async def test_while_the_first_goes_on_others_are_told_so(manager: Managed, monk
     assert (await post(manager, {})).status == 200
 
 
+async def test_who_was_given_up_for_dead_remembers_nothing(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The call has been carried out by another manager meanwhile, under the same key."""
+    await manager.call("PUT", "/api/v1/jobs/j", JOB)
+    pause, there = manager.parts.service.pause, list[str]()
+
+    async def slow(*arguments: Any, **more: Any) -> Any:
+        async for page in manager.etcd.read_prefix(manager.keys.dedupe):
+            there.extend(kv.key for kv in page.kvs)
+        await manager.etcd.put(there[0], b"another's answer")
+        return await pause(*arguments, **more)
+
+    monkeypatch.setattr(manager.parts.service, "pause", slow)
+    await post(manager, {})
+    kv = await manager.etcd.get(there[0])
+    assert kv is not None
+    assert kv.value == b"another's answer"
+
+
 async def test_a_failure_is_forgotten(manager: Managed) -> None:
     await problem_of(await post(manager, {}), 404)
     await problem_of(await post(manager, {"what": 1}), 400)

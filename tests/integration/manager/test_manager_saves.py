@@ -16,7 +16,7 @@ from common.etcd import Compare, EtcdClient, Operation, TxnResult
 from common.instants import iso
 from common.jobs.reader import parse_job
 from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.run import EntryState, RunEntry
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
 from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
@@ -123,6 +123,22 @@ async def test_delete_records_deleted(manager: Managed) -> None:
     assert entry.record is not None
     assert entry.record.reason == "deleted"
     assert await manager.etcd.get(manager.keys.job("j")) is None
+
+
+async def test_run_key_that_somebody_else_has_put_again_stays(working_manager: Managed) -> None:
+    manager = working_manager
+    records = [RunRecord(run_id=RunId.planned("j", plan_ms), status=Verdict.SKIPPED) for plan_ms in (1000, 2000)]
+    keys = [manager.keys.run(record.run_id) for record in records]
+    revisions = [await manager.etcd.put(key, b"the record") for key in keys]
+    await manager.etcd.put(keys[0], b"another's")
+    for record, key, revision in zip(records, keys, revisions, strict=True):
+        manager.parts.housekeeping.deliver(Delivery(record=record, key=key, revision=revision))
+
+    async def delivered() -> bool:
+        return await manager.etcd.get(keys[1]) is None
+
+    await wait_until(delivered, description="both are delivered")
+    assert await manager.etcd.get(keys[0]) is not None
 
 
 async def test_record_reaches_the_log_store_and_leaves_etcd(working_manager: Managed) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import ConflictError
-from common.etcd import Compare, EtcdClient, Operation, TxnResult
+from common.etcd import Delete, EtcdClient, Put
 from common.instants import iso
 from common.stored.keys import decode_mark, encode_mark, sequence_name
 from common.stored.member import Beat
@@ -22,6 +22,7 @@ from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
 from manager.editing.unblock import Unblocking
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
@@ -159,45 +160,48 @@ async def test_every_own_mark_of_a_broadcast_job_is_mended(manager: Managed) -> 
     assert await manager.mark(sequence_name("jj", "other")) == far_ms
 
 
-class Meddler(EtcdClient):
-    """Before the next write goes out, somebody else puts these keys; `doubt`: then its answer is lost."""
-
-    def __init__(self, endpoint: str, puts: dict[str, bytes]) -> None:
-        super().__init__([endpoint])
-        self.puts = puts
-
-    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-        operations: list[Operation] = list(then)
-        checks: list[Compare] = list(compares)
-        if any(operation.writes for operation in operations):
-            while self.puts:
-                await self.put(*self.puts.popitem())
-        return await super().txn(checks, operations, otherwise)
-
-
 def unblocking(manager: Managed, etcd: EtcdClient) -> Unblocking:
     clock = SystemClock()
     service = JobService(etcd, manager.keys, clock=clock, timings=Timings(), deliver=lambda delivery: None)
     return Unblocking(etcd, manager.keys, service, Inventory(etcd, manager.keys), clock=clock)
 
 
-async def test_marks_that_move_meanwhile_are_compared(manager: Managed, place: Place) -> None:
-    """The job's mark moves on by itself (a claim from an ahead clock), and a worker's own mark is mended elsewhere."""
+@pytest.mark.parametrize("moved", ["the job's", "a worker's"])
+async def test_marks_that_move_meanwhile_are_compared(manager: Managed, place: Place, moved: str) -> None:
+    """The job's mark is mended elsewhere and has moved on (to a clock a little ahead); or a worker's own mark is."""
     await manager.save(job(broadcast=True))
-    await put_mark(manager, now_ms() + FAR_MS)
-    own = sequence_name("j", "w1")
-    await put_mark(manager, now_ms() + FAR_MS, own)
-    mended_ms = now_ms() - 60_000
-    puts = {
-        manager.keys.mark("j"): encode_mark(now_ms() + FAR_MS + 1),
-        manager.keys.mark(own): encode_mark(mended_ms),
-    }
-    async with Meddler(place.etcd, puts) as etcd:
+    own, elsewhere_ms = sequence_name("j", "w1"), now_ms() + 60_000
+    for sequence in ("j", own):
+        await put_mark(manager, now_ms() + FAR_MS, sequence)
+    sequence = "j" if moved == "the job's" else own
+    async with Meeting(place.etcd, lambda: put_mark(manager, elsewhere_ms, sequence)) as etcd:
         await unblocking(manager, etcd).unblock("j", by="me")
-    mark = await manager.mark("j")
-    assert mark is not None
-    assert mark <= now_ms()
-    assert await manager.mark(own) == mended_ms
+    marks = {one: await manager.mark(one) for one in ("j", own)}
+    assert marks.pop(sequence) == elsewhere_ms
+    [other] = marks.values()
+    assert other is not None
+    assert other <= now_ms()
+
+
+async def test_edit_that_comes_meanwhile_stays(manager: Managed, place: Place) -> None:
+    await manager.save(job())
+    await put_mark(manager, now_ms() + FAR_MS)
+    async with Meeting(place.etcd, lambda: manager.save(job(command="false"))) as etcd:
+        await unblocking(manager, etcd).unblock("j", by="me")
+    assert (await saved(manager)).spec.command == "false"
+
+
+async def test_run_that_begins_meanwhile_keeps_its_place_in_the_chain(manager: Managed, place: Place) -> None:
+    await manager.save(job(after="1h"))
+    await put_mark(manager, now_ms() + FAR_MS)
+    keys = manager.keys
+
+    async def claim() -> None:
+        await manager.etcd.txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))])
+
+    async with Meeting(place.etcd, claim) as etcd:
+        await unblocking(manager, etcd).unblock("j", by="me")
+    assert await manager.etcd.get(keys.chain("j")) is None
 
 
 async def test_twenty_at_once_one_mends_and_the_others_are_told(manager: Managed) -> None:

@@ -9,10 +9,14 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
+from common.clock import SystemClock
 from common.stored.keys import encode_mark, sequence_name
+from common.timings import Timings
 from manager.calls.inputs import MAX_REASON
+from manager.editing.service import JobService, StaleRevisionError
 from manager.handlers.bulk_api import MAX_NAMES
-from tests.support.managing import Managed, problem_of
+from tests.support.managing import Managed, Place, problem_of
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 
 ODD = ("a b", "\udcff\udcfe", "%FF", "a/b <i>c", "x" * 300, "a~w1", "j\u00f6b", "{name}", "a\nb", "?q#f")
@@ -86,6 +90,16 @@ async def test_revision_is_compared(manager: Managed) -> None:
     await listed(manager, "a b")
     await problem_of(await manager.http.delete(path_of("a b"), headers={"If-Match": '"1"'}), 412)
     assert await manager.etcd.count(manager.keys.jobs) == 1
+
+
+async def test_revision_is_compared_until_it_is_deleted(manager: Managed, place: Place) -> None:
+    key = manager.keys.job("a b")
+    revision = await manager.etcd.put(key, b"")
+    async with Meeting(place.etcd, lambda: manager.etcd.put(key, b"another")) as etcd:
+        service = JobService(etcd, manager.keys, clock=SystemClock(), timings=Timings(), deliver=lambda _: None)
+        with pytest.raises(StaleRevisionError):
+            await service.delete("a b", by="me", if_match=revision)
+    assert await manager.etcd.get(key) is not None
 
 
 async def test_parents_call_deletes_them_too(manager: Managed) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from common.etcd import Change, Delete, KeyValue, Put, Session, TxnResult
 from common.stored.keys import RunId, decode_mark, encode_mark
 from common.stored.run import RunRecord, Verdict
 from tests.support.background import running
+from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog, CatalogJob
@@ -227,14 +229,34 @@ async def test_of_two_edits_at_once_the_last_is_open_and_nothing_is_recorded_twi
     assert await own.mark() == now_ms + 4000
 
 
-async def test_a_job_that_etcd_knows_in_a_newer_revision_waits_for_it(own: Own, now_ms: int) -> None:
-    own.broadcast.begin(own.session, now_ms)
-    old = await own.save(anchor_ms=now_ms, tell=False)
-    job = await own.save(anchor_ms=now_ms + 1000, command="false", tell=False)
-    own.tell(old)
-    assert own.planned is None
-    own.tell(job)
-    assert (await own.open_at(job)).anchor_ms == now_ms + 1000
+async def test_a_job_that_etcd_knows_in_a_newer_revision_waits_for_it(world: World, meeting: Meeting) -> None:
+    async with own_sequences(replace(world, etcd=meeting)) as own:
+        now_ms = own.clock.wall_ms() // 1000 * 1000
+        own.broadcast.begin(own.session, now_ms)
+        old = await own.save(anchor_ms=now_ms, tell=False)
+        job = await own.save(anchor_ms=now_ms + 1000, command="false", tell=False)
+        tries: list[int] = []
+
+        async def count() -> None:
+            tries.append(1)
+            meeting.event = count
+
+        meeting.event = count
+        own.tell(old)
+        await wait_until(lambda: len(tries) == 2, description="it tries again: etcd has refused it")
+        assert (own.planned, await own.mark()) == (None, None)
+        own.tell(job)
+        assert (await own.open_at(job)).anchor_ms == now_ms + 1000
+
+
+async def test_a_mark_that_moves_on_while_an_edit_is_seen_to_does_not_go_back(world: World, meeting: Meeting) -> None:
+    async with own_sequences(replace(world, etcd=meeting)) as own:
+        now_ms = own.clock.wall_ms() // 1000 * 1000
+        own.broadcast.begin(own.session, now_ms)
+        await own.open_at(await own.save(anchor_ms=now_ms))
+        meeting.event = lambda: own.decided(now_ms + 5000)
+        await own.open_at(await own.save(anchor_ms=now_ms + 2000, command="false"))
+        assert (await own.mark(), own.records) == (now_ms + 5000, [])
 
 
 async def test_a_run_key_in_the_way_of_the_record_is_passed_over(own: Own, now_ms: int) -> None:

@@ -416,11 +416,25 @@ async def test_chain_goes_on_after_a_lost_run(office: Office, world: World) -> N
     assert not await office.is_locked()
 
 
-async def test_job_that_was_paused_or_made_again_meanwhile_is_not_run_again(office: Office, world: World) -> None:
+@pytest.mark.parametrize("meanwhile", [False, True])
+@pytest.mark.parametrize("what", ["paused", "made again"])
+async def test_job_that_was_paused_or_made_again_meanwhile_is_not_run_again(
+    world: World, term: Term, meeting: Meeting, what: str, meanwhile: bool
+) -> None:
+    office = Office(replace(world, etcd=meeting), term)
     await world.save(onWorkerLost="rerun")
-    await lost(office, world)
-    await world.etcd.delete(world.keys.job("job"))
-    await world.save(onWorkerLost="rerun")
+    run = await lost(office, world)
+
+    async def change() -> None:
+        if what == "made again":
+            await world.etcd.delete(world.keys.job("job"))
+        await world.save(onWorkerLost="rerun", enabled=what != "paused")
+
+    if meanwhile:
+        meeting.event = change
+    else:
+        await change()
     await office.look(2)
+    assert is_final(await office.entry(run))
     assert not await office.is_locked()
     assert await world.requests() == []
