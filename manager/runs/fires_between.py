@@ -28,6 +28,7 @@ from manager.editing.inventory import Inventory
 from manager.runs.fires import due_by, not_taken, waits_for
 from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
+from manager.runs.pending import ITS_TIME, Pending
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
 from manager.watching.open_runs import OpenRun
@@ -68,7 +69,7 @@ class FiresBetween:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory,
-        versions: Versions, slots: FreeSlots, *, clock: Clock,
+        versions: Versions, pending: Pending, slots: FreeSlots, *, clock: Clock,
     ) -> None:  # fmt: skip
         self._etcd = etcd
         self._keys = keys
@@ -76,6 +77,7 @@ class FiresBetween:
         self._history = history
         self._inventory = inventory
         self._versions = versions
+        self._pending = pending
         self._slots = slots
         self._clock = clock
 
@@ -100,7 +102,9 @@ class FiresBetween:
         settling |= self._watching.open_runs.unrecorded(name)
         recorded = {document.get("_id") for document in documents}
         unsettled = self._unsettled(name, [run_id for run_id in sorted(settling) if str(run_id) not in recorded])
+        asked_for = await self._asked_for(name) if saved is not None else {}
         fires |= {key: fire for key, fire in unsettled.items() if low_ms <= fire["planTime"] <= span.to_ms}
+        fires = {key: fire for key, fire in asked_for.items() if low_ms <= fire["planTime"] <= span.to_ms} | fires
         told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
         undecided = _outside(planned, told)
         fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
@@ -165,6 +169,18 @@ class FiresBetween:
         fires = {(run.plan_ms, run.job): _on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
         going = [run for run in self._watching.open_runs.of(name) if run.run_id.plan_ms is not None]
         return fires | {(run.plan_ms, run.run_id.job): self._open(run) for run in going}
+
+    async def _asked_for(self, name: str) -> dict[_Key, dict[str, Any]]:
+        """The fires of which a run was asked for and waits: they were offered, handed on, or are to be made up for."""
+        fires = {}
+        for view in await self._pending.of_job(name):
+            run_id, waits_for = RunId.parse(view["id"]), view["waitsFor"]
+            if run_id.plan_ms is not None and waits_for != ITS_TIME:
+                fires[(run_id.plan_ms, run_id.job)] = _fire(
+                    planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {waits_for}", runId=str(run_id),
+                    attempt=run_id.attempt,
+                )  # fmt: skip
+        return fires
 
     def _open(self, run: OpenRun) -> dict[str, Any]:
         started = run.has_started(self._clock.wall_ms())

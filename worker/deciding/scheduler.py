@@ -394,9 +394,9 @@ class Scheduler:
         )  # fmt: skip
 
     def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
-        """Where there was no slot from when they were due until now; a look afresh leaves open what was before it."""
+        """Where there was no slot from when they were due until now, and nothing else is known to have held them up."""
         missed, short_since_ms = decision.missed, self._short_since_ms
-        if missed is None or short_since_ms is None or missed.lo_ms < (agendum.fresh_ms or 0):
+        if missed is None or short_since_ms is None or agendum.waited or missed.lo_ms < (agendum.fresh_ms or 0):
             return None
         is_short = short_since_ms <= agendum.job.dispatch_ms(missed.lo_ms)
         return f"late: {self._worker} had no free slot" if is_short else None

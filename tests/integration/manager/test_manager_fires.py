@@ -10,6 +10,7 @@ import pytest
 from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.member import Beat
+from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Verdict
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
@@ -291,3 +292,21 @@ async def test_due_fire_says_that_it_waits_for_a_slot_where_no_worker_shows_one(
     await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=0).to_json())
     await manager.etcd.put(manager.keys.beat("w2"), b"none of ours")
     assert await reasons() == {"waits for a free slot: no worker shows one"}
+
+
+async def test_fire_that_is_to_be_made_up_for_waits_as_its_run_does(manager: Managed) -> None:
+    minute = await save(manager)
+    plans = [minute - number * MINUTE_MS for number in (3, 4)]
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    for plan_ms in plans:
+        request = Request(
+            run_id=RunId.planned("j", plan_ms), origin=Origin.MADE_UP, job_create_revision=kv.create_revision,
+            plan_ms=plan_ms, dispatch_ms=plan_ms, not_before_ms=plan_ms,
+        )  # fmt: skip
+        await manager.etcd.put(request.key(manager.keys), request.to_json())
+    await manager.write([record_of(RunId.planned("j", plans[1]), Verdict.FAILED)])  # and its retry waits
+    found = {fire["planTime"]: fire for fire in (await fires(manager, minute - 5 * MINUTE_MS, plans[0]))["items"]}
+    told = {plan_ms: (fire["verdict"], fire["reason"]) for plan_ms, fire in found.items()}
+    assert told[plans[0]] == ("waiting", "waits for a worker: no worker is live")
+    assert (told[plans[1]][0], told[minute - 5 * MINUTE_MS][0]) == ("failed", "unknown")
