@@ -61,7 +61,8 @@ class Fires:
                 recent += await self._waiting(name, job.saved.spec, job.saved.anchor_ms, now_ms)
         recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
-        return {"recent": recent[:RECENT], "upcoming": _upcoming(spec, max(after_ms or now_ms, anchor_ms))}
+        upcoming = _upcoming(spec, max(after_ms or now_ms, anchor_ms))
+        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": self._watching.warnings}
 
     async def _waiting(self, name: str, spec: JobSpec, anchor_ms: int, now_ms: int) -> list[dict[str, Any]]:
         """The fires that are due and that nobody has decided, as one; etcd away: we cannot know.

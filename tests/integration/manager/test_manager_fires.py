@@ -13,8 +13,9 @@ from common.stored.member import Beat
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Verdict
 from tests.support.joining import join
-from tests.support.managing import Managed, problem_of
+from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of
+from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
@@ -310,3 +311,20 @@ async def test_fire_that_is_to_be_made_up_for_waits_as_its_run_does(manager: Man
     told = {plan_ms: (fire["verdict"], fire["reason"]) for plan_ms, fire in found.items()}
     assert told[plans[0]] == ("waiting", "waits for a worker: no worker is live")
     assert (told[plans[1]][0], told[minute - 5 * MINUTE_MS][0]) == ("failed", "unknown")
+
+
+async def test_while_etcd_is_away_it_is_said_and_no_fire_passes_for_one_that_waits(place: Place) -> None:
+    async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint) as manager:
+        minute = await save(manager)
+        await join(manager, "w1")
+        await manager.write([record_of(RunId.planned("j", minute - 3 * MINUTE_MS))])
+        proxy.set(Mode.SWALLOW)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        document = await fires(manager, minute - 3 * MINUTE_MS, minute - MINUTE_MS)
+        assert verdicts(document, minute) == {1: "unknown", 2: "unknown", 3: "success"}
+        assert document["items"][0]["reason"] == "this manager cannot reach etcd, which knows what became of it"
+        recent = await manager.get("/api/v1/jobs/j/fires")
+        for warnings in (document["warnings"], recent["warnings"]):
+            assert warnings[0].startswith("etcd cannot be reached: jobs and runs are shown as they were at ")
+        proxy.set(Mode.PASS)
+        proxy.reset()
