@@ -24,6 +24,7 @@ from common.stored.member import Member
 from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.background.versions import Versions
+from manager.editing.advice import mark_fault
 from manager.editing.inventory import Inventory
 from manager.runs.fires import due_by, not_taken, waits_for
 from manager.runs.free_slots import FreeSlots
@@ -118,7 +119,8 @@ class FiresBetween:
             oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
         goes_on = (cut or not are_all) and oldest_ms > 0
         next_cursor = str(oldest_ms - 1) if goes_on else None
-        return {"items": items, "nextCursor": next_cursor, "warnings": self._watching.warnings}
+        warnings = [*self._watching.warnings, *_no_longer(job, name)]
+        return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
 
     @property
     def _is_out_of_reach(self) -> bool:
@@ -208,7 +210,11 @@ class FiresBetween:
         due_ms = due_by(saved.spec, now_ms - _SOON_MS)
         waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
         view = _View(
-            spec=saved.spec, takers=takers, mark_ms=mark_ms, due_ms=-1 if due_ms is None else due_ms,
+            spec=saved.spec,
+            takers=takers,
+            mark_ms=mark_ms,
+            fault=None if saved.spec.broadcast else mark_fault(mark_ms, now_ms=now_ms),
+            due_ms=-1 if due_ms is None else due_ms,
             waits_for=await self._waits_for(name, saved.spec) if waiting and not out_of_reach else None,
             out_of_reach=out_of_reach,
         )  # fmt: skip
@@ -263,6 +269,13 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
     return fires
 
 
+def _no_longer(job: KnownJob | None, name: str) -> list[str]:
+    """Why there are no fires to come, where that is for want of a job."""
+    if job is None:
+        return [f"there is no job {name} any more: these fires are of its past"]
+    return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
+
+
 def _paused_spec(version: JobVersion) -> JobSpec | None:
     """What the job was, where it was paused; None: it was not, or cannot be read as a job any more."""
     try:
@@ -298,6 +311,8 @@ class _View:
     spec: JobSpec
     takers: Eligibility
     mark_ms: int | None
+    fault: str | None
+    """What is wrong with the mark."""
     due_ms: int
     """The newest fire that is due."""
     waits_for: str | None
@@ -315,6 +330,8 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
         return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.out_of_reach:
         return _fire(planTime=plan_ms, verdict="unknown", reason=_OUT_OF_REACH)
+    if view.fault is not None and view.mark_ms is not None and plan_ms <= view.mark_ms:
+        return _fire(planTime=plan_ms, verdict="unknown", reason=view.fault)
     if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
         reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
         return _fire(planTime=plan_ms, verdict="unknown", reason=reason)

@@ -328,3 +328,28 @@ async def test_while_etcd_is_away_it_is_said_and_no_fire_passes_for_one_that_wai
             assert warnings[0].startswith("etcd cannot be reached: jobs and runs are shown as they were at ")
         proxy.set(Mode.PASS)
         proxy.reset()
+
+
+async def test_mark_that_a_claim_has_put_far_ahead_is_shown_as_what_keeps_fires_from_coming(manager: Managed) -> None:
+    minute = await save(manager)
+    assert (await manager.get("/api/v1/jobs/j"))["problem"] is None
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute + 3 * 24 * 60 * MINUTE_MS))
+    problem = (await manager.get("/api/v1/jobs/j"))["problem"]
+    assert problem.startswith("nothing fires before ")
+    items = (await fires(manager, minute - 3 * MINUTE_MS, minute + 3 * MINUTE_MS))["items"]
+    assert {(fire["verdict"], fire["reason"]) for fire in items} == {("unknown", problem)}
+
+
+async def test_fires_of_what_is_no_job_any_more_say_so(manager: Managed) -> None:
+    minute = await save(manager)
+    plan_ms = minute - 3 * MINUTE_MS
+    await manager.write([record_of(RunId.planned("j", plan_ms))])
+    assert (await fires(manager, plan_ms, plan_ms))["warnings"] == []
+    await manager.etcd.put(manager.keys.job("j"), b"none of ours")
+    await wait_until(lambda: _anchor(manager) is None, description="the manager has seen it")
+    (warning,) = (await fires(manager, plan_ms, plan_ms))["warnings"]
+    assert warning.startswith("nothing fires, as the job cannot be read: ")
+    await manager.call("DELETE", "/api/v1/jobs/j", None)
+    document = await fires(manager, plan_ms, plan_ms)
+    assert document["warnings"] == ["there is no job j any more: these fires are of its past"]
+    assert [fire["verdict"] for fire in document["items"]] == ["success"]
