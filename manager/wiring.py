@@ -99,7 +99,7 @@ def make_parts(
         rows=Rows(watching, history, clock=clock),
         run_lists=RunLists(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, slots, clock=clock),
-        fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, slots, clock=clock),
+        fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, pending, slots, clock=clock),
         events=events,
         history=history,
         pending=pending,

@@ -137,3 +137,8 @@ class Beats:
     def any_free(self, names: Iterable[str], slots: int = 1) -> bool:
         """Whether one of these workers shows so many free slots."""
         return any((beat := self.by_process.get(name)) is not None and beat.free_slots >= slots for name in names)
+
+    def all_taken(self, names: Iterable[str], slots: int = 1) -> bool:
+        """Whether those of these workers that have beaten, one of them at least, all show fewer free slots."""
+        free = [beat.free_slots for name in names if (beat := self.by_process.get(name)) is not None]
+        return bool(free) and max(free) < slots

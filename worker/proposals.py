@@ -33,6 +33,8 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     """Past it, the claimed fire does not start any more."""
     blocker: Blocker | None = None
     """Set: the fire is not claimed but recorded as skipped, for this run holds the lock."""
+    late: str | None = None
+    """Why those that it misses were not started in time, where that is known."""
 
     @property
     def claims(self) -> bool:

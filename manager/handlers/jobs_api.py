@@ -64,7 +64,9 @@ async def show_job(request: web.Request) -> web.Response:
     job = await _known(parts, name)
     if job is None:
         raise NotFoundError(f"there is no job {name}")
-    return answer(await parts.rows.row(job, language=language_of(request)), headers={"ETag": f'"{job.revision}"'})
+    row = await parts.rows.row(job, language=language_of(request))
+    row["problem"] = row["problem"] or await parts.fires.fault_of(job)
+    return answer(row, headers={"ETag": f'"{job.revision}"'})
 
 
 async def put_job(request: web.Request) -> web.Response:

@@ -149,7 +149,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
             given.CURSOR, given.LIMIT,
         ),
         answers={200: {"anyOf": [
-            record({"recent": array(ref("JobFire")), "upcoming": array(ref("Fire"))}), page(ref("JobFire")),
+            record({"recent": array(ref("JobFire")), "upcoming": array(ref("Fire")), "warnings": array(TEXT)}),
+            page(ref("JobFire"), warnings=array(TEXT)),
         ]}},
     ),
     Operation(

@@ -16,7 +16,7 @@ from common.planning.planner import undecided
 from common.runlog import RunFilter
 from common.schedules.jitter import dispatch_ms
 from common.stored.keys import Keys, decode_mark
-from manager.editing.advice import fire_view
+from manager.editing.advice import fire_view, mark_fault
 from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.runs.history import History
 from manager.watching.catalog import KnownJob
@@ -58,25 +58,33 @@ class Fires:
             going = [run for run in self._watching.open_runs.of(name) if str(run.run_id) not in known]
             recent += [_open(run, now_ms) for run in going]
             if spec is not None and spec.enabled and job is not None and job.saved is not None:
-                recent += await self._waiting(name, job.saved.spec, job.saved.anchor_ms, now_ms)
+                recent += await self._waiting(name, spec, job.saved.anchor_ms, now_ms)
         recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
-        return {"recent": recent[:RECENT], "upcoming": _upcoming(spec, max(after_ms or now_ms, anchor_ms))}
+        upcoming = _upcoming(spec, max(after_ms or now_ms, anchor_ms))
+        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": self._watching.warnings}
+
+    async def fault_of(self, job: KnownJob) -> str | None:
+        """What is wrong with the job's mark, which a claim may have moved as well as a save; None: nothing is known."""
+        if job.saved is None or self._watching.stale_since_ms is not None:
+            return None
+        return mark_fault(await self._mark(job.name, job.saved.spec), now_ms=self._clock.wall_ms())
+
+    async def _mark(self, name: str, spec: JobSpec) -> int | None:
+        """None: it is not known. Of a broadcast job each worker has its own, and nobody owes what it was away for."""
+        try:
+            mark = None if spec.broadcast else await self._etcd.get(self._keys.mark(name))
+            return None if mark is None else decode_mark(mark.value)
+        except (EtcdError, UnavailableError, ValueError):
+            return None
 
     async def _waiting(self, name: str, spec: JobSpec, anchor_ms: int, now_ms: int) -> list[dict[str, Any]]:
-        """The fires that are due and that nobody has decided, as one; etcd away: we cannot know.
-
-        Of a broadcast job there are none: each worker decides its own, and what it was away for is not owed.
-        """
-        if spec.broadcast:
-            return []
-        try:
-            mark = await self._etcd.get(self._keys.mark(name))
-            mark_ms = max(decode_mark(mark.value), anchor_ms) if mark is not None else now_ms
-        except (EtcdError, UnavailableError, ValueError):
+        """The fires that are due and that nobody has decided, as one; without a mark we cannot know."""
+        mark_ms = await self._mark(name, spec)
+        if mark_ms is None:
             return []
         due_ms = due_by(spec, now_ms - _SOON_MS)
-        fires = None if due_ms is None else undecided(spec.schedule, mark_ms=mark_ms, until_ms=due_ms)
+        fires = None if due_ms is None else undecided(spec.schedule, mark_ms=max(mark_ms, anchor_ms), until_ms=due_ms)
         if fires is None:
             return []
         several = fires.count > 1

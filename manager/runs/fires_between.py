@@ -24,10 +24,12 @@ from common.stored.member import Member
 from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.background.versions import Versions
+from manager.editing.advice import mark_fault
 from manager.editing.inventory import Inventory
 from manager.runs.fires import due_by, not_taken, waits_for
 from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
+from manager.runs.pending import ITS_TIME, Pending
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
 from manager.watching.open_runs import OpenRun
@@ -41,6 +43,7 @@ _RANGES: Final = 5
 _SOON_MS: Final = 1_500
 _NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
 _ON_ITS_WAY: Final = "decided, and its record is on its way"
+_OUT_OF_REACH: Final = "this manager cannot reach etcd, which knows what became of it"
 _PAUSED: Final = "paused"
 _OWED_BY_NOBODY: Final = (
     "no record is there: no worker that fits was live then, or it is on its way, or was removed with the older ones"
@@ -68,7 +71,7 @@ class FiresBetween:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History, inventory: Inventory,
-        versions: Versions, slots: FreeSlots, *, clock: Clock,
+        versions: Versions, pending: Pending, slots: FreeSlots, *, clock: Clock,
     ) -> None:  # fmt: skip
         self._etcd = etcd
         self._keys = keys
@@ -76,6 +79,7 @@ class FiresBetween:
         self._history = history
         self._inventory = inventory
         self._versions = versions
+        self._pending = pending
         self._slots = slots
         self._clock = clock
 
@@ -100,7 +104,9 @@ class FiresBetween:
         settling |= self._watching.open_runs.unrecorded(name)
         recorded = {document.get("_id") for document in documents}
         unsettled = self._unsettled(name, [run_id for run_id in sorted(settling) if str(run_id) not in recorded])
+        asked_for = await self._asked_for(name) if saved is not None and not self._is_out_of_reach else {}
         fires |= {key: fire for key, fire in unsettled.items() if low_ms <= fire["planTime"] <= span.to_ms}
+        fires = {key: fire for key, fire in asked_for.items() if low_ms <= fire["planTime"] <= span.to_ms} | fires
         told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
         undecided = _outside(planned, told)
         fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
@@ -112,15 +118,22 @@ class FiresBetween:
         if are_all:
             oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
         goes_on = (cut or not are_all) and oldest_ms > 0
-        return {"items": items, "nextCursor": str(oldest_ms - 1) if goes_on else None}
+        next_cursor = str(oldest_ms - 1) if goes_on else None
+        warnings = [*self._watching.warnings, *_no_longer(job, name)]
+        return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
+
+    @property
+    def _is_out_of_reach(self) -> bool:
+        """Whether etcd has been silent for a while: then it is not asked, as each question would wait in vain."""
+        return self._watching.stale_since_ms is not None
 
     async def _paused_before(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> set[int]:
         """What former versions of the job, that were paused, had planned: of that there are no records.
 
         Where etcd does not answer, none is known.
         """
-        if saved is not None and span.from_ms > saved.anchor_ms:
-            return set()  # the version that there is tells of all of the span
+        if self._is_out_of_reach or (saved is not None and span.from_ms > saved.anchor_ms):
+            return set()  # in the latter case the version that there is tells of all of the span
         try:
             former = await self._versions.of(name)
         except (EtcdError, UnavailableError):
@@ -166,6 +179,18 @@ class FiresBetween:
         going = [run for run in self._watching.open_runs.of(name) if run.run_id.plan_ms is not None]
         return fires | {(run.plan_ms, run.run_id.job): self._open(run) for run in going}
 
+    async def _asked_for(self, name: str) -> dict[_Key, dict[str, Any]]:
+        """The fires of which a run was asked for and waits: they were offered, handed on, or are to be made up for."""
+        fires = {}
+        for view in await self._pending.of_job(name):
+            run_id, waits_for = RunId.parse(view["id"]), view["waitsFor"]
+            if run_id.plan_ms is not None and waits_for != ITS_TIME:
+                fires[(run_id.plan_ms, run_id.job)] = _fire(
+                    planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {waits_for}", runId=str(run_id),
+                    attempt=run_id.attempt,
+                )  # fmt: skip
+        return fires
+
     def _open(self, run: OpenRun) -> dict[str, Any]:
         started = run.has_started(self._clock.wall_ms())
         return _fire(
@@ -178,13 +203,20 @@ class FiresBetween:
         """The planned fires that have no record and no run: to come, waiting, or not known any more."""
         if not planned:
             return {}
-        now_ms, takers = self._clock.wall_ms(), Eligibility(saved.spec, self._members())
-        mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
+        now_ms, takers, mark_ms = self._clock.wall_ms(), Eligibility(saved.spec, self._members()), None
+        out_of_reach = self._is_out_of_reach
+        if not out_of_reach:
+            mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
         due_ms = due_by(saved.spec, now_ms - _SOON_MS)
         waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
         view = _View(
-            spec=saved.spec, takers=takers, mark_ms=mark_ms, due_ms=-1 if due_ms is None else due_ms,
-            waits_for=await self._waits_for(name, saved.spec) if waiting else None,
+            spec=saved.spec,
+            takers=takers,
+            mark_ms=mark_ms,
+            fault=None if saved.spec.broadcast else mark_fault(mark_ms, now_ms=now_ms),
+            due_ms=-1 if due_ms is None else due_ms,
+            waits_for=await self._waits_for(name, saved.spec) if waiting and not out_of_reach else None,
+            out_of_reach=out_of_reach,
         )  # fmt: skip
         return {
             (plan_ms, name): _without_record(view, plan_ms)
@@ -237,6 +269,13 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
     return fires
 
 
+def _no_longer(job: KnownJob | None, name: str) -> list[str]:
+    """Why there are no fires to come, where that is for want of a job."""
+    if job is None:
+        return [f"there is no job {name} any more: these fires are of its past"]
+    return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
+
+
 def _paused_spec(version: JobVersion) -> JobSpec | None:
     """What the job was, where it was paused; None: it was not, or cannot be read as a job any more."""
     try:
@@ -272,10 +311,14 @@ class _View:
     spec: JobSpec
     takers: Eligibility
     mark_ms: int | None
+    fault: str | None
+    """What is wrong with the mark."""
     due_ms: int
     """The newest fire that is due."""
     waits_for: str | None
     """In words, of those that are due and that somebody could take; None where there are none."""
+    out_of_reach: bool
+    """What etcd knows of them cannot be told."""
 
 
 def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
@@ -285,6 +328,10 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
         return _while_paused(plan_ms)
     if not view.spec.schedule.is_open(plan_ms):
         return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
+    if due and view.out_of_reach:
+        return _fire(planTime=plan_ms, verdict="unknown", reason=_OUT_OF_REACH)
+    if view.fault is not None and view.mark_ms is not None and plan_ms <= view.mark_ms:
+        return _fire(planTime=plan_ms, verdict="unknown", reason=view.fault)
     if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
         reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
         return _fire(planTime=plan_ms, verdict="unknown", reason=reason)

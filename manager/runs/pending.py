@@ -18,6 +18,8 @@ from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.watching.eligibility import Eligibility
 
 MOST_LISTED: Final = 100
+ITS_TIME: Final = "its time"
+"""What a run waits for that is not due yet."""
 _SOON_MS: Final = 1_500
 """A request that could be claimed for less than this is on its way, and not waiting for slots."""
 
@@ -95,7 +97,7 @@ class Pending:
 
     def _words(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, *, slots_taken: bool) -> str:
         if request.not_before_ms > self._clock.wall_ms():
-            return "its time"
+            return ITS_TIME
         if spec is None:
             return "a job that can be read; one that was deleted has it recorded as skipped"
         if lock is not None and spec.overlap is not Overlap.ALLOW:

@@ -178,7 +178,7 @@ class Claims:
             then=[Put(mark, encode_mark(decision.to_ms))],
             otherwise=[Get(mark), Get(job_key, True), Get(lock)],
         )
-        if (record := passed_record(job, decision, now_ms=now_ms)) is not None:
+        if (record := passed_record(job, decision, now_ms=now_ms, late=proposal.late)) is not None:
             self._put_final(part, record)
         if proposal.needs_free_lock:
             part.compares.append(absent(lock))

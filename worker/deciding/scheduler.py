@@ -108,6 +108,8 @@ class Scheduler:
         self._wants_blind_look = False
         self._holds_until = float("-inf")
         """Nothing is decided before, by the monotonic clock, where enough is claimed ahead of free slots."""
+        self._short_since_ms: int | None = None
+        """Since when due fires have waited for slots; None: none do."""
         self._blind = True
         """Whether nothing may be decided before all marks have been read."""
         self._is_looking = False
@@ -136,6 +138,8 @@ class Scheduler:
         self._wants_look = reason
         self._wants_blind_look |= blind
         self._blind |= blind
+        if blind:
+            self._short_since_ms = None  # what waited for slots waits for the look now
         self._alarm.ring()
 
     def clock_jumped(self) -> None:
@@ -345,6 +349,7 @@ class Scheduler:
                 # Those behind it wait, too: else a job of several slots would never have them.
                 waits_for, urgency = part.proposal.slots, agendum.job.spec.priority
                 self._agenda.put_back(agendum)
+                self._short_since_ms = self._short_since_ms or now_ms
                 break
             room -= part.proposal.slots
             agendum.busy = True
@@ -352,6 +357,8 @@ class Scheduler:
             if self._clock.monotonic() - began > _TURN_S:
                 self._alarm.ring()
                 break
+        else:
+            self._short_since_ms = None
         if claims:
             had_some = any(part.proposal.claims for part in parts)
             self._table.wait_for(_WAITER, waits_for, urgency=urgency, had_some=had_some)
@@ -381,8 +388,18 @@ class Scheduler:
             return None
         if decision.claim_ms != agendum.blocked_ms:
             agendum.blocker = agendum.blocked_ms = None
-        start_by_ms = _start_by_ms(job, decision, now_ms, waited=agendum.waited)
-        return Proposal(job=job, decision=decision, blocker=agendum.blocker, start_by_ms=start_by_ms)
+        return Proposal(
+            job=job, decision=decision, blocker=agendum.blocker, late=self._why_late(agendum, decision),
+            start_by_ms=_start_by_ms(job, decision, now_ms, waited=agendum.waited),
+        )  # fmt: skip
+
+    def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
+        """Where there was no slot from when they were due until now, and nothing else is known to have held them up."""
+        missed, short_since_ms = decision.missed, self._short_since_ms
+        if missed is None or short_since_ms is None or agendum.waited or missed.lo_ms < (agendum.fresh_ms or 0):
+            return None
+        is_short = short_since_ms <= agendum.job.dispatch_ms(missed.lo_ms)
+        return f"late: {self._worker} had no free slot" if is_short else None
 
 
 def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool) -> int:

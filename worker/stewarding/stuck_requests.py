@@ -51,6 +51,13 @@ _RENEWED_IN_ONE_TURN: Final = 200
 _YIELD_EVERY: Final = 50
 _PASSED_BY: Final = 500
 """So many jobs are passed by, or looked at, before others have their turn."""
+_IN_VAIN: Final = "late: no worker started it in time"
+_LATE: Final[Mapping[Origin, str]] = {
+    Origin.OFFERED: "late: it was offered to all workers, and none started it in time",
+    Origin.HANDED_ON: "late: its worker could not start it and handed it on, and none started it in time",
+    Origin.MADE_UP: "late: it was to be made up for, and no worker started it in time",
+}
+"""Why a request was there that has expired."""
 _COMMAND_SHOWN: Final = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""
 
@@ -179,7 +186,7 @@ class StuckRequests:
             return _End(Verdict.SKIPPED, "paused", confirm=mod_revision_is(job_key, job.revision))
         if request.is_expired(now_ms):
             nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
-            return _End(Verdict.MISSED, "no eligible worker" if nobody else f"expired: {request.origin}")
+            return _End(Verdict.MISSED, "no eligible worker" if nobody else _LATE.get(request.origin, _IN_VAIN))
         if job is not None and self._is_nobodys(request, job, now_ms):
             return _End(Verdict.MISSED, "no eligible worker")
         return None

@@ -110,12 +110,17 @@ class UndecidedFires:
         return None if case.job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
 
     async def _pass(self, case: Case, decision: Decision) -> int | None:
-        late = "late" if self._members.eligible(case.job) else "no eligible worker"
-        if case.holder is not None and case.job.keeps_one:
-            late = f"late: {case.holder} was going"
-        record = passed_record(case.job, decision, now_ms=case.now_ms, late=late)
+        record = passed_record(case.job, decision, now_ms=case.now_ms, late=self._why_late(case))
         assert record is not None, "it passes some"
         return await self._record(case, record, to_ms=decision.to_ms)
+
+    def _why_late(self, case: Case) -> str:
+        eligible = self._members.eligible(case.job)
+        if case.holder is not None and case.job.keeps_one:
+            return f"late: {case.holder} was going"
+        if not eligible:
+            return "no eligible worker"
+        return "late: no worker had a free slot" if self._beats.all_taken(eligible, case.job.spec.slots) else "late"
 
     async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
         """A held lock decides it: the overlap policy says that the fire is skipped."""

@@ -65,6 +65,26 @@ async def test_rank_1_whose_own_fires_wait_looks_once_it_has_a_slot_to_spare(cli
         assert planner.wins == [NOON + MINUTE, NOON + MINUTE, NOON + MINUTE + SECOND]
 
 
+async def test_fire_that_waited_for_a_slot_until_it_was_late_says_so(client: EtcdClient, prefix: str) -> None:
+    async with planning(client, prefix, names=["w1"], slots=1) as world:
+        [planner] = world.planners
+        await world.save("first", cronExpr=MINUTELY)
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(planner.wins) == 1, description="it takes the slot")
+        await world.save("waits", cronExpr="1 * * * * * *", misfire={"policy": "skip", "graceSeconds": 3})
+        world.at(NOON + MINUTE + SECOND)
+        await world.settled()
+        world.at(NOON + MINUTE + 5 * SECOND)
+        await world.mark_comes_to(NOON + MINUTE + SECOND, "waits")
+        planner.free_slots()
+        await world.settled()
+        planner.scheduler.look_afresh("the worker was elsewhere", blind=True)
+        world.at(NOON + 2 * MINUTE + 5 * SECOND)
+        await world.mark_comes_to(NOON + 2 * MINUTE + SECOND, "waits")
+        reasons = [record.reason for record in planner.records if record.run_id.job == "waits"]
+        assert reasons == ["late: w1 had no free slot", "late"]
+
+
 async def test_rank_1_makes_up_for_a_misfire_that_rank_0_leaves(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix, start=False) as world:
         await world.save(cronExpr=MINUTELY)

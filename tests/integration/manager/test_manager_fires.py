@@ -10,10 +10,12 @@ import pytest
 from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.member import Beat
+from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Verdict
 from tests.support.joining import join
-from tests.support.managing import Managed, problem_of
+from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of
+from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
@@ -291,3 +293,63 @@ async def test_due_fire_says_that_it_waits_for_a_slot_where_no_worker_shows_one(
     await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=0).to_json())
     await manager.etcd.put(manager.keys.beat("w2"), b"none of ours")
     assert await reasons() == {"waits for a free slot: no worker shows one"}
+
+
+async def test_fire_that_is_to_be_made_up_for_waits_as_its_run_does(manager: Managed) -> None:
+    minute = await save(manager)
+    plans = [minute - number * MINUTE_MS for number in (3, 4)]
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    for plan_ms in plans:
+        request = Request(
+            run_id=RunId.planned("j", plan_ms), origin=Origin.MADE_UP, job_create_revision=kv.create_revision,
+            plan_ms=plan_ms, dispatch_ms=plan_ms, not_before_ms=plan_ms,
+        )  # fmt: skip
+        await manager.etcd.put(request.key(manager.keys), request.to_json())
+    await manager.write([record_of(RunId.planned("j", plans[1]), Verdict.FAILED)])  # and its retry waits
+    found = {fire["planTime"]: fire for fire in (await fires(manager, minute - 5 * MINUTE_MS, plans[0]))["items"]}
+    told = {plan_ms: (fire["verdict"], fire["reason"]) for plan_ms, fire in found.items()}
+    assert told[plans[0]] == ("waiting", "waits for a worker: no worker is live")
+    assert (told[plans[1]][0], told[minute - 5 * MINUTE_MS][0]) == ("failed", "unknown")
+
+
+async def test_while_etcd_is_away_it_is_said_and_no_fire_passes_for_one_that_waits(place: Place) -> None:
+    async with Proxy(place.etcd) as proxy, managing(place, etcd=proxy.endpoint) as manager:
+        minute = await save(manager)
+        await join(manager, "w1")
+        await manager.write([record_of(RunId.planned("j", minute - 3 * MINUTE_MS))])
+        proxy.set(Mode.SWALLOW)
+        await wait_until(lambda: manager.parts.watching.stale_since_ms is not None, description="silence", timeout=15)
+        document = await fires(manager, minute - 3 * MINUTE_MS, minute - MINUTE_MS)
+        assert verdicts(document, minute) == {1: "unknown", 2: "unknown", 3: "success"}
+        assert document["items"][0]["reason"] == "this manager cannot reach etcd, which knows what became of it"
+        recent = await manager.get("/api/v1/jobs/j/fires")
+        for warnings in (document["warnings"], recent["warnings"]):
+            assert warnings[0].startswith("etcd cannot be reached: jobs and runs are shown as they were at ")
+        proxy.set(Mode.PASS)
+        proxy.reset()
+
+
+async def test_mark_that_a_claim_has_put_far_ahead_is_shown_as_what_keeps_fires_from_coming(manager: Managed) -> None:
+    minute = await save(manager)
+    assert (await manager.get("/api/v1/jobs/j"))["problem"] is None
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute + 3 * 24 * 60 * MINUTE_MS))
+    problem = (await manager.get("/api/v1/jobs/j"))["problem"]
+    assert problem.startswith("nothing fires before ")
+    items = (await fires(manager, minute - 3 * MINUTE_MS, minute + 3 * MINUTE_MS))["items"]
+    assert {(fire["verdict"], fire["reason"]) for fire in items} == {("unknown", problem)}
+
+
+async def test_fires_of_what_is_no_job_any_more_say_so(manager: Managed) -> None:
+    minute = await save(manager)
+    plan_ms = minute - 3 * MINUTE_MS
+    await manager.write([record_of(RunId.planned("j", plan_ms))])
+    assert (await fires(manager, plan_ms, plan_ms))["warnings"] == []
+    await manager.etcd.put(manager.keys.job("j"), b"none of ours")
+    await wait_until(lambda: _anchor(manager) is None, description="the manager has seen it")
+    (warning,) = (await fires(manager, plan_ms, plan_ms))["warnings"]
+    assert warning.startswith("nothing fires, as the job cannot be read: ")
+    await manager.call("DELETE", "/api/v1/jobs/j", None)
+    document = await fires(manager, plan_ms, plan_ms)
+    assert document["warnings"] == ["there is no job j any more: these fires are of its past"]
+    assert [fire["verdict"] for fire in document["items"]] == ["success"]

@@ -190,6 +190,16 @@ async def test_skip_is_given_up_after_the_grace_and_not_before(office: Office) -
     assert await office.mark() == hour_ms
 
 
+async def test_what_is_given_up_while_no_worker_shows_a_free_slot_says_so(office: Office) -> None:
+    hour_ms = await at_full_hour(office, 60 + HEDGES_AND_SKEW_S - 1)
+    await office.save(mark_ms=hour_ms - 1000, misfire={"policy": "skip", "graceSeconds": 60})
+    office.join("w1", "w2", free=0)
+    office.fires.begin()
+    await office.look(5.1)
+    (record,) = office.delivered
+    assert (record.status, record.reason) == (Verdict.MISSED, "late: no worker had a free slot")
+
+
 @pytest.mark.parametrize("policy", ["latest", "all"])
 async def test_latest_and_all_are_given_up_only_when_the_newest_is_out_of_its_window(
     office: Office, policy: str
