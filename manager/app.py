@@ -15,7 +15,7 @@ from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager import api
 from manager.calls.errors import errors_as_json
-from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, guard, time_limit
+from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, cut_who_takes_nothing, guard, time_limit
 from manager.calls.https import add_hsts
 from manager.calls.idempotency import idempotent
 from manager.calls.malformed import keep_malformed_quiet
@@ -50,6 +50,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
     )
     webroot = config.webroot or Path(str(files("webroot")))
     app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.append(cut_who_takes_nothing(write_s))
     if config.tls_cert is not None:
         app.on_response_prepare.append(add_hsts)
     legacy.add_routes(app)

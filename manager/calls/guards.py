@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ipaddress
-from collections.abc import Iterable
+import socket
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -85,6 +87,20 @@ def time_limit(seconds: float) -> Middleware:
             raise RequestError(503, message, code="timeout") from error
 
     return middleware
+
+
+def cut_who_takes_nothing(seconds: float) -> Callable[[web.Request, web.StreamResponse], Awaitable[None]]:
+    """What has the kernel end a connection that takes nothing of an answer for so long: it holds up to all of it."""
+
+    async def watch(request: web.Request, response: web.StreamResponse) -> None:
+        connection = None if request.transport is None else request.transport.get_extra_info("socket")
+        if connection is None:
+            return
+        with contextlib.suppress(OSError):  # it has gone already
+            # By what is taken, not by the clock alone: a slow line may carry 8 MiB of output for minutes.
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(seconds * 1000))
+
+    return watch
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:

@@ -24,6 +24,25 @@ async def test_dialog_that_is_called_off_gives_the_focus_back(console: Console, 
         await expect(button).to_be_focused()
 
 
+async def test_row_or_bar_that_goes_does_not_take_the_focus_along(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    for number in range(3):
+        await cluster.save(f"{name}-{number}", "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+    await page.get_by_role("button", name=f"Delete: {name}-1").press("Enter")
+    await expect(page.get_by_role("dialog").locator(":focus")).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#jobs tbody tr")).to_have_count(2)
+    await expect(page.get_by_role("link", name=f"{name}-2", exact=True)).to_be_focused()
+    await page.locator("#pick-all").check()
+    await page.locator("#bulk").get_by_role("button", name="Pause").press("Enter")
+    await expect(page.get_by_role("dialog").locator(":focus")).to_have_count(1)
+    await page.keyboard.press("Enter")
+    await expect(page.locator("#bulk")).to_be_hidden()
+    await expect(page.locator("#pick-all")).to_be_focused()
+
+
 async def test_double_click_asks_once(console: Console, cluster: Cluster, name: str) -> None:
     clicked_twice = asyncio.Event()
 

@@ -126,6 +126,28 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
     await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
 
 
+async def test_what_is_wrong_stays_said_while_it_is_wrong(console: Console, cluster: Cluster, name: str) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open("about:blank", watched=False)
+    answer = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "the log store is away"}'}
+    await page.route(f"**/api/v1/jobs/{name}/fires*", lambda route: route.fulfill(**answer))
+    await page.goto(f"/jobs/{name}")
+    problem = page.locator("#problem")
+    await expect(problem).to_have_text("the log store is away")
+    await problem.evaluate(
+        "(box) => new MutationObserver(() => { window.drawn = 1 }).observe(box, { childList: true })"
+    )
+    async with page.expect_response(f"**/api/v1/jobs/{name}/fires*"):
+        await cluster.save(name, "true", "@monthly")
+    await expect(page.locator("#facts")).to_contain_text("@monthly")
+    async with page.expect_response(f"**/api/v1/jobs/{name}/fires*"):
+        pass  # it looks once more
+    assert await page.evaluate("window.drawn") is None
+    await page.unroute(f"**/api/v1/jobs/{name}/fires*")
+    await cluster.save(name, "true", "@weekly")
+    await expect(problem).to_be_empty()
+
+
 async def test_call_that_nobody_answers_is_given_up_and_sent_again(
     console: Console, cluster: Cluster, name: str
 ) -> None:

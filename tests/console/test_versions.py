@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
+from tests.support.waiting import wait_until
 
 
 async def open_versions(console: Console, cluster: Cluster, name: str) -> Page:
@@ -37,6 +39,27 @@ async def test_versions_are_listed_and_compared(console: Console, cluster: Clust
         assert await findings(page) == []
     await page.locator("#versions-of").scroll_into_view_if_needed()
     await console.shoot_all(page, "versions", whole=True)
+
+
+async def test_double_click_on_restore_asks_once(console: Console, cluster: Cluster, name: str) -> None:
+    clicked_twice = asyncio.Event()
+
+    async def after_both_clicks(route: Route) -> None:
+        await clicked_twice.wait()
+        await route.continue_()
+
+    page = await open_versions(console, cluster, name)
+    await page.route("**/compare?*", after_both_clicks)
+    answers: list[str] = []
+    page.on("response", lambda answer: answers.append(answer.url))
+    await page.locator("#versions").get_by_role("button", name="Restore").last.dblclick()
+    clicked_twice.set()
+    await wait_until(
+        lambda: sum("/compare?" in url for url in answers) == 2, description="both clicks have been looked at"
+    )
+    await expect(page.get_by_role("dialog").locator(":focus")).to_have_count(1)
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
 
 
 async def test_version_is_restored_unless_the_job_was_changed_meanwhile(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
+from urllib.parse import quote
+
 import pytest
 
-from tests.support.managing import Managed, refusal_of
+from common.stored.keys import RunId
+from tests.support.managing import Managed, Place, managing, refusal_of
+from tests.support.open_runs import now_ms, record_of
+from tests.support.waiting import wait_until
 
 JOB = '{"name":"job1","command":"echo hello","cronExpr":"0 * * * * * *"}'
 
@@ -86,3 +93,20 @@ async def test_every_answer_carries_the_headers(manager: Managed, path: str) -> 
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Referrer-Policy"] == "no-referrer"
     assert headers["Server"] == "etcron"
+
+
+async def test_who_takes_nothing_of_a_long_answer_is_cut_off(place: Place) -> None:
+    run = RunId.planned("job1", now_ms())
+    async with managing(place, apiWriteTimeout=2000) as manager:
+        await manager.write([record_of(run, output="x" * 2**20)])
+        with socket.socket() as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.setblocking(False)
+            address = (manager.http.host, manager.http.port)
+            await asyncio.get_running_loop().sock_connect(connection, address)
+            head = f"GET /api/v1/runs/{quote(str(run), safe='')}/output HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            await asyncio.get_running_loop().sock_sendall(connection, head.encode())
+            # The head of the answer is there: it has begun.
+            assert b" 200 " in await asyncio.get_running_loop().sock_recv(connection, 15)
+            server = manager.http.server.handler
+            await wait_until(lambda: not server.connections, description="the manager has let go", timeout=20)

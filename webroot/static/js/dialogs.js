@@ -12,6 +12,7 @@ import { Modal } from "./vendor.js";
  * @returns {Promise<string | null>}
  */
 export function ask({ title, body = [], action, tone = "primary", reason = null }) {
+  if (document.querySelector(".modal")) return Promise.resolve(null); // a double click has asked already
   const field = h("input", { class: "form-control", type: "text", id: "reason", maxlength: 300, autocomplete: "off" });
   const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
   const asked = reason === null ? [] : [h("label", { class: "form-label", for: "reason" }, reason), field];

@@ -69,9 +69,9 @@ async function load(shown, signal) {
     byId("facts").hidden = false;
     showHead(job);
     byId("facts").setAttribute("aria-busy", "false");
-    note(byId("problem"), job.problem);
   }
   await Promise.all([fires.load(job, signal), runs.load(signal), versions.isOpen && versions.load(signal)]);
+  note(byId("problem"), job?.problem ?? null); // only now: while they fail, what is said stays
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */
@@ -80,7 +80,7 @@ async function showGone(shown, signal) {
   if (!deleted) return false;
   const last = await get(`${jobPath(shown.name)}/versions/${items[0].revision}`, { signal });
   shown.job = null;
-  [byId("actions"), byId("state"), byId("facts"), byId("definition"), byId("problem")].forEach((box) => fill(box));
+  [byId("actions"), byId("state"), byId("facts"), byId("definition")].forEach((box) => fill(box));
   [byId("actions"), byId("facts")].forEach((box) => delete box.dataset.drawn);
   showDefinition(byId("definition"), last, ["name"]);
   byId("facts").hidden = true;

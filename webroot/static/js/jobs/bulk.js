@@ -53,7 +53,9 @@ export class Picked {
   }
 
   clear() {
+    const isHere = byId("bulk").contains(document.activeElement);
     this.jobs.clear();
     this.draw();
+    if (isHere) this.all.focus(); // else it is lost with the bar
   }
 }

@@ -27,6 +27,7 @@ export class JobTable {
   /** Shows exactly these, in this order. @param {JobRow[]} jobs @param {(name: string) => boolean} isPicked */
   show(jobs, isPicked) {
     const wanted = new Set(jobs.map((job) => job.name));
+    const focused = [...this.body.children].indexOf(document.activeElement?.closest("[data-row]"));
     for (const [name, row] of this.rows) {
       if (wanted.has(name)) continue;
       row.element.remove();
@@ -42,6 +43,8 @@ export class JobTable {
       row.element.querySelector("input").checked = isPicked(job.name);
     });
     this.rows = ordered;
+    // What had the focus is gone: what has its place now has it, else it would be lost.
+    if (focused >= 0 && !this.body.contains(document.activeElement)) [...this.body.querySelectorAll(".row-name")].at(Math.min(focused, jobs.length - 1))?.focus();
   }
 
   /** What has been heard of some jobs; the others stay. @param {string} name @param {Partial<JobRow>} change */
