@@ -64,6 +64,8 @@ class Run:
     """It holds no lock any more, and its key says so where it never held one."""
     delivered: bool = False
     """Its record needs its run key no more."""
+    forgotten: bool = False
+    """It is settled, or somebody else's."""
 
     @property
     def dispatch_ms(self) -> int:
@@ -77,6 +79,13 @@ class Run:
     @property
     def holds_lock(self) -> bool:
         return self.entry.locked and not self.unlocked
+
+    def may_be_asked_for(self) -> bool:
+        """Whether a later process may have to ask the spool for its record: etcd does not know yet that it has ended.
+
+        If we die then, with the log store away, it would be run again.
+        """
+        return not self.unlocked and not self.forgotten
 
     def take_over(self, kv: KeyValue | None) -> bool:
         """Whether this run key is still this run's own, as a write of ours may have left it; its revision is noted.
@@ -232,6 +241,7 @@ class RunTable:
         if self._runs.get(run.run_id) is not run:
             return  # a later run has its id: it was handed on, and taken back
         del self._runs[run.run_id]
+        run.forgotten = True
         if run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)
 

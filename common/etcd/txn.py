@@ -60,7 +60,7 @@ _FIELD_OF = {
 }
 
 
-class Compare(Struct, frozen=True):
+class Compare(Struct, frozen=True, gc=False):
     """One condition of a transaction; made by the functions below. All numbers of a missing key are 0."""
 
     key: str
@@ -132,7 +132,7 @@ def none_under_since(prefix: str, revision: int) -> Compare:
     return Compare(prefix, Target.MOD_REVISION, Relation.LESS, revision + 1, prefix=True)
 
 
-class Put(Struct, frozen=True):
+class Put(Struct, frozen=True, gc=False):
     """Writes the key; attached to `lease`, or detached from any where it is 0. Its result is None."""
 
     key: str
@@ -151,7 +151,7 @@ class Put(Struct, frozen=True):
         return None
 
 
-class Delete(Struct, frozen=True):
+class Delete(Struct, frozen=True, gc=False):
     """Deletes the key if it exists. Its result is the number of keys deleted, 0 or 1."""
 
     key: str
@@ -178,7 +178,7 @@ class DeletePrefix(Struct, frozen=True):
         return int(response.response_delete_range.deleted)
 
 
-class Get(Struct, frozen=True):
+class Get(Struct, frozen=True, gc=False):
     """Reads the key. Its result is a tuple of one `KeyValue`, or of none."""
 
     key: str

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 
-class KeyValue(Struct, frozen=True, kw_only=True):
+class KeyValue(Struct, frozen=True, kw_only=True, gc=False):
     """A key as etcd held it at some revision; `value` is empty where only keys were asked for."""
 
     key: str

@@ -50,7 +50,7 @@ class JobResults:
     """``{status, planTime, runId}`` of the newest 20 records, oldest first."""
 
 
-class Advance(Struct, frozen=True, kw_only=True):
+class Advance(Struct, frozen=True, kw_only=True, gc=False):
     """What a batch says about one job, as it would stand in its document."""
 
     job: str

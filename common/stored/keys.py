@@ -42,7 +42,7 @@ class Watched(StrEnum):
     KILLS = "kills"
 
 
-class RunId(Struct, frozen=True, order=True, cache_hash=True):
+class RunId(Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """The identity of one run: job, fire and attempt; written ``<job>@<plan ms or r-id>#<attempt>``."""
 
     job: str

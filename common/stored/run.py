@@ -65,7 +65,7 @@ class EntryState(StrEnum):
     """Decided without a process of ours: the key carries the record, until the log store has it."""
 
 
-class RunRecord(Struct, frozen=True, kw_only=True):
+class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One document of the run log: a run, or a fire (or a range of fires) that did not run.
 
     Times are in ms since the epoch. The parent's fields keep their names: jobName command err output planTime
@@ -174,7 +174,7 @@ _KINDS = tuple(_WIDER.get(attribute, kind) for attribute, kind in get_type_hints
 _LEFT_OUT_WHEN: Mapping[str, object] = {"countIsMinimum": False, "late": False}
 
 
-class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
+class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
     """A run key's value, but for a record."""
 
     state: EntryState

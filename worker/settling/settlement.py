@@ -209,8 +209,7 @@ class Settlement:
         if run is None:
             self._spool.accept(record, told)
         else:
-            # Until etcd knows that it has ended: if we die first, with the log store away, it would be run again.
-            self._spool.accept(record, told, lambda: not run.unlocked and self._table.get(run.run_id) is run)
+            self._spool.accept(record, told, run.may_be_asked_for)
 
     def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
         self._told.append((run, record, outcome))

@@ -76,7 +76,7 @@ class _Waiting(Struct, frozen=True):
     is_needed: Callable[[], bool]
 
 
-class _Cached(Struct, frozen=True):
+class _Cached(Struct, frozen=True, gc=False):
     position: int
     record: RunRecord
     size: int
