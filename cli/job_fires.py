@@ -16,6 +16,8 @@ from cli.times import instant, local, took
 
 _DID_NOT_RUN: Final = frozenset({"skipped", "missed", "waiting", "unknown", "none"})
 """Verdicts of fires without a run; `lost` had been claimed, and may have run."""
+_MAY_NOT_HAVE_STARTED: Final = frozenset({"failed", "killed"})
+"""Verdicts of runs that may have ended before there was a process: it could not be started, say."""
 _HEADS: Final = ("PLANNED", "VERDICT", "STARTED", "TOOK", "WORKER", "WHY", "RUN")
 
 
@@ -38,7 +40,7 @@ def add_to(verbs: Verbs) -> None:
             option, dest=option[2:] + "_", metavar="TIME", default=default,
             help=f"{does}: ISO 8601, or 30m, 24h, 7d ago",
         )  # fmt: skip
-    fires.add_argument("--not-run", action="store_true", help="those alone of which no run is known")
+    fires.add_argument("--not-run", action="store_true", help="those alone of which no process is known")
     fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="so many (50)")
     add_server(fires)
     add_output(fires)
@@ -49,7 +51,7 @@ def _fires(arguments: argparse.Namespace) -> int:
     query = {"from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now)}
     with Client.of(arguments) as client:
         items = client.items(job_path(arguments.name, "fires"), query, warnings=warnings)
-        wanted = (one for one in items if not arguments.not_run or one["verdict"] in _DID_NOT_RUN)
+        wanted = (one for one in items if not arguments.not_run or _did_not_run(one))
         found = list(islice(wanted, arguments.limit + 1))
         if not found:
             client.get(job_path(arguments.name))  # a deleted job has its past still, so its absence matters only here
@@ -64,6 +66,11 @@ def _fires(arguments: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
+def _did_not_run(fire: Document) -> bool:
+    verdict = fire["verdict"]
+    return verdict in _DID_NOT_RUN or (verdict in _MAY_NOT_HAVE_STARTED and not fire.get("startTime"))
+
+
 def _row(fire: Document) -> tuple[str, ...]:
     return (
         local(fire["planTime"]), fire["verdict"], local(fire.get("startTime")),
@@ -74,7 +81,8 @@ def _row(fire: Document) -> tuple[str, ...]:
 
 def _why(fire: Document) -> str:
     """Why it did not run or succeed; of one to come, who would take it."""
-    text = str((fire.get("err") if fire.get("startTime") else fire.get("reason")) or fire.get("reason") or "")
+    is_of_a_run = fire.get("startTime") or fire["verdict"] == "killed"
+    text = str((fire.get("err") if is_of_a_run else None) or fire.get("reason") or "")
     if fire.get("count"):
         least = "at least " if fire.get("countIsMinimum") else ""
         return f"{text} ({least}{fire['count']} fires, the last {local(fire.get('rangeEndTime'))})"

@@ -32,6 +32,7 @@ from common.etcd import (
     mod_revision_is,
 )
 from common.stored.keys import Keys, RunId, Watched
+from common.stored.kill import Kill
 from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
@@ -190,7 +191,7 @@ class Dispatcher:
         """One claimed run's next step; False: it waits for a slot. ``behind``: one that was there before it waits."""
         kill = self._kills.of(run.run_id, run.fence)
         if kill is not None:
-            self._end_unstarted(run, Verdict.KILLED, "before start", by=kill.by)
+            self._end_unstarted(run, Verdict.KILLED, "before start", kill=kill)
         elif now_ms > run.start_by_ms and not self.is_clock_off:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
@@ -233,9 +234,9 @@ class Dispatcher:
             kill_grace_s=spec.kill_grace_s, output_limit=spec.output_limit_bytes,
         )  # fmt: skip
 
-    def _end_unstarted(self, run: Run, status: Verdict, reason: str, *, by: str | None = None) -> None:
+    def _end_unstarted(self, run: Run, status: Verdict, reason: str, *, kill: Kill | None = None) -> None:
         record = not_started_record(
-            run, status=status, reason=reason, now_ms=self._clock.wall_ms(), host=self._identity.host, by=by
+            run, status=status, reason=reason, now_ms=self._clock.wall_ms(), host=self._identity.host, kill=kill
         )
         self._table.ended(run, self._clock.monotonic())
         self._settlement.settle(run, record)

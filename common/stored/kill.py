@@ -24,6 +24,12 @@ class Kill:
     revision: int = 0
     """The key's create revision: it applies only to a run whose fence is smaller."""
 
+    @property
+    def before_start(self) -> str:
+        """What became of a run that it reached before there was a process, in words."""
+        because = f": {self.reason}" if self.reason else ""
+        return f"killed by {self.by} before start{because}"
+
     def to_json(self) -> bytes:
         """The value of the kill's key."""
         return json.dumps({"by": self.by, "atMs": self.at_ms, "reason": self.reason}, separators=(",", ":")).encode()

@@ -2,6 +2,7 @@
 
 run_now.py kills.py             a run beside the schedule; a wish to end runs
 pending.py history.py           those that wait; those that are over
+free_slots.py                   whether it is slots that they wait for
 run_list.py                     those that go, then those that are over, page by page
 fires.py fires_between.py       the fires of one job, and why one did not run
 rows.py                         jobs as shown, with what they came to

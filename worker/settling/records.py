@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from common.planning.planner import FireRange
 from common.stored.keys import RunId
+from common.stored.kill import Kill
 from common.stored.run import RunEntry, RunRecord, Verdict, shown_command
 from worker.catalog import CatalogJob
 from worker.launch import Outcome
@@ -80,15 +81,15 @@ def run_record(run: Run, outcome: Outcome, *, host: str) -> RunRecord:
 
 
 def not_started_record(
-    run: Run, *, status: Verdict, reason: str, now_ms: int, host: str, by: str | None = None
+    run: Run, *, status: Verdict, reason: str, now_ms: int, host: str, kill: Kill | None = None
 ) -> RunRecord:
-    """The record of a claimed run of which no process was ever started."""
+    """The record of a claimed run of which no process was ever started; ``kill``: because of it."""
     return RunRecord(
         run_id=run.run_id,
         status=status,
         reason=reason,
-        err=f"{status}: {reason}",
-        by=by or run.entry.by,
+        err=f"{status}: {reason}" if kill is None else kill.before_start,
+        by=run.entry.by if kill is None else kill.by,
         note=run.entry.note,
         command=shown_command(run.job.spec.command_line, run.entry.args),
         plan_ms=run.entry.plan_ms,

@@ -69,6 +69,8 @@ class _End:
     status: Verdict
     reason: str
     by: str | None = None
+    err: str | None = None
+    """In words, where the verdict and its reason leave something out."""
     confirm: Compare | None = None
     """What has to be true in etcd for it."""
 
@@ -177,7 +179,7 @@ class StuckRequests:
         job_key = self._keys.job(name)
         if (kill := self._kills.by_run.get(request.run_id)) is not None:
             there = create_revision_is(self._keys.kill(request.run_id), kill.revision)
-            return _End(Verdict.KILLED, "before start", by=kill.by, confirm=there)
+            return _End(Verdict.KILLED, "before start", by=kill.by, err=kill.before_start, confirm=there)
         if job is None and name not in self._catalog.set_aside:
             return _End(Verdict.SKIPPED, "deleted", confirm=absent(job_key))
         if job is not None and job.create_revision != request.job_create_revision:
@@ -273,7 +275,7 @@ class StuckRequests:
 def _record(request: Request, job: CatalogJob | None, end: _End, *, now_ms: int) -> RunRecord:
     command = shown_command(job.spec.command_line, request.args)[:_COMMAND_SHOWN] if job is not None else ""
     return RunRecord(
-        run_id=request.run_id, status=end.status, reason=end.reason, err=f"{end.status}: {end.reason}",
+        run_id=request.run_id, status=end.status, reason=end.reason, err=end.err or f"{end.status}: {end.reason}",
         by=end.by or request.by, note=request.note, command=command, labels=job.spec.labels if job else {},
         plan_ms=request.plan_ms, create_ms=now_ms if request.create_ms is None else request.create_ms, end_ms=now_ms,
         trigger=request.trigger,

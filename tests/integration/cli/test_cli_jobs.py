@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -198,6 +199,22 @@ async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, 
     to_come = (await etcron.ok("job", "fires", "hourly", "--from", iso(document["anchorMs"]), "--to", soon)).out
     assert "planned" in to_come
     assert "no worker is live" in to_come
+
+
+async def test_runs_without_a_process_are_among_the_fires_that_did_not_run(etcron: Etcron, manager: Managed) -> None:
+    await etcron.ok("job", "save", "hourly", "--command", "true", "--cron", "0 * * * *")
+    first_ms = 1_790_000_000_000 // HOUR_MS * HOUR_MS
+    began, refused, killed = (first_ms + hour * HOUR_MS for hour in range(3))
+    never: dict[str, Any] = {"start_ms": None, "reason": "before start"}
+    await manager.write([
+        record(job="hourly", plan_ms=began, status=Verdict.FAILED, err="exit status 3"),
+        record(job="hourly", plan_ms=refused, status=Verdict.FAILED, err="could not be started: no such user", **never),
+        record(job="hourly", plan_ms=killed, status=Verdict.KILLED, err="killed by ops before start: enough", **never),
+    ])  # fmt: skip
+    since = ("--from", iso(began), "--to", iso(killed), "--not-run")
+    last, first = (await etcron.ok("job", "fires", "hourly", *since)).out.splitlines()[1:]
+    assert "killed by ops before start: enough" in last
+    assert local(refused) in first
 
 
 async def test_fires_of_a_job_that_there_is_not(etcron: Etcron) -> None:

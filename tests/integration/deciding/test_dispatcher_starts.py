@@ -164,6 +164,7 @@ async def test_killed_before_its_start_it_does_not_start(etcd: EtcdServer, prefi
         await wait_until(lambda: shop.spool.records != [], description="its verdict")
         [record] = shop.spool.records
         assert (record.status, record.reason, record.by) == (Verdict.KILLED, "before start", "ops")
+        assert record.err == "killed by ops before start: enough"
         assert shop.executor.started == []
 
 

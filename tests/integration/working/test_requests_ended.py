@@ -68,6 +68,7 @@ async def test_the_chain_goes_on_where_its_run_is_killed_before_its_start(
         await world.kill(asked.run_id)
         record = await world.record(asked.run_id)
         assert (record["status"], record["reason"], record["by"]) == ("killed", "before start", "me")
+        assert record["err"] == "killed by me before start: enough"
         following = await link(world)
         assert following is not None
         assert following.plan_ms == record["endTime"] + HOUR_MS
