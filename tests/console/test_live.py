@@ -8,6 +8,7 @@ import signal
 
 from playwright.async_api import expect
 
+from common.clock import SystemClock
 from tests.console.console import Console, settled
 from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
@@ -39,6 +40,24 @@ async def test_all_tabs_share_one_stream(console: Console, cluster: Cluster, nam
     await cluster.post("/job/delete", name=name)
     for page in (first, second):
         await expect(page.locator("#jobs tbody tr")).to_have_count(0)
+
+
+async def test_tab_that_joins_is_told_the_managers_time(console: Console) -> None:
+    """Where the browser's clock is off, it would count wrongly until the next heartbeat."""
+    page = await console.open("/")
+    await expect(page.locator("#live")).to_have_text(" Live")
+    heard = await page.evaluate(
+        """() => new Promise((resolve) => {
+          const { port } = new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
+          const heard = [];
+          port.onmessage = ({ data }) => {
+            heard.push(data);
+            if (data.name === "health") resolve(heard);
+          };
+        })"""
+    )
+    (now_ms,) = [one["data"]["nowMs"] for one in heard if "nowMs" in one.get("data", {})]
+    assert abs(now_ms - SystemClock().wall_ms()) < 60_000
 
 
 async def test_page_asks_where_the_stream_fails(console: Console, cluster: Cluster, name: str) -> None:

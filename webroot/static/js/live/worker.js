@@ -1,14 +1,15 @@
-/** The shared worker: one stream for all tabs of this browser. A tab that joins is told the newest state first. */
+/** The shared worker: one stream for all tabs of this browser. A tab that joins is told the newest state and the time first. */
 import { Stream } from "./stream.js";
 
-const KEPT = ["hello", "health"];
 /** @type {Set<MessagePort>} */
 const ports = new Set();
-/** @type {Map<string, any>} */
-const kept = new Map();
+let health = /** @type {any} */ (null);
+/** How far the manager's clock is ahead of this browser's, as it was last heard; null: not yet. */
+let aheadMs = /** @type {number | null} */ (null);
 
 const stream = new Stream((message) => {
-  if (message.kind === "event" && KEPT.includes(message.name)) kept.set(message.name, message.data);
+  if (message.kind === "event" && message.name === "health") health = message.data;
+  if (message.kind === "event" && message.data.nowMs) aheadMs = message.data.nowMs - Date.now();
   ports.forEach((port) => port.postMessage(message));
 });
 
@@ -17,6 +18,6 @@ self.addEventListener("connect", (/** @type {any} */ event) => {
   ports.add(port);
   port.onmessage = () => ports.delete(port); // the tab says goodbye
   port.postMessage({ kind: "state", state: stream.state, sinceMs: stream.sinceMs });
-  const health = kept.get("health");
+  if (aheadMs !== null) port.postMessage({ kind: "event", name: "ping", data: { nowMs: Date.now() + aheadMs } });
   if (health) port.postMessage({ kind: "event", name: "health", data: health });
 });
