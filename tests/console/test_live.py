@@ -172,7 +172,7 @@ async def test_call_that_nobody_answers_is_given_up_and_sent_again(
 ) -> None:
     """As where the network has gone and come back: no connection has been told that its other end is gone."""
     await cluster.save(name, "true", "@yearly")
-    page = await console.open("about:blank", watched=False)
+    page = await console.open("about:blank", watched=False, locale="en-US")  # its clock is its context's
     await page.clock.install()
     asked = asyncio.Event()
     await page.route("**/api/v1/jobs?*", lambda _: asked.set(), times=1)
