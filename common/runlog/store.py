@@ -216,6 +216,21 @@ class RunLog:
             cursor = self._log.find(selector, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit, batch_size=limit)
             return [tidy(document) for document in await cursor.to_list()]
 
+    async def job_log_ids(
+        self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
+    ) -> list[object]:
+        """The ids of the same documents in the same order: outputs are long, and need not be read all at once."""
+        selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
+        async with asking(self._client, deadline_seconds):
+            cursor = self._log.find(selector, {"_id": 1}, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
+            return [document["_id"] for document in await cursor.to_list()]
+
+    async def documents(self, ids: Sequence[object], *, deadline_seconds: float = _READ_SECONDS) -> list[Document]:
+        """Those of these documents that are still there, in this order; with output."""
+        async with asking(self._client, deadline_seconds):
+            found = {document["_id"]: document async for document in self._log.find({"_id": {"$in": list(ids)}})}
+        return [tidy(found[one]) for one in ids if one in found]
+
     async def runs(
         self,
         wanted: RunFilter = RunFilter(),  # noqa: B008 - frozen

@@ -7,7 +7,8 @@ Members beside these three are ours. Source: ``docs/api.md``, *The parent's HTTP
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
@@ -18,10 +19,14 @@ from manager.calls.guards import DEADLINE
 from manager.calls.inputs import Fields, form_job, form_name, if_match, read_form
 from manager.json_text import dumps
 from manager.parts import PARTS, answer, caller
+from manager.runs.history import LOG_PART
 from manager.views import parents_job, parents_log, parents_workers
+
+T = TypeVar("T")
 
 MAX_LOG_LIMIT: Final = 1_000
 MAX_LOG_SKIP: Final = 1_000_000
+_PIECE: Final = 65_536
 
 
 def add_routes(app: web.Application) -> None:
@@ -69,29 +74,11 @@ async def kill(request: web.Request) -> web.Response:
 
 async def list_jobs(request: web.Request) -> web.StreamResponse:
     """Every job, sent as it is read: neither side holds all of them in memory."""
-    parts = request.app[PARTS]
-    pages = parts.inventory.jobs()
-    page = await anext(pages)  # an etcd that is away is found before the answer begins
-    response = web.StreamResponse()
-    response.content_type = "application/json"
-    await response.prepare(request)
-    request[STREAMING] = response
-    if request.method == "HEAD":
-        return response
-    await response.write(b'{"errno":0,"msg":"success","data":[')
-    comma = ""
-    while page:
-        text = ",\n".join(dumps(parents_job(stored)) for stored in page)
-        await response.write((comma + text).encode())
-        request[DEADLINE].reschedule(asyncio.get_running_loop().time() + parts.write_timeout_s)
-        comma, page = ",\n", await anext(pages, [])
-    await response.write(b"]}")
-    await response.write_eof()
-    return response
+    return await _sent_as_read(request, request.app[PARTS].inventory.jobs(), parents_job)
 
 
-async def log(request: web.Request) -> web.Response:
-    """The job's runs that started, newest start first."""
+async def log(request: web.Request) -> web.StreamResponse:
+    """The job's runs that started, newest start first; many of them are sent as they are read."""
     fields = Fields(request.query)
     skip = fields.whole("skip", 0, 0, MAX_LOG_SKIP)
     limit = fields.whole("limit", 20, 1, MAX_LOG_LIMIT)
@@ -101,13 +88,50 @@ async def log(request: web.Request) -> web.Response:
     else:
         fields.problems += _name_problems(name)
     fields.check()
-    documents = await request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)
+    history = request.app[PARTS].history
+    if limit > LOG_PART:
+        return await _sent_as_read(request, history.long_job_log(name or "", skip=skip, limit=limit), parents_log)
+    documents = await history.job_log(name or "", skip=skip, limit=limit)
     return _success([parents_log(document) for document in documents])
 
 
 async def list_workers(request: web.Request) -> web.Response:
     """One text for each healthy worker: its address."""
     return _success(parents_workers(await request.app[PARTS].inventory.workers()))
+
+
+async def _sent_as_read(
+    request: web.Request, pages: AsyncIterator[list[T]], view: Callable[[T], dict[str, Any]]
+) -> web.StreamResponse:
+    page: list[T] = await anext(pages, [])  # a server that is away is found before the answer begins
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    await response.prepare(request)
+    request[STREAMING] = response
+    if request.method == "HEAD":
+        return response
+    await response.write(b'{"errno":0,"msg":"success","data":[')
+    comma = ""
+    while page:
+        text = ""
+        for one in page:
+            text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
+            if len(text) >= _PIECE:
+                await _write(request, response, text)
+                text = ""
+        await _write(request, response, text)
+        page = await anext(pages, [])
+    await response.write(b"]}")
+    await response.write_eof()
+    return response
+
+
+async def _write(request: web.Request, response: web.StreamResponse, text: str) -> None:
+    """Whoever goes on taking some of it may take as long as it needs."""
+    data, loop = text.encode(), asyncio.get_running_loop()
+    for start in range(0, len(data), _PIECE):
+        await response.write(data[start : start + _PIECE])
+        request[DEADLINE].reschedule(loop.time() + request.app[PARTS].write_timeout_s)
 
 
 def _name_problems(name: str) -> tuple[Problem, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
@@ -13,6 +13,9 @@ from common.stored.keys import RunId
 from common.stored.run import RunEntry
 from manager.runs.pending import Pending
 from manager.views import open_run_view, run_view
+
+LOG_PART: Final = 20
+"""How many log documents with their outputs are read at once."""
 
 
 class History:
@@ -42,6 +45,13 @@ class History:
     async def job_log(self, job: str, *, skip: int, limit: int) -> list[dict[str, Any]]:
         """The log documents of the job's runs that started, newest start first."""
         return await self._runlog.job_log(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def long_job_log(self, job: str, *, skip: int, limit: int) -> AsyncIterator[list[dict[str, Any]]]:
+        """The same in parts: nobody has to hold the outputs of a thousand runs at once."""
+        ids = await self._runlog.job_log_ids(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+        for part in (ids[start : start + LOG_PART] for start in range(0, len(ids), LOG_PART)):
+            if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
+                yield there  # retention may have removed all of them meanwhile
 
     async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage:
         """A page of records, newest plan time first."""

@@ -122,6 +122,15 @@ async def test_job_log_has_the_runs_that_started_newest_start_first(runlog: RunL
     assert (await runlog.job_log("backup"))[0] == late_start.to_document()
 
 
+async def test_job_log_can_be_read_in_parts(runlog: RunLog) -> None:
+    await runlog.write([*(record(number) for number in range(6)), record(7, job="another")])
+    ids = await runlog.job_log_ids("backup", skip=1, limit=4)
+    assert ids == [document["_id"] for document in await runlog.job_log("backup", skip=1, limit=4)]
+    documents = await runlog.documents([*ids[2:], "removed@1#1", ids[0]])
+    assert [document["_id"] for document in documents] == [ids[2], ids[3], ids[0]]
+    assert documents[-1] == (await runlog.job_log("backup", skip=1, limit=1))[0]
+
+
 async def test_job_log_has_a_stable_order_where_runs_started_together(runlog: RunLog) -> None:
     together = [record(1, run_id=RunId("backup", f"r-{letter}"), start_ms=PLAN_0_MS) for letter in ("b", "c", "a")]
     await runlog.write(together)

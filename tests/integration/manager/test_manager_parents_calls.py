@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from common.etcd import EtcdClient
@@ -120,6 +121,23 @@ async def test_log_skips_and_limits(manager: Managed) -> None:
     assert len((await manager.get("/job/log", name="job1"))["data"]) == 20
     page = (await manager.get("/job/log", name="job1", skip="3", limit="2"))["data"]
     assert [document["planTime"] // HOUR_MS for document in page] == [21, 20]
+
+
+async def test_long_log_is_sent_as_it_is_read(manager: Managed) -> None:
+    """It is as long as its outputs are: neither the manager nor its event loop is to hold all of it."""
+    runs = [_run("job1", number * HOUR_MS, output=f"{number} " + "x" * 2**18) for number in range(1, 65)]
+    for start in range(0, len(runs), 16):
+        await manager.write(runs[start : start + 16])
+    tracemalloc.start()
+    try:
+        response = await manager.http.get("/job/log", params={"name": "job1", "limit": "1000"})
+        seen = b"".join([piece.replace(b"x", b"") async for piece in response.content.iter_any()])
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    outputs = [document["output"] for document in json.loads(seen)["data"]]
+    assert outputs == [f"{number} " for number in range(64, 0, -1)]
+    assert peak < 24 * 2**20
 
 
 async def test_log_has_no_fire_that_did_not_run(manager: Managed) -> None:
