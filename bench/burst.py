@@ -29,6 +29,7 @@ JOBS: Final = 10_000
 _LEAD_S: Final = 4
 _SAVED_A_SECOND: Final = 1_500
 _LIMIT_S: Final = 120
+_TOLD: Final = 5
 _LOOP_S: Final = 3.0
 
 
@@ -92,7 +93,10 @@ async def _ours(home: Path, jobs: int) -> list[Figure]:
         if time.time() > plan - 2:
             raise WrongError("the jobs were not saved in time")
         await asyncio.sleep(plan - time.time())
-        await evidence.all_started(jobs, plan + _LIMIT_S)
+        try:
+            await evidence.all_started(jobs, plan + _LIMIT_S)
+        except WrongError as error:
+            raise WrongError(f"{error}: {await _why_not(running, evidence.missing(jobs), moment)}") from error
         started = evidence.last_start() - plan
         readable = await _last_readable(running, jobs, plan)
         records = once_each(await all_records(running.http, running.url), jobs)
@@ -109,8 +113,25 @@ async def _ours(home: Path, jobs: int) -> list[Figure]:
     ]
 
 
+async def _why_not(running: Up, numbers: list[int], moment: datetime) -> str:
+    """What the manager says of the first of them."""
+    instant = moment.isoformat()
+    said = []
+    for number in numbers[:_TOLD]:
+        name = _name(number)
+        async with running.http.get(
+            f"{running.url}/api/v1/jobs/{name}/fires", params={"from": instant, "to": instant}
+        ) as answer:
+            said.append(f"{name}: {await answer.text()}")
+    return "; ".join(said)
+
+
+def _name(number: int) -> str:
+    return f"burst-{number:06d}"
+
+
 def _spec(number: int, evidence: Evidence, expr: str) -> JobSpec:
-    return JobSpec(name=f"burst-{number:06d}", command=evidence.command(number), cron_exprs=(expr,))
+    return JobSpec(name=_name(number), command=evidence.command(number), cron_exprs=(expr,))
 
 
 async def _last_readable(running: Up, jobs: int, plan: float) -> float:

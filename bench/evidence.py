@@ -42,10 +42,15 @@ class Evidence:
                 raise WrongError(f"only {self.count()} of {count} have started by now")
             await asyncio.sleep(_LOOK_S)
 
+    def missing(self, count: int) -> list[int]:
+        """The numbers from 0 on that are not there."""
+        starts = {int(number) for number in self.path.read_text().split()}
+        return [number for number in range(count) if number not in starts]
+
     def check(self, count: int) -> None:
         """WrongError unless each of the numbers from 0 on is there once."""
         starts = Counter(self.path.read_text().split())
         twice = [number for number, times in starts.items() if times > 1]
-        missing = {f"{number:0{_WIDTH}d}" for number in range(count)} - starts.keys()
+        missing = self.missing(count)
         if twice or missing:
             raise WrongError(f"{len(missing)} of {count} did not start, {len(twice)} started more than once")
