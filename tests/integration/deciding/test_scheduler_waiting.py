@@ -498,8 +498,9 @@ async def test_kill_whose_answer_is_lost_is_put_once(
 
 @pytest.mark.parametrize("what", ["session over", "edited", "decided", "locked anew", "killed"])
 async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
-    client: EtcdClient, prefix: str, meeting: Meeting, what: str
+    client: EtcdClient, prefix: str, meeting: Meeting, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         holder = Blocker(run="job@1789999999000#1", lock_revision=await world.lock("a run that cannot be killed"))
@@ -518,9 +519,13 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
         await meeting.writes_nothing(
             prefix, lambda: replace(scheduler._agenda_of["job"], holder), after=[steps[what]]
         )  # fmt: skip
+        await world.settled()
 
 
-async def test_older_kill_that_is_put_anew_meanwhile_stays(client: EtcdClient, prefix: str, meeting: Meeting) -> None:
+async def test_older_kill_that_is_put_anew_meanwhile_stays(
+    client: EtcdClient, prefix: str, meeting: Meeting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         run = "job@1789999999000#1"

@@ -243,7 +243,7 @@ async def test_a_job_that_etcd_knows_in_a_newer_revision_waits_for_it(world: Wor
 
         meeting.event = count
         own.tell(old)
-        await wait_until(lambda: len(tries) == 2, description="it tries again: etcd has refused it")
+        await wait_until(lambda: len(tries) >= 2, description="it tries again: etcd has refused it")
         assert (own.planned, await own.mark()) == (None, None)
         own.tell(job)
         assert (await own.open_at(job)).anchor_ms == now_ms + 1000

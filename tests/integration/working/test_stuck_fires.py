@@ -106,6 +106,7 @@ async def test_of_those_that_waited_only_the_newest_is_offered(office: Office, o
     (record,) = office.delivered
     reason = f"overlap: {overlap} kept a newer fire"
     assert (record.status, record.reason, record.count) == (Verdict.SKIPPED, reason, 3)
+    assert await office.world.has(office.keys.run(record.run_id)), "also should this steward die now"
     await office.see_requests()
     (request,) = office.queue.by_job["job"].values()
     assert request.expires_ms == hour_ms + 3_600_000

@@ -74,6 +74,7 @@ async def test_a_job_that_cannot_be_read_keeps_its_requests_until_they_expire(of
     office.clock.advance(11)
     await office.requests.perform(office.term)
     assert [one.status for one in office.delivered] == [Verdict.MISSED]
+    assert await office.world.has(office.keys.run(office.delivered[0].run_id)), "also should this steward die now"
 
 
 async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> None:

@@ -68,7 +68,12 @@ async def test_kills_go_when_their_run_is_settled(office: Office, world: World) 
     for run_id in (open_run, asked, settled):
         await world.kill(run_id)
     await wait_until(lambda: len(office.kills.by_run) == 3, description="the kills are seen")
+    before = await world.etcd.get(world.keys.seen(Watched.KILLS))
     await office.sweep()
+    after = await world.etcd.get(world.keys.seen(Watched.KILLS))
+    assert before is not None
+    assert after is not None
+    assert after.version == before.version + 1
     assert await world.has(world.keys.kill(open_run))
     assert await world.has(world.keys.kill(asked))
     assert not await world.has(world.keys.kill(settled))

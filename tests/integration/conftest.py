@@ -1,0 +1,44 @@
+"""What holds of every write in these tests: who watches what it changes can find out by the sentinel."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
+from common.stored.keys import CHAIN
+
+_WATCHED = re.compile(r"(?P<prefix>.*?)/(?P<name>jobs|requests|kills)/.+")
+
+
+@pytest.fixture(autouse=True)
+def _sentinels_come_with_writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Ours are told from a test's own by their compares."""
+    carry_out, missing = EtcdClient.txn, list[str]()
+
+    async def txn(
+        client: EtcdClient, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        missing.extend(_without_sentinel(then) if compares else ())
+        return await carry_out(client, compares, then, otherwise)
+
+    monkeypatch.setattr(EtcdClient, "txn", txn)
+    yield
+    assert missing == []
+
+
+def _without_sentinel(operations: Sequence[Operation]) -> list[str]:
+    """The keys among those written of which no sentinel tells, but those of which none has to (docs/protocol.md)."""
+    written = {operation.key: operation for operation in operations if isinstance(operation, Put | Delete)}
+    starts = any("/runs/" in key for key in written)
+    missing = []
+    for key, operation in written.items():
+        match = _WATCHED.fullmatch(key)
+        if match is None or f"{match['prefix']}/seen/{match['name']}" in written:
+            continue
+        is_claimed_link = starts and key.endswith(f"/{CHAIN}/1")
+        if not (isinstance(operation, Delete) and (match["name"] == "kills" or is_claimed_link)):
+            missing.append(key)
+    return missing
