@@ -119,6 +119,7 @@ async def test_runs_kills_and_deletes_are_live_whoever_answers(
     await expect(row.locator(".c-running")).to_contain_text(re.compile(r"\b[1-9]\d* s"))
     await act(page, f"Kill: {name}", "Kill", "seen enough")
     await expect(row.locator(".strip .is-killed")).to_have_count(1)
+    await expect(row.locator(".c-running")).to_contain_text(re.compile(r"\b[1-9]\d* s"))  # the next one has begun
     await cluster.save(name, "true", "@yearly")
     await expect(row.locator(".c-schedule")).to_contain_text("@yearly")
     await act(page, f"Kill: {name}", "Kill")
