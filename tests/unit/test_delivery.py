@@ -353,7 +353,7 @@ async def test_an_error_that_nobody_foresaw_is_told_once_and_ends_no_delivery(
         store.fault = None
         await rig.all_settled()
         assert store.stored == [record(1)]
-        assert rig.delivery.state.healthy
+        await wait_until(lambda: rig.delivery.state.healthy, description="it says that all is well again")
     [said] = [one for one in caplog.records if getattr(one, "action", "") == "delivery.failed"]
     assert said.exc_info
 
