@@ -212,7 +212,7 @@ class Dispatcher:
         return self._is_guarded() and self._table.may_start(run, beside=self._stamping)
 
     def _start_all(self, now_ms: int) -> None:
-        """Together: one by one they would cost nearly twice as much (see ``Execution``)."""
+        """Together: one by one each would cost half as much again (see ``Execution``)."""
         runs, self._to_start = self._to_start, []
         if not runs:
             return

@@ -49,6 +49,18 @@ async def fires(manager: Managed, from_ms: int, to_ms: int, **query: str) -> dic
     return answer
 
 
+async def planned_in_pages(manager: Managed, from_ms: int, to_ms: int, *, limit: int) -> list[int]:
+    """The plan times of all pages, one after the other."""
+    found: list[int] = []
+    query = {"limit": str(limit)}
+    while True:
+        page = await fires(manager, from_ms, to_ms, **query)
+        found += [fire["planTime"] for fire in page["items"]]
+        if page["nextCursor"] is None:
+            return found
+        query["cursor"] = page["nextCursor"]
+
+
 def verdicts(document: dict[str, Any], minute: int) -> dict[int, str]:
     """Minutes before the newest one, and the verdict."""
     return {(minute - fire["planTime"]) // MINUTE_MS: fire["verdict"] for fire in document["items"]}
@@ -137,14 +149,7 @@ async def test_fires_of_a_paused_job_and_of_a_closed_day(manager: Managed) -> No
 async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
     minute = await save(manager)
     await manager.write([record_of(RunId.planned("j", minute - number * MINUTE_MS)) for number in range(3, 25)])
-    found: list[int] = []
-    query: dict[str, str] = {"limit": "7"}
-    while True:
-        page = await fires(manager, minute - 24 * MINUTE_MS, minute - 3 * MINUTE_MS, **query)
-        found += [fire["planTime"] for fire in page["items"]]
-        if page["nextCursor"] is None:
-            break
-        query["cursor"] = page["nextCursor"]
+    found = await planned_in_pages(manager, minute - 24 * MINUTE_MS, minute - 3 * MINUTE_MS, limit=7)
     assert found == [minute - number * MINUTE_MS for number in range(3, 25)]
 
 
@@ -242,14 +247,7 @@ async def test_fires_that_came_up_while_the_job_was_paused_say_so_after_it_was_r
         2: "success", 3: "success", 4: "success", 5: "unknown", **dict.fromkeys((6, 8) if even else (7, 9), "none"),
     }  # fmt: skip
     assert document["items"][-1]["reason"] == "paused"
-    found: list[int] = []
-    query: dict[str, str] = {"limit": "1"}
-    while True:
-        page = await fires(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS, **query)
-        found += [fire["planTime"] for fire in page["items"]]
-        if page["nextCursor"] is None:
-            break
-        query["cursor"] = page["nextCursor"]
+    found = await planned_in_pages(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS, limit=1)
     assert found == [fire["planTime"] for fire in document["items"]], "in pages of one, too"
 
 
