@@ -7,6 +7,7 @@ Reading /proc blocks for some milliseconds: call it in a thread.
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ _LONGEST = 6 * 1024 * 1024
 """Bytes: Linux lets no process begin with a longer environment. But one may show all its memory as such later."""
 _THREADS_ASKED = 4
 """Of a process that shows no environment: most of them have none."""
-_LISTINGS = 8
-"""Of the processes, at most: on a busy machine there are always new ones."""
+_NEWEST_LOOKS = 200
+"""At those that began during a look, at most: on a busy machine there are always some."""
+_NEWEST = 64
+"""So many of them are looked at in one go, the newest."""
 _DEAD_STATES = b"ZX"
 _VANISHED = (FileNotFoundError, ProcessLookupError)
 
@@ -44,17 +47,24 @@ class Process:
 def all_processes() -> Iterator[Process]:
     """Every process that is there when its turn comes, kernel threads left out. OSError where /proc cannot be read.
 
-    Also those that began meanwhile: who forks and ends again and again would never be there when its turn comes.
+    Also those that began meanwhile: who forks and ends again and again would never be there when its turn comes. They
+    are looked at one by one as they begin, for a new list takes longer than such a one lives. So whoever is to end them
+    does it while it iterates.
     """
-    seen: set[str] = set()
-    for _ in range(_LISTINGS):
-        new = [name for name in os.listdir("/proc") if name not in seen and name.isdecimal()]
-        if not new:
+    newest = _newest_pid()
+    listed = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
+    for pid in sorted(listed):
+        if (process := _in_user_space(pid)) is not None:
+            yield process
+    for _ in range(_NEWEST_LOOKS):
+        before, newest = newest, _newest_pid()
+        if newest == before:
             return
-        seen.update(new)
-        for name in new:
-            process = read_process(int(name))
-            if process is not None and _KTHREADD not in (process.pid, process.parent):
+        first = before + 1 if before < newest else 1  # the numbers have begun anew
+        for pid in range(max(first, newest - _NEWEST + 1), newest + 1):
+            if pid in listed:
+                continue
+            if (process := _in_user_space(pid)) is not None and _leads_its_threads(pid):
                 yield process
 
 
@@ -70,6 +80,25 @@ def read_process(pid: int) -> Process | None:
     return Process(
         pid=pid, parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]), dead=dead
     )
+
+
+def _in_user_space(pid: int) -> Process | None:
+    process = read_process(pid)
+    return None if process is None or _KTHREADD in (process.pid, process.parent) else process
+
+
+def _newest_pid() -> int:
+    """The number that was given away last, to a process or a thread; always the same where the kernel does not tell."""
+    return int((_read("/proc/loadavg") or b"0").split()[-1])
+
+
+def _leads_its_threads(pid: int) -> bool:
+    """Whether the number is a process's: /proc also has the other threads, without listing them."""
+    try:
+        os.close(os.pidfd_open(pid))
+    except OSError as error:
+        return error.errno in (errno.EMFILE, errno.ENFILE)
+    return True
 
 
 def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
