@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from worker.commands import first_process
-from worker.commands.first_process import Execution, Program
+from worker.commands.first_process import Execution, Faults, Program
 
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
@@ -21,30 +21,40 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(first_process, "_NEWEST_KNOWN", (3, 0))
 
 
-def execute(program: Program) -> int:
-    """The id of its process."""
-    execution = Execution(program)
+def execute(*programs: Program) -> list[int | Exception]:
+    """All of them together: of each the id of its process, or why it could not be executed."""
+    faults, became = Faults(), dict[int, int | Exception]()
     try:
-        execution.begin()
-        execution.check()
+        together = [Execution(program, faults) for program in programs]
+        for step in (Execution.begin, Execution.check):
+            for number, execution in enumerate(together):
+                if isinstance(became.get(number), Exception):
+                    continue
+                try:
+                    step(execution)
+                except (OSError, ValueError) as error:
+                    became[number] = error
+                else:
+                    assert execution.pid is not None
+                    became[number] = execution.pid
     finally:
-        execution.close()
-    assert execution.pid is not None
-    return execution.pid
+        faults.close()
+    return [became[number] for number in range(len(programs))]
 
 
 def run(directory: Path, *arguments: str, environment: tuple[bytes, ...] = ()) -> tuple[int, int, str]:
     """Process id, exit status and output."""
     written = directory / "output"
     with open(os.devnull, "rb") as null, written.open("wb") as output:
-        pid = execute(
-            Program(
-                arguments=arguments, path="/nowhere:/usr/bin:/bin", environment=environment, directory=str(directory),
-                stdin=null.fileno(), output=output.fileno(), umask=0o027,
-            )
+        program = Program(
+            arguments=arguments, path="/nowhere:/usr/bin:/bin", environment=environment, directory=str(directory),
+            stdin=null.fileno(), output=output.fileno(), umask=0o027,
         )  # fmt: skip
-        _, status = os.waitpid(pid, 0)
-    return pid, os.waitstatus_to_exitcode(status), os.fsdecode(written.read_bytes())
+        [became] = execute(program)
+        if isinstance(became, Exception):
+            raise became
+        _, status = os.waitpid(became, 0)
+    return became, os.waitstatus_to_exitcode(status), os.fsdecode(written.read_bytes())
 
 
 def test_has_its_environment_directory_umask_default_signals_and_no_other_descriptor(tmp_path: Path) -> None:
@@ -87,16 +97,40 @@ def test_a_fault_is_read_whole_where_there_is_no_vfork(tmp_path: Path, monkeypat
             run(tmp_path, "/no/such/program")
 
 
-def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:
-    before, children = os.listdir("/proc/self/fd"), _children()
-    with open(os.devnull, "rb+") as null, pytest.raises(FileNotFoundError) as missing:
-        execute(
+@pytest.mark.parametrize("has_vfork", [True, False])
+def test_of_several_together_each_fault_is_told_of_the_one_that_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_vfork: bool
+) -> None:
+    """Also where one of the others has exited as a process does that could not execute its program."""
+    monkeypatch.setattr(first_process, "_WITH_VFORK", has_vfork)
+    (tmp_path / "text").write_text("no program")
+    names = ["/bin/true", "/no/such/program", "/bin/sh", "./text", "/bin/true", "./no-such-program"]
+    with open(os.devnull, "rb+") as null:
+        became = execute(*(
             Program(
-                arguments=("/bin/true",), path="", environment=(), directory=str(tmp_path / "none"),
+                arguments=(name, "-c", "exit 255"), path="", environment=(), directory=str(tmp_path),
                 stdin=null.fileno(), output=null.fileno(), umask=0,
             )
+            for name in names
+        ))  # fmt: skip
+    statuses = [os.waitpid(pid, 0)[1] >> 8 if isinstance(pid, int) else None for pid in became]
+    assert statuses == [0, None, 255, None, 0, None]
+    faults = {name: error for name, error in zip(names, became, strict=True) if isinstance(error, OSError)}
+    assert {name: error.filename for name, error in faults.items()} == {name: name for name in faults}
+    if has_vfork:  # else they run side by side, and the words may be another's
+        assert [type(error) for error in faults.values()] == [FileNotFoundError, PermissionError, FileNotFoundError]
+
+
+def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:
+    before, children = os.listdir("/proc/self/fd"), _children()
+    with open(os.devnull, "rb+") as null:
+        program = Program(
+            arguments=("/bin/true",), path="", environment=(), directory=str(tmp_path / "none"),
+            stdin=null.fileno(), output=null.fileno(), umask=0,
         )  # fmt: skip
-    assert missing.value.filename == str(tmp_path / "none")
+        [missing] = execute(program)
+    assert isinstance(missing, FileNotFoundError)
+    assert missing.filename == str(tmp_path / "none")
     assert os.listdir("/proc/self/fd") == before
     assert _children() == children
 

@@ -29,6 +29,7 @@ from common.stored.run import Verdict
 from worker.commands.end_dates import EndDates
 from worker.commands.environment import give_commands_default_signals
 from worker.commands.exit import OwnPeak, reap
+from worker.commands.first_process import Faults
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
 from worker.commands.spawner import Spawner, Start
@@ -172,15 +173,19 @@ class Executor:
         """Each step of all starts, before the next one: see ``Execution``."""
         is_guarded = self._guard.intents([one.launch.run_id for one in tries])
         not_now: dict[RunId, NotNowError] = {}
+        faults = Faults()
 
         def prepare(one: _Try) -> None:
             one.tries += 1
             if not is_guarded:
                 raise ShortageError(f"worker {self._worker} has no guardian now (see its log)")
-            one.start = self._spawner.prepare(one.launch)
+            one.start = self._spawner.prepare(one.launch, faults)
 
-        for step in (prepare, self._execute, self._take_over):
-            tries = [one for one in tries if self._has_succeeded(step, one, not_now)]
+        try:
+            for step in (prepare, self._execute, self._take_over):
+                tries = [one for one in tries if self._has_succeeded(step, one, not_now)]
+        finally:
+            faults.close()
         return not_now
 
     def _execute(self, one: _Try) -> None:

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import TypeVar
 
 from common.clock import Clock
@@ -13,7 +14,7 @@ from common.process import failpoints
 from worker.commands.accounts import Account, Accounts, RefusedUserError
 from worker.commands.becoming import Becoming
 from worker.commands.environment import Marks, Surroundings, surroundings
-from worker.commands.first_process import Execution, Program
+from worker.commands.first_process import Execution, Faults, Program
 from worker.commands.running import Running
 from worker.commands.unstartable import Attempt, TooEarlyError, TooLateError, UnstartableError
 from worker.launch import Launch
@@ -55,9 +56,8 @@ class Start:
         if self.pid is not None:
             os.killpg(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
-        for what in (self.execution, self.becoming):
-            if what is not None:
-                what.close()
+        if self.becoming is not None:
+            self.becoming.close()
         self.close_write_end()
         if self.pipe is not None:
             os.close(self.pipe)
@@ -84,8 +84,8 @@ class Spawner:
         """Give the descriptor back."""
         os.close(self._null)
 
-    def prepare(self, launch: Launch) -> Start:
-        """All that can be done before its time is looked at."""
+    def prepare(self, launch: Launch, faults: Faults) -> Start:
+        """All that can be done before its time is looked at. ``faults``: of all that are started together."""
         if not launch.arguments:
             raise UnstartableError("the command is empty")
         account = self._account(launch)
@@ -98,7 +98,7 @@ class Spawner:
             directory=launch.workdir or around.variables["HOME"], path=around.variables["PATH"],
         )  # fmt: skip
         start = Start(attempt, around)
-        _take(self._make_ready, start)
+        _take(partial(self._make_ready, faults=faults), start)
         return start
 
     def execute(self, start: Start) -> None:
@@ -128,7 +128,7 @@ class Spawner:
         return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
-    def _make_ready(self, start: Start) -> None:
+    def _make_ready(self, start: Start, *, faults: Faults) -> None:
         attempt = start.attempt
         start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(start.pipe, False)
@@ -140,7 +140,7 @@ class Spawner:
                 environment=[*start.around.encoded, *self._marks(attempt.launch).encoded()],
                 directory=attempt.directory, stdin=self._null, output=start.write_end, umask=_UMASK,
             )  # fmt: skip
-            start.execution = Execution(program)
+            start.execution = Execution(program, faults)
 
     def _execute(self, start: Start) -> None:
         launch = start.attempt.launch
@@ -171,7 +171,6 @@ class Spawner:
 def _finish(start: Start) -> Running:
     if start.execution is not None:
         start.execution.check()
-        start.execution.close()
     start.close_write_end()
     assert start.pid is not None, "it was executed"
     assert start.pipe is not None, "it was executed"

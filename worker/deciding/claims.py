@@ -8,8 +8,9 @@
     then put marks/J = F, put runs/J/F/1, put locks/J
     else read the marks, the jobs (keys only), the locks
 
-One answer says which proposal failed, and why; the others are sent again without it. An answer that did not come
-leaves the whole batch in doubt: see :mod:`doubts`.
+One answer says which proposal failed, and why; the others are sent again without it. A large batch is sent without
+those reads at first: a third of the transaction, and hardly ever carried out. Refused, it is sent again with them. An
+answer that did not come leaves the whole batch in doubt: see :mod:`doubts`.
 """
 
 from __future__ import annotations
@@ -122,21 +123,25 @@ class Claims:
                 batches[-1].takes(part)
         return batches
 
-    def transaction(self, batch: Batch) -> tuple[list[Compare], list[Operation], list[Operation]]:
-        """The compares and both branches of a batch."""
+    def transaction(
+        self, batch: Batch, *, asks_why: bool = True
+    ) -> tuple[list[Compare], list[Operation], list[Operation]]:
+        """The compares and both branches of a batch; the one without ``asks_why`` has no reads for a refusal."""
         compares: list[Compare] = [batch.session.alive]
         then: list[Operation] = []
-        otherwise: list[Operation] = [Get(batch.session.key, True)]
+        otherwise: list[Operation] = [Get(batch.session.key, True)] if asks_why else []
         for part in batch.parts:
             compares += part.compares
             then += part.then
-            otherwise += part.otherwise
+            if asks_why:
+                otherwise += part.otherwise
         if any(part.proposal.decision.requests for part in batch.parts):
             then.append(Put(self._keys.seen(Watched.REQUESTS), b""))
         return compares, then, otherwise
 
     def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
-        """What became of each proposal, and the parts that an answer about others leaves to be sent again."""
+        """What became of each proposal, and the parts that an answer about others leaves to be sent again. Of a
+        refusal: of the transaction that asks why."""
         if not result.succeeded:
             return self._read_refusal(batch, result)
         return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, TxnResult
 from common.process import failpoints
 from worker.deciding.claims import Batch, Claims
 from worker.deciding.doubts import Doubts, Told
@@ -16,6 +16,9 @@ from worker.proposals import Answer, Proposal, Result
 from worker.refusals import Refusals, is_for_good
 
 _BACKOFF_S = 0.25
+_LARGE = 10
+"""Proposals from which on a batch does not ask at first why it may be refused. Below it, a refusal that takes a second
+request would cost more than that saves, and a fire that meets a held lock more time."""
 
 
 class Listener(Told, Protocol):
@@ -60,7 +63,7 @@ class Sending:
         if failpoints.armed and batch.claims:
             failpoints.hit("before_claim")
         try:
-            answer = await self._client.txn(*self._claims.transaction(batch))
+            answer = await self._answer(batch)
         except EtcdInDoubtError as error:
             self._count(batch.proposals, -1)
             self._listener.outage(error)
@@ -86,6 +89,14 @@ class Sending:
         self._count(batch.proposals, -1)
         await asyncio.gather(*(self.send(batch.of([part])) for part in again))
         return None
+
+    async def _answer(self, batch: Batch) -> TxnResult:
+        """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
+        if len(batch.parts) >= _LARGE:
+            answer = await self._client.txn(*self._claims.transaction(batch, asks_why=False))
+            if answer.succeeded:
+                return answer
+        return await self._client.txn(*self._claims.transaction(batch))
 
     async def _refused(self, batch: Batch, error: Exception) -> None:
         """etcd is there and will not: in halves, down to the one that it refuses; the others are decided."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from common.etcd import Delete, EtcdClient, Operation, Put
+from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
 from common.planning.planner import Decision
 from common.stored.keys import RunId, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, Verdict
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
+from tests.support.etcd_server import EtcdServer
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from worker.catalog import CatalogJob
@@ -67,6 +70,40 @@ async def test_batch_is_sent_again_without_those_that_were_ruled_out(client: Etc
         claimed = {result.proposal.job.name for result in world.planners[0].won_results}
         assert claimed == {f"job{number}" for number in range(30)} - {"job3", "job7", "job11"}
         assert len({result.revision for result in world.planners[0].won_results}) == 1
+
+
+class _Counting(EtcdClient):
+    """Knows how many reads for a refusal each of its claims had."""
+
+    def __init__(self, endpoint: str) -> None:
+        super().__init__([endpoint])
+        self.asked: list[int] = []
+
+    async def txn(
+        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
+    ) -> TxnResult:
+        if any(isinstance(operation, Put) and "/runs/" in operation.key for operation in then):
+            self.asked.append(len(otherwise))
+        return await super().txn(compares, then, otherwise)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "is_one_locked", "asked"),
+    [(30, False, [0]), (30, True, [0, 91, 0]), (1, False, [4]), (2, True, [7, 4])],
+)
+async def test_large_batch_asks_why_only_once_it_has_been_refused(
+    etcd: EtcdServer, prefix: str, jobs: int, asked: list[int], *, is_one_locked: bool
+) -> None:
+    client = _Counting(etcd.endpoint)
+    async with planning(client, prefix, slots=100) as world:
+        for number in range(jobs):
+            await world.save(f"job{number}", cronExpr=MINUTELY)
+        if is_one_locked:
+            await world.lock(name="job0")
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(world.planners[0].wins) == jobs - is_one_locked, description="all others claimed")
+        assert client.asked == asked
+    await client.close()
 
 
 @pytest.mark.parametrize("change", ["changed", "paused", "deleted"])
