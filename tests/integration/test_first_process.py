@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import resource
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -119,6 +121,33 @@ def test_of_several_together_each_fault_is_told_of_the_one_that_has_it(
     assert {name: error.filename for name, error in faults.items()} == {name: name for name in faults}
     if has_vfork:  # else they run side by side, and the words may be another's
         assert [type(error) for error in faults.values()] == [FileNotFoundError, PermissionError, FileNotFoundError]
+
+
+def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_path: Path) -> None:
+    """Descriptors are used up after the start: it must not be ended, nor be started once more."""
+    with open(os.devnull, "rb+") as null:
+        programs = [
+            Program(
+                arguments=(name,), path="", environment=(), directory=str(tmp_path),
+                stdin=null.fileno(), output=null.fileno(), umask=0,
+            )
+            for name in ("/bin/true", "/no/such/program")
+        ]  # fmt: skip
+        faults = Faults()
+        executions = [Execution(program, faults) for program in programs]
+        executions[0].begin()
+        with suppress(FileNotFoundError):  # as `Popen` tells it
+            executions[1].begin()
+        before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+        try:
+            for execution in executions:
+                execution.check()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
+            faults.close()
+    statuses = [os.waitpid(execution.pid, 0)[1] >> 8 for execution in executions if execution.pid is not None]
+    assert statuses in ([0, 255], [0])
 
 
 def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:

@@ -75,6 +75,7 @@ class Faults:
             self._close_write_end()
             told = b"".join(iter(lambda: os.read(self._read_end, _MOST_TOLD), b""))  # each writes its fault in parts
             self._told = deque(filter(None, _NEXT_FAULT.split(told)))
+            self.close()  # now: whose a fault is takes a descriptor to ask
         if not self._told or not _is_only_forked(pid):
             return None
         # The last one serves whatever is still to come: side by side, without vfork, two may have told it in one.
@@ -145,8 +146,15 @@ def _places(program: Program, name: bytes) -> tuple[bytes, ...]:
 
 
 def _is_only_forked(pid: int) -> bool:
-    """Whether this child, which need not be there any more but for its exit, has never executed a program."""
-    _, _, status = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")
+    """Whether this child, which need not be there any more but for its exit, has never executed a program.
+
+    Where that cannot be seen it counts as executed: what was taken for a fault would be ended, and perhaps run again,
+    but a fault that is taken for a run has failed, with 255.
+    """
+    try:
+        _, _, status = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")
+    except OSError:
+        return False
     return bool(int(status.split()[_FLAGS]) & _NOT_EXECUTED)
 
 

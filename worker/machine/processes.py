@@ -22,8 +22,10 @@ _LONGEST = 6 * 1024 * 1024
 """Bytes: Linux lets no process begin with a longer environment. But one may show all its memory as such later."""
 _THREADS_ASKED = 4
 """Of a process that shows no environment: most of them have none."""
+_LISTINGS = 8
+"""Of the processes, at most: on a busy machine there are always new ones."""
 _NEWEST_LOOKS = 200
-"""At those that began during a look, at most: on a busy machine there are always some."""
+"""At those that began since, after each list, at most."""
 _NEWEST = 64
 """So many of them are looked at in one go, the newest."""
 _DEAD_STATES = b"ZX"
@@ -51,21 +53,24 @@ def all_processes() -> Iterator[Process]:
     are looked at one by one as they begin, for a new list takes longer than such a one lives. So whoever is to end them
     does it while it iterates.
     """
+    seen: set[int] = set()
     newest = _newest_pid()
-    listed = {int(name) for name in os.listdir("/proc") if name.isdecimal()}
-    for pid in sorted(listed):
-        if (process := _in_user_space(pid)) is not None:
-            yield process
-    for _ in range(_NEWEST_LOOKS):
-        before, newest = newest, _newest_pid()
-        if newest == before:
+    for _ in range(_LISTINGS):
+        new = sorted({int(name) for name in os.listdir("/proc") if name.isdecimal()} - seen)
+        if not new:
             return
-        first = before + 1 if before < newest else 1  # the numbers have begun anew
-        for pid in range(max(first, newest - _NEWEST + 1), newest + 1):
-            if pid in listed:
-                continue
-            if (process := _in_user_space(pid)) is not None and _leads_its_threads(pid):
+        seen.update(new)
+        for pid in new:
+            if (process := _in_user_space(pid)) is not None:
                 yield process
+        for _ in range(_NEWEST_LOOKS):
+            before, newest = newest, _newest_pid()
+            if newest == before:
+                break
+            for pid in _begun(before, newest):
+                if pid not in seen and (process := _in_user_space(pid)) is not None and _leads_its_threads(pid):
+                    seen.add(pid)
+                    yield process
 
 
 def read_process(pid: int) -> Process | None:
@@ -85,6 +90,12 @@ def read_process(pid: int) -> Process | None:
 def _in_user_space(pid: int) -> Process | None:
     process = read_process(pid)
     return None if process is None or _KTHREADD in (process.pid, process.parent) else process
+
+
+def _begun(before: int, newest: int) -> range:
+    """The numbers that were given away since, as far as they are worth a look of their own: the next list has all."""
+    first = before + 1 if before < newest else 1  # the numbers have begun anew
+    return range(max(first, newest - _NEWEST + 1), newest + 1)
 
 
 def _newest_pid() -> int:
