@@ -27,9 +27,8 @@ from common.stored.member import Beat
 from common.stored.run import Verdict
 from worker.commands.leftovers import end_leftovers, find_leftovers
 from worker.commands.shortage import once_possible
-from worker.guardian.link import REASON
 from worker.identity import Identity
-from worker.launch import Ending, Outcome
+from worker.launch import OUT_OF_TOUCH, Ending, Outcome
 from worker.parts import Parts
 from worker.runs import Phase, Run
 from worker.settling.records import run_record
@@ -311,10 +310,10 @@ class Agent:
         """It may soon be given up as lost, and is ended before that, or was (``by_guardian``); whether it is now."""
         process = self.parts.executor.running.get(run_id)
         already = process is not None and process.ending is not None
-        ended = self.parts.executor.end(run_id, Ending(reason=REASON), exited_too=by_guardian)
+        ended = self.parts.executor.end(run_id, Ending(reason=OUT_OF_TOUCH), exited_too=by_guardian)
         if ended and not already:
             extra = {"action": "run.deadline", "run": str(run_id)}
-            _log.warning("%s is ended: %s", run_id, REASON, extra=extra)
+            _log.warning("%s is ended: %s", run_id, OUT_OF_TOUCH, extra=extra)
         return ended
 
     def delivered(self, run_ids: list[RunId]) -> None:

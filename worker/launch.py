@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct, field
 
 from common.stored.keys import RunId
 from common.stored.run import Verdict
+
+SHUTDOWN: Final = "worker shutdown"
+"""Why a run was killed that its worker took with it."""
+OUT_OF_TOUCH: Final = "out of touch with etcd for too long"
+"""Why a run was killed that would soon have counted as lost."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):

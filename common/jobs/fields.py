@@ -168,7 +168,8 @@ FIELDS: Final[tuple[Member, ...]] = (
     ),
     Member(
         name="onWorkerLost", attribute="on_worker_lost", kind=Choice(OnWorkerLost),
-        meaning="what becomes of a fire whose run was lost with its worker: it is recorded, or run again",
+        meaning="what becomes of a fire whose run was lost with its worker, or ended because that shut down or was out "
+        "of touch with etcd for too long: it is recorded, or run again",
     ),
     Member(
         name="lostAfterSeconds", attribute="lost_after_s", kind=LostAfter(),

@@ -18,7 +18,8 @@ from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
-from worker.settling.following import NOTHING, SHUTDOWN, End, Facts, Follow, another_attempt, follow, merged, next_link
+from worker.launch import OUT_OF_TOUCH, SHUTDOWN
+from worker.settling.following import NOTHING, End, Facts, Follow, another_attempt, follow, merged, next_link
 
 KEYS = Keys()
 PLAN_MS = 1_790_000_000_000
@@ -150,6 +151,7 @@ def test_attempt_that_is_there_already_is_not_asked_for_again() -> None:
 @pytest.mark.parametrize(("one", "expected"), [
     (end(Verdict.LOST, exit_code=None), Origin.RERUN),
     (end(Verdict.KILLED, reason=SHUTDOWN), Origin.RERUN),
+    (end(Verdict.KILLED, reason=OUT_OF_TOUCH), Origin.RERUN),
     (end(Verdict.KILLED, reason="enough"), None),
     (end(Verdict.FAILED), None),
     (end(Verdict.LOST, attempt=2), None),

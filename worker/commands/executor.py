@@ -43,7 +43,7 @@ from worker.commands.unstartable import (
 )
 from worker.commands.usage import MemoryWatch, look_at
 from worker.guardian.guard import Guard, Unguarded
-from worker.launch import Ending, Launch, Outcome, unstarted
+from worker.launch import SHUTDOWN, Ending, Launch, Outcome, unstarted
 from worker.machine.process_group import kernel_has_group_pidfds
 
 __all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
@@ -161,7 +161,7 @@ class Executor:
         """End what still runs (``killed: worker shutdown``), wait for it, and give everything back."""
         already, self._closed = self._closed, True
         for run_id in (*self._waiting, *self._runs):
-            self.end(run_id, Ending(reason="worker shutdown"))
+            self.end(run_id, Ending(reason=SHUTDOWN))
         await self.drained()
         if not already:
             self._memory.close()

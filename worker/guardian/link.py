@@ -43,8 +43,6 @@ from worker.runs import Run, RunTable
 
 _log = logging.getLogger(__name__)
 
-REASON: Final = "out of touch with etcd for too long"
-"""Of the end of a run that is past its deadline."""
 _TICK_S: Final = 0.5
 _SILENT_TICKS: Final = 10
 """Ticks of this process, not time: one that was stopped has not waited for an answer."""

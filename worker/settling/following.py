@@ -27,9 +27,10 @@ from common.stored.keys import Keys, RunId, Watched, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
+from worker.launch import OUT_OF_TOUCH, SHUTDOWN
 
-SHUTDOWN: Final = "worker shutdown"
-"""Why a run was killed that its worker took with it."""
+_WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
+"""Reasons of runs that were killed and that nobody wished an end of."""
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -41,18 +42,19 @@ class End(Struct, frozen=True, kw_only=True):
     end_ms: int
     exit_code: int | None = None
     with_its_worker: bool = False
-    """It was given up with its worker, or ended by its shutdown; not because somebody wished so."""
+    """It was given up with its worker, or ended by its shutdown, or because that was out of touch with etcd for too
+    long; not because somebody wished so."""
     frees_lock: bool
     """Whether its transaction deletes the job's lock."""
 
     @classmethod
     def by(cls, entry: RunEntry, record: RunRecord, *, frees_lock: bool) -> Self:
         """The end that this record tells of. A record ``lost`` says that the run was given up just now."""
-        shut_down = record.status is Verdict.KILLED and record.reason == SHUTDOWN
+        taken_along = record.status is Verdict.KILLED and record.reason in _WITH_ITS_WORKER
         return cls(
             run_id=record.run_id, entry=entry, verdict=record.status,
             end_ms=record.end_ms if record.end_ms is not None else entry.claim_ms, exit_code=record.exit_code,
-            with_its_worker=shut_down or record.status is Verdict.LOST, frees_lock=frees_lock,
+            with_its_worker=taken_along or record.status is Verdict.LOST, frees_lock=frees_lock,
         )  # fmt: skip
 
     @property

@@ -74,7 +74,7 @@ def another_attempt(run: RunId, revision: int, record: Record, job: Job) -> str 
     """Why the fire is to be tried again; None: it is not."""
     if job.create > revision or (isinstance(run.fire, int) and not job.spec.enabled):
         return None
-    if record.status == "lost":
+    if record.status == "lost" or record.reason == "out of touch":
         return "rerun" if job.spec.rerun and run.attempt <= max(1, job.spec.retries) else None
     return "retry" if record.status == "failed" and run.attempt <= job.spec.retries else None
 

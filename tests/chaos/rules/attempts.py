@@ -12,6 +12,8 @@ _EDIT_NEARBY_MS = 5000
 _GIVEN_UP_BEFORE_MS = 20_000
 """So long may pass between a verdict and the claim of the rerun: the session of another worker, a busy one."""
 _LONGEST_DELAY_S = 3600
+_WITH_ITS_WORKER = ("worker shutdown", "out of touch with etcd for too long")
+"""Reasons of runs that were killed, and that nobody wished an end of."""
 _ROUNDING_MS = 2
 
 
@@ -52,7 +54,7 @@ def _was_given_up_unasked(view: View, run: Run, following: Run, spec: dict[str, 
 
 def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterator[Violation]:
     status = record["status"]
-    is_rerun = on_lost == "rerun" and (status == "lost" or record.get("reason") == "worker shutdown")
+    is_rerun = on_lost == "rerun" and (status == "lost" or record.get("reason") in _WITH_ITS_WORKER)
     # A late verdict takes the place of `lost` after the run was repeated.
     is_rerun = is_rerun or (on_lost == "rerun" and bool(record.get("late")))
     if status not in ("failed", "timeout") and not is_rerun:

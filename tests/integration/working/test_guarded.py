@@ -16,7 +16,8 @@ from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 from worker.guardian import child, link
 from worker.guardian.child import Child
-from worker.guardian.link import REASON, GuardianLink
+from worker.guardian.link import GuardianLink
+from worker.launch import OUT_OF_TOUCH
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -47,6 +48,7 @@ async def test_only_what_holds_a_lock_is_ended_in_words_when_etcd_has_not_answer
     async with working(place, lease_ttl_s=600, slots=8) as worker:
         await worker.deciding()
         late = await run_of(worker, world, "late", lostAfterSeconds=LOST_AFTER_S)
+        again = await run_of(worker, world, "again", lostAfterSeconds=LOST_AFTER_S, onWorkerLost="rerun")
         killed = await run_of(worker, world, "killed", "trap '' TERM; sleep 60", lostAfterSeconds=LOST_AFTER_S)
         others = [
             await run_of(worker, world, "usual", lostAfterSeconds=2 * LOST_AFTER_S),
@@ -60,9 +62,11 @@ async def test_only_what_holds_a_lock_is_ended_in_words_when_etcd_has_not_answer
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         record = await world.record(late)
-        assert (record["status"], record["reason"]) == ("killed", REASON)
+        assert (record["status"], record["reason"]) == ("killed", OUT_OF_TOUCH)
         assert (await world.record(killed))["reason"] == "enough"
-        assert caplog.text.count(f"is ended: {REASON}") == 1
+        repeated = await world.record(RunId(again.job, again.fire, 2))  # here, where it is past its deadline as well
+        assert (repeated["trigger"], repeated["reason"]) == ("rerun", OUT_OF_TOUCH)
+        assert caplog.text.count(f"is ended: {OUT_OF_TOUCH}") == 3
         assert set(worker.running()) == set(others)
 
 

@@ -16,6 +16,7 @@ from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict,
 from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
+from worker.launch import OUT_OF_TOUCH
 from worker.members import Members
 from worker.settling.aftermath import Aftermath
 from worker.settling.settlement import Settlement
@@ -389,16 +390,18 @@ async def test_run_whose_end_somebody_wished_is_not_run_again(office: Office, wo
     assert await world.requests() == []
 
 
-@pytest.mark.parametrize(("status", "expected"), [
-    (Verdict.SUCCESS, []), (Verdict.FAILED, [Origin.RETRY]), (Verdict.KILLED, []),
+@pytest.mark.parametrize(("status", "reason", "expected"), [
+    (Verdict.SUCCESS, None, []), (Verdict.FAILED, None, [Origin.RETRY]), (Verdict.KILLED, "enough", []),
+    (Verdict.KILLED, OUT_OF_TOUCH, [Origin.RERUN]),
 ])  # fmt: skip
-async def test_record_that_is_found_decides_what_follows_and_never_a_rerun(
-    office: Office, world: World, status: Verdict, expected: list[Origin]
+async def test_record_that_is_found_decides_what_follows(
+    office: Office, world: World, status: Verdict, reason: str | None, expected: list[Origin]
 ) -> None:
+    """It is not run again but where it was killed because its worker was out of touch."""
     await world.save(onWorkerLost="rerun", retry={"limit": 1})
     run = await lost(office, world)
     run_id = world.keys.run_of(run.key)
-    office.store.records[str(run_id)] = RunRecord(run_id=run_id, status=status, end_ms=5000)
+    office.store.records[str(run_id)] = RunRecord(run_id=run_id, status=status, reason=reason, end_ms=5000)
     await office.look(2)
     assert await office.entry(run) is None
     assert not await office.is_locked()
