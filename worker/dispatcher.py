@@ -47,6 +47,7 @@ from worker.runs import Phase, Run, RunTable
 from worker.settling.records import not_started_record
 from worker.settling.settlement import Settlement
 from worker.settling.steps import Step, Steps
+from worker.settling.unlocking import is_own
 
 _log = logging.getLogger(__name__)
 
@@ -315,11 +316,18 @@ class Dispatcher:
     async def _hand_on(self, run: Run) -> None:
         """Turns a claim of which no process was started into a request that anybody may take."""
         result = await self._answer(run, self._handing_on(run))
-        if not result.succeeded and run.take_over(result.one(0)):
-            # Re-adopted meanwhile, or its lock is not its own any more: settled by the usual way.
-            await self._later(run)
-            return
-        self._handed_on(run)
+        if result.succeeded or not run.take_over(result.one(0)):
+            self._handed_on(run)
+        elif run.holds_lock and not is_own(run, result.one(1)):
+            self._end_without_its_lock(run)
+        else:
+            await self._later(run)  # re-adopted meanwhile
+
+    def _end_without_its_lock(self, run: Run) -> None:
+        """Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back."""
+        extra = {"action": "run.lock_gone", "run": str(run.run_id)}
+        _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
+        self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")
 
     def _handed_on(self, run: Run) -> None:
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
@@ -349,7 +357,7 @@ class Dispatcher:
         if run.holds_lock:
             compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
             then.append(Delete(keys.lock(run.run_id.job)))
-        return compares, then, [Get(keys.run(run_id))]
+        return compares, then, [Get(keys.run(run_id)), Get(keys.lock(run_id.job), keys_only=True)]
 
 
 def _hand_on_ms(run: Run) -> int:

@@ -316,16 +316,19 @@ async def test_run_that_was_given_up_as_lost_is_not_handed_on(etcd: EtcdServer, 
         assert await shop.requests() == []
 
 
-async def test_run_whose_lock_is_anothers_is_not_handed_on(etcd: EtcdServer, prefix: str) -> None:
+async def test_run_whose_lock_is_anothers_is_not_handed_on_and_says_so(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
-        await shop.claim(plan_ms=NOON + 200)
+        run = await shop.claim(plan_ms=NOON + 200)
         lock = shop.keys.lock("job")
         await shop.client.delete(lock)
         await shop.client.put(lock, b"another run")
-        tried = shop.client.writes
         shop.dispatcher.stopping = True
         shop.dispatcher.wake()
-        await wait_until(lambda: shop.client.writes >= tried + 2, description="it has been tried again")
+        await wait_until(lambda: shop.table.claimed == 0, description="it is not waited for any more")
+        await shop.settled()
+        record = shop.spool.records[-1]
+        assert (record.run_id, record.status) == (run.run_id, Verdict.MISSED)
+        assert record.reason == "claimed, not started: its lock was taken from it"
         assert await shop.requests() == []
         assert await shop.client.get(lock) is not None
 
