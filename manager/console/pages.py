@@ -11,6 +11,7 @@ import jinja2
 from aiohttp import web
 
 from common.version import VERSION
+from manager.calls.encoding import takes_gzip
 from manager.console.assets import BUILD_COMMAND, Asset, Assets
 from manager.console.texts import LANGUAGES, Texts, language_of
 from manager.parts import PARTS
@@ -77,7 +78,7 @@ async def send_static(request: web.Request) -> web.Response:
     if known is not None and any(tag.value == asset.etag for tag in known):
         response = web.Response(status=304)
     else:
-        response = _whole(asset, gzip="gzip" in request.headers.get("Accept-Encoding", ""))
+        response = _whole(asset, gzip=takes_gzip(request))
     response.etag = asset.etag
     response.headers["Cache-Control"] = asset.cache_control
     response.headers["Vary"] = "Accept-Encoding"

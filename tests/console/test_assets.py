@@ -84,6 +84,8 @@ async def test_file_is_sent_packed_and_not_twice(webroot: Path) -> None:
         plain = await client.get(url, headers={"Accept-Encoding": "identity"})
         packed = await client.get(url, headers={"Accept-Encoding": "gzip"}, auto_decompress=False)
         assert gzip.decompress(await packed.read()) == await plain.read()
+        refused = await client.get(url, headers={"Accept-Encoding": "gzip;q=0"}, auto_decompress=False)
+        assert await refused.read() == await plain.read()
         again = await client.get(url, headers={"If-None-Match": plain.headers["ETag"]})
         assert again.status == 304
 

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
 from playwright.async_api import expect
 
 from tests.console.console import Console, overflow, settled
 from tests.support.cluster import Cluster
+
+KEEPS_NOTHING = """
+const refuse = () => { throw new DOMException("The operation is insecure.", "SecurityError"); };
+for (const name of ["localStorage", "sessionStorage"]) Object.defineProperty(window, name, { get: refuse });
+window.SharedWorker = class { constructor() { refuse(); } };
+"""
 
 
 async def test_times_are_shown_in_utc_mine_or_the_jobs_zone(console: Console, cluster: Cluster, name: str) -> None:
@@ -34,6 +41,28 @@ async def test_theme_is_kept_and_follows_the_system_otherwise(console: Console, 
     await console.shoot(page, "settings")
     await page.goto("/workers")
     await expect(root).to_have_attribute("data-bs-theme", "light")
+
+
+async def test_console_works_where_the_browser_keeps_nothing(console: Console, cluster: Cluster, name: str) -> None:
+    """A setting of the reader's: each look at what is kept is refused. What is chosen holds for the page."""
+    await cluster.save(name, "echo hello", "0 0 12 1 1 * *", timezone="Asia/Tokyo")
+    run_id = (await cluster.call("POST", f"/api/v1/jobs/{name}/run", {}))["runId"]
+    page = await console.open(f"/?q={name}", script=KEEPS_NOTHING)
+    await expect(page.locator("#live")).to_have_text(" Live")
+    shown = page.locator("#jobs .c-next .sub").last
+    await page.get_by_role("button", name="Job", exact=True).click()
+    await expect(shown).to_have_text(re.compile(r"12:00:00$"))
+    await page.get_by_role("button", name="Settings").click()
+    await page.get_by_label("Dark").check()
+    await expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    await page.get_by_role("button", name="Settings").click()
+    await page.get_by_role("button", name=f"Pause: {name}").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Pause", exact=True).click()
+    await expect(page.locator("#jobs td.c-state")).to_have_text(" paused")
+    await page.goto(f"/runs/{quote(run_id)}")
+    await expect(page.locator("#output")).to_contain_text("hello")
+    await page.locator("#wrap").click()
+    await expect(page.locator("#wrap")).to_have_attribute("aria-pressed", "false")
 
 
 async def test_console_speaks_chinese(console: Console, cluster: Cluster, name: str) -> None:

@@ -1,5 +1,6 @@
 /** The switches in the bar: times, theme, language. Each choice is kept in this browser. */
 import { showHelp } from "./help.js";
+import { keep, kept } from "./kept.js";
 import { choose, mode, onChange } from "./zones.js";
 import { $ } from "./vendor.js";
 
@@ -14,10 +15,10 @@ export function startBar() {
   mark();
 
   const themes = $("input[name=theme]");
-  themes.each((_, input) => void (input.checked = input.value === (localStorage.getItem(THEME) ?? "auto")));
+  themes.each((_, input) => void (input.checked = input.value === (kept(THEME) ?? "auto")));
   themes.on("change", (event) => {
-    localStorage.setItem(THEME, event.currentTarget.value);
-    window.dispatchEvent(new Event("etcron:theme"));
+    keep(THEME, event.currentTarget.value);
+    window.dispatchEvent(new CustomEvent("etcron:theme", { detail: event.currentTarget.value }));
   });
 
   $("input[name=language]").on("change", (event) => {

@@ -3,6 +3,7 @@
  * write yet: what it answers is older than what the reader has done, so it is asked again, for a moment.
  */
 import { get, jobPath } from "./api.js";
+import { keep, kept } from "./kept.js";
 
 const KEY = "etcron.written";
 /** A watch lags by far less; after this whatever a manager says is believed. */
@@ -18,7 +19,7 @@ const PAUSES_MS = [50, 100, 200, 400, 800, 800];
  * @param {{gone?: boolean}} [options]
  */
 export function wrote(name, revision, { gone = false } = {}) {
-  if (revision) localStorage.setItem(KEY, JSON.stringify({ ...lately(), [name]: { revision, gone, atMs: Date.now() } }));
+  if (revision) keep(KEY, JSON.stringify({ ...lately(), [name]: { revision, gone, atMs: Date.now() } }));
 }
 
 /** Whether the row is older than what was written here. @param {{name: string, revision: number}} job */
@@ -58,7 +59,7 @@ export async function upToDate(ask, isNew, isMissed = () => false) {
 function lately() {
   try {
     const since = Date.now() - KEPT_MS;
-    return Object.fromEntries(Object.entries(JSON.parse(localStorage.getItem(KEY) ?? "{}")).filter(([, { atMs }]) => atMs > since));
+    return Object.fromEntries(Object.entries(JSON.parse(kept(KEY) ?? "{}")).filter(([, { atMs }]) => atMs > since));
   } catch {
     return {}; // not ours
   }

@@ -1,4 +1,5 @@
 /** Instants as the reader wants them: in UTC, in the browser's zone, or in the zone of the job. */
+import { keep, kept } from "./kept.js";
 
 /** @typedef {"utc" | "mine" | "job"} Mode */
 
@@ -12,13 +13,13 @@ const listeners = new Set();
 
 /** @returns {Mode} */
 export function mode() {
-  const chosen = /** @type {Mode} */ (localStorage.getItem(KEY));
+  const chosen = /** @type {Mode} */ (kept(KEY));
   return MODES.includes(chosen) ? chosen : "mine";
 }
 
 /** @param {Mode} chosen */
 export function choose(chosen) {
-  localStorage.setItem(KEY, chosen);
+  keep(KEY, chosen);
   listeners.forEach((listener) => listener());
 }
 

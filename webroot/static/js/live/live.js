@@ -24,17 +24,26 @@ export function on(names, listener) {
 
 /** Begins to listen. */
 export function start() {
-  if (!("SharedWorker" in window)) {
+  const worker = shared();
+  if (!worker) {
     void new Stream(take);
     return;
   }
-  const worker = new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
   worker.onerror = () => void new Stream(take);
   worker.port.onmessage = (event) => take(event.data);
   window.addEventListener("pagehide", () => {
     worker.port.postMessage("bye");
     window.addEventListener("pageshow", restart, { once: true });
   }, { once: true });
+}
+
+/** The worker of all tabs; null where there is none, or where the reader lets nothing be kept. */
+function shared() {
+  try {
+    return new SharedWorker(document.body.dataset.liveWorker, { type: "module", name: "etcron" });
+  } catch {
+    return null;
+  }
 }
 
 /** The page was kept and is back: what it shows may be old. */

@@ -2,6 +2,7 @@
 import { get, jobPath, send } from "../api.js";
 import { ask } from "../dialogs.js";
 import { byId, fill, h, icon } from "../dom.js";
+import { keep, kept } from "../kept.js";
 import { on } from "../live/live.js";
 import { note, toast } from "../notices.js";
 import { Refresher } from "../refresher.js";
@@ -81,10 +82,10 @@ function startTools(id, output, again, shown) {
     wrap.setAttribute("aria-pressed", String(on));
     output.wrap(on);
   };
-  setWrap(localStorage.getItem(WRAP) !== "no");
+  setWrap(kept(WRAP) !== "no");
   wrap.addEventListener("click", () => {
     setWrap(!output.wraps);
-    localStorage.setItem(WRAP, output.wraps ? "yes" : "no");
+    keep(WRAP, output.wraps ? "yes" : "no");
   });
   byId("download").setAttribute("href", `/api/v1/runs/${encodeURIComponent(id)}/output?download=1`);
   byId("copy").addEventListener("click", () => void copy(output));
