@@ -21,7 +21,7 @@ def waits_of(client: Client, name: str) -> list[str]:
 
 
 def _what(run: Document) -> str:
-    is_early = run["waitsFor"] == "its time"
+    is_early = run["waitsForKind"] == "time"
     return f"its time, {local(run.get('notBefore'))}" if is_early else str(run["waitsFor"])
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from common.stored.job_version import Change
+from common.stored.request import Origin
 from common.stored.run import Trigger, Verdict
 from manager.openapi.job_schema import job_schema
+from manager.runs.pending import WaitKind
 
 Schema = dict[str, Any]
 
@@ -98,6 +100,9 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "worker": maybe(TEXT), "host": maybe(TEXT), "rangeEndTime": MS, "count": COUNT, "countIsMinimum": TRUTH,
             "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
             "cpuSeconds": {"type": "number"}, "late": TRUTH, "labels": _LABELS,
+            "notBefore": MS, "expiresTime": maybe(MS),
+            "origin": {"type": "string", "enum": [str(one) for one in Origin]}, "waitsFor": TEXT,
+            "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},
         },
     ),
     "JobFire": record(

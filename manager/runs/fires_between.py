@@ -29,7 +29,7 @@ from manager.editing.inventory import Inventory
 from manager.runs.fires import due_by, not_taken, waits_for
 from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
-from manager.runs.pending import ITS_TIME, Pending
+from manager.runs.pending import Pending, WaitKind
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
 from manager.watching.open_runs import OpenRun
@@ -183,11 +183,11 @@ class FiresBetween:
         """The fires of which a run was asked for and waits: they were offered, handed on, or are to be made up for."""
         fires = {}
         for view in await self._pending.of_job(name):
-            run_id, waits_for = RunId.parse(view["id"]), view["waitsFor"]
-            if run_id.plan_ms is not None and waits_for != ITS_TIME:
+            run_id = RunId.parse(view["id"])
+            if run_id.plan_ms is not None and view["waitsForKind"] != WaitKind.TIME:
                 fires[(run_id.plan_ms, run_id.job)] = _fire(
-                    planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {waits_for}", runId=str(run_id),
-                    attempt=run_id.attempt,
+                    planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {view['waitsFor']}",
+                    runId=str(run_id), attempt=run_id.attempt,
                 )  # fmt: skip
         return fires
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any, Final
 
 from common.clock import Clock
@@ -18,10 +19,27 @@ from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.watching.eligibility import Eligibility
 
 MOST_LISTED: Final = 100
-ITS_TIME: Final = "its time"
-"""What a run waits for that is not due yet."""
 _SOON_MS: Final = 1_500
 """A request that could be claimed for less than this is on its way, and not waiting for slots."""
+
+
+class WaitKind(StrEnum):
+    """What a run waits for, for programs."""
+
+    TIME = "time"
+    JOB = "job"
+    """One that can be read."""
+    LOCK = "lock"
+    WORKER = "worker"
+    SLOT = "slot"
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a run waits for: for programs, and in words."""
+
+    kind: WaitKind
+    words: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +86,7 @@ class Pending:
         assert seen.request is not None, "asked of a run that waits"
         request, spec = seen.request, _spec(seen.request.run_id.job_name, seen.job)
         slots_taken = await self._slots_taken([request], spec, seen.lock)
-        return request_view(request, waits_for=self._words(request, spec, seen.lock, slots_taken=slots_taken))
+        return request_view(request, self._wait(request, spec, seen.lock, slots_taken=slots_taken))
 
     async def of_job(self, job: str) -> list[dict[str, Any]]:
         """The job's runs that wait, in their order, not more than a hundred; where etcd is away, none is known."""
@@ -85,8 +103,7 @@ class Pending:
         spec, lock = _spec(job, found.one(3)), found.one(2)
         slots_taken = await self._slots_taken(requests, spec, lock)
         return [
-            request_view(one, waits_for=self._words(one, spec, lock, slots_taken=slots_taken))
-            for one in requests[:MOST_LISTED]
+            request_view(one, self._wait(one, spec, lock, slots_taken=slots_taken)) for one in requests[:MOST_LISTED]
         ]
 
     async def _slots_taken(self, requests: Sequence[Request], spec: JobSpec | None, lock: KeyValue | None) -> bool:
@@ -95,29 +112,31 @@ class Pending:
         is_due = any(now_ms - request.not_before_ms > _SOON_MS for request in requests)
         return is_due and lock is None and spec is not None and await self._slots.are_taken(spec)
 
-    def _words(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, *, slots_taken: bool) -> str:
+    def _wait(self, request: Request, spec: JobSpec | None, lock: KeyValue | None, *, slots_taken: bool) -> Wait:
         if request.not_before_ms > self._clock.wall_ms():
-            return ITS_TIME
+            return Wait(WaitKind.TIME, "its time")
         if spec is None:
-            return "a job that can be read; one that was deleted has it recorded as skipped"
+            words = "a job that can be read; one that was deleted has it recorded as skipped"
+            return Wait(WaitKind.JOB, words)
         if lock is not None and spec.overlap is not Overlap.ALLOW:
-            return f"the end of {lock.value.decode(errors='replace')[:300]}, which holds the job's lock"
+            holder = lock.value.decode(errors="replace")[:300]
+            return Wait(WaitKind.LOCK, f"the end of {holder}, which holds the job's lock")
         takers = Eligibility(spec, self._members()).takers(request.run_id.fire)
         if takers.reason is not None:
-            return f"a worker: {takers.reason}"
+            return Wait(WaitKind.WORKER, f"a worker: {takers.reason}")
         if slots_taken:
-            return NO_FREE_SLOT
-        return "a worker to take it"
+            return Wait(WaitKind.SLOT, NO_FREE_SLOT)
+        return Wait(WaitKind.WORKER, "a worker to take it")
 
 
-def request_view(request: Request, *, waits_for: str) -> dict[str, Any]:
+def request_view(request: Request, wait: Wait) -> dict[str, Any]:
     """A run that has been asked for and not claimed."""
     return {
         "id": str(request.run_id), "state": "created", "jobName": request.run_id.job_name,
         "attempt": request.run_id.attempt, "createTime": request.create_ms, "planTime": request.plan_ms,
-        "notBefore": request.not_before_ms, "expiresTime": request.expires_ms, "waitsFor": waits_for,
-        "origin": str(request.origin), "trigger": str(request.trigger), "by": request.by, "note": request.note,
-        "args": list(request.args),
+        "notBefore": request.not_before_ms, "expiresTime": request.expires_ms, "waitsFor": wait.words,
+        "waitsForKind": str(wait.kind), "origin": str(request.origin), "trigger": str(request.trigger),
+        "by": request.by, "note": request.note, "args": list(request.args),
     }  # fmt: skip
 
 

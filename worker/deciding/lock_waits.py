@@ -203,6 +203,8 @@ class LockWaits:
         elif killed is not None and killed.create_revision > holder.lock_revision:
             self._killed(agendum, holder)
         elif killed is not None:
+            # Without the sentinel: who misses this keeps a kill that applies to no run that there is, until the new one
+            # is put, which has it.
             await self._client.txn([mod_revision_is(kill_key, killed.mod_revision)], [Delete(kill_key)])
 
     def _killed(self, agendum: Agendum, holder: Blocker) -> None:

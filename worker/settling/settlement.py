@@ -336,6 +336,8 @@ class Settlement:
         revision = what.mod_revision if isinstance(what, Run) else what
         operations: list[Operation] = [Delete(key)]
         if run_id in self._kills.by_run:
+            # Without the sentinel, which only a real change may put: the steward may have swept it. Who misses this
+            # keeps the kill of a run that is over; no later run has its id, and none is older than the kill.
             operations.append(Delete(self._keys.kill(run_id)))
 
         def forget(_: int) -> None:

@@ -265,7 +265,7 @@ async def test_a_later_time_is_kept(manager: Managed) -> None:
     accepted = await ask(manager, at=iso(at_ms))
     assert accepted["planTime"] == at_ms
     shown = await manager.get(path_of(accepted["runId"]))
-    assert (shown["notBefore"], shown["waitsFor"]) == (at_ms, "its time")
+    assert (shown["notBefore"], shown["waitsFor"], shown["waitsForKind"]) == (at_ms, "its time", "time")
 
 
 @pytest.mark.parametrize(
@@ -321,7 +321,8 @@ async def test_what_it_waits_for_is_said(manager: Managed) -> None:
     await save(manager)
     run = (await ask(manager))["runId"]
     lock = await claim(manager, "j", now_ms())
-    assert (await manager.get(path_of(run)))["waitsFor"] == f"the end of {lock}, which holds the job's lock"
+    shown = await manager.get(path_of(run))
+    assert (shown["waitsForKind"], shown["waitsFor"]) == ("lock", f"the end of {lock}, which holds the job's lock")
 
 
 async def test_the_whole_life_in_etcd_is_read_by_its_id(manager: Managed) -> None:
@@ -376,12 +377,14 @@ async def test_it_waits_for_a_slot_where_no_worker_that_fits_shows_one(place: Pl
         await manager.etcd.put(manager.keys.worker("w1", session), member.to_json(), lease.id)
         await wait_until(lambda: bool(manager.parts.watching.members), description="the worker is seen")
         run = (await ask(manager))["runId"]
-        assert (await manager.get(path_of(run)))["waitsFor"] == "a worker to take it"
+        shown = await manager.get(path_of(run))
+        assert (shown["waitsForKind"], shown["waitsFor"]) == ("worker", "a worker to take it")
         await manager.etcd.put(manager.keys.beat("w1"), Beat(kind="worker", wall_ms=0, free_slots=1).to_json())
         clock.offset_ms += 2_000
         assert (await manager.get(path_of(run)))["waitsFor"] == "a free slot: no worker shows one"
         (listed,) = (await manager.get("/api/v1/runs", job="j"))["waiting"]
         assert listed["waitsFor"] == "a free slot: no worker shows one", "a list says the same"
+        assert listed["waitsForKind"] == "slot"
 
 
 async def test_a_run_that_is_claimed_while_it_is_killed_is_killed_as_a_run(
