@@ -25,7 +25,7 @@ _THREADS_ASKED = 4
 _LISTINGS = 8
 """Of the processes, at most: on a busy machine there are always new ones."""
 _NEWEST_LOOKS = 200
-"""At those that began since, after each list, at most."""
+"""At those that began since the list was read, at most, in all."""
 _NEWEST = 64
 """So many of them are looked at in one go, the newest."""
 _DEAD_STATES = b"ZX"
@@ -54,7 +54,7 @@ def all_processes() -> Iterator[Process]:
     does it while it iterates.
     """
     seen: set[int] = set()
-    newest = _newest_pid()
+    newest, looks = _newest_pid(), iter(range(_NEWEST_LOOKS))
     for _ in range(_LISTINGS):
         new = sorted({int(name) for name in os.listdir("/proc") if name.isdecimal()} - seen)
         if not new:
@@ -63,7 +63,7 @@ def all_processes() -> Iterator[Process]:
         for pid in new:
             if (process := _in_user_space(pid)) is not None:
                 yield process
-        for _ in range(_NEWEST_LOOKS):
+        for _ in looks:
             before, newest = newest, _newest_pid()
             if newest == before:
                 break
