@@ -243,6 +243,7 @@ def _unblock(arguments: argparse.Namespace) -> int:
 def _switched(verb: str, done: str, was: str, reason: str | None) -> Callable[[Client, str], str]:
     def switch(client: Client, name: str) -> str:
         answer = client.post(job_path(name, verb), _reason(reason))
+        warn(answer.get("warnings") or ())
         return f"{name}: {done if answer['changed'] else was}"
 
     return switch

@@ -32,6 +32,7 @@ from manager.runs.fires_between import FiresBetween
 from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
 from manager.runs.kills import KillService
+from manager.runs.last_decided import LastDecided
 from manager.runs.pending import Pending
 from manager.runs.rows import NO_RESULTS, Rows
 from manager.runs.run_list import RunLists
@@ -81,7 +82,14 @@ def make_parts(
         keys=keys,
         runlog=runlog,
         service=service,
-        unblocking=Unblocking(etcd, keys, service, inventory, clock=clock),
+        unblocking=Unblocking(
+            etcd,
+            keys,
+            service,
+            inventory,
+            clock=clock,
+            last_decided=LastDecided(etcd, keys, watching, history).before,
+        ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         run_now=RunNow(
             etcd,

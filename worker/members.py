@@ -22,9 +22,13 @@ _Selector: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
 class Members:
     """Session key to member, kept in step by a mirror of ``workers/``; a changed membership is a new placement."""
 
-    def __init__(self, keys: Keys, *, on_changed: Callable[[], None]) -> None:
+    def __init__(
+        self, keys: Keys, *, on_changed: Callable[[], None], on_seen: Callable[[Iterable[Member]], None] | None = None
+    ) -> None:
+        """``on_seen`` is given all that are live, after each change and before ``on_changed``."""
         self._keys = keys
         self._on_changed = on_changed
+        self._on_seen = on_seen
         self._accepting: dict[str, Member] = {}
         self._sessions: dict[str, str] = {}
         self._labels: dict[str, dict[str, str]] = {}
@@ -44,6 +48,8 @@ class Members:
             self.detached -= {change.key}
             if change.new is not None:
                 self._take(change.key, change.new)
+        if self._on_seen is not None:
+            self._on_seen(self.by_key.values())
         oldest_first = sorted(self.by_key.values(), key=lambda one: (one.since_ms, one.session))
         self._accepting = {member.worker: member for member in oldest_first if member.accepts}
         labels = {member.worker: dict(member.labels) for member in self._accepting.values()}

@@ -17,6 +17,7 @@ from common.stored.drain import Drain
 from common.stored.keys import Keys, RunId, Watched
 from common.stored.kill import Kill
 from common.stored.member import Beat
+from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.clock_memory import ClockMemory
 from worker.commands.end_dates import EndDates
@@ -157,7 +158,8 @@ class Parts:
         """What it knows: jobs, kills, workers; and where its records are."""
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
         self.catalog = Catalog(keys, on_changed=events.job_changed)
-        self.members = Members(keys, on_changed=events.membership_changed)
+        self.absences = Absences(worker=self._identity.worker, clock=clock)
+        self.members = Members(keys, on_changed=events.membership_changed, on_seen=self.absences.saw)
         self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
@@ -202,7 +204,7 @@ class Parts:
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
-            timings=timings, clock=clock,
+            absences=self.absences, timings=timings, clock=clock,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
@@ -245,7 +247,8 @@ class Parts:
         self._beats = Beats(keys)
         self.stuck_fires = StuckFires(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members,
-            beats=self._beats, settlement=self.settlement, timings=self._config.timings, clock=clock,
+            beats=self._beats, absences=self.absences, settlement=self.settlement, timings=self._config.timings,
+            clock=clock,
         )  # fmt: skip
         lost_runs = LostRuns(
             client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,

@@ -245,10 +245,17 @@ def _skipped(
     fires = _undecided(before, max(mark_ms, now_ms), still_to_fire_ms=_late_ms(spec, now_ms))
     if fires is None or before.saved is None:
         return None
-    old, several = before.saved.spec, fires.count > 1
+    return passed_record(before, before.saved.spec, fires, Verdict.SKIPPED, reason, now_ms=now_ms, by=by)
+
+
+def passed_record(
+    before: Stored, old: JobSpec, fires: FireRange, status: Verdict, reason: str, *, now_ms: int, by: str
+) -> RunRecord:
+    """One record for fires of the ``old`` spec that did not run and that an edit decides."""
+    several = fires.count > 1
     return RunRecord(
-        run_id=RunId.planned(before.name, fires.lo_ms), status=Verdict.SKIPPED,
-        command=old.command_line[:_COMMAND_SHOWN], err=f"skipped: {reason}", reason=reason, by=by,
+        run_id=RunId.planned(before.name, fires.lo_ms), status=status,
+        command=old.command_line[:_COMMAND_SHOWN], err=f"{status}: {reason}", reason=reason, by=by,
         plan_ms=fires.lo_ms, create_ms=now_ms, end_ms=now_ms,
         range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
         count_is_minimum=fires.at_least, revision=before.revision, labels=old.labels,

@@ -82,13 +82,16 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changed:
-    """What a pause, a resume or a delete did."""
+    """What a pause, a resume, an unblocking or a delete did."""
 
     before: Stored
     revision: int
     """Of the write; of a delete whose answer was lost it is not known, 0."""
     changed: bool
     """False: it was so already, and nothing was written."""
+    edit: Edit | None
+    """What was carried out."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,7 +194,11 @@ class JobService:
         return await self.switch("paused", name, plan, by)
 
     async def resume(self, name: str, *, by: str) -> Changed:
-        """The job fires again from now on; nothing is made up for. InvalidInputError: it would never fire again."""
+        """The job fires again from now on; nothing is made up for.
+
+        An `at` that is past by less than its grace fires at once, as when it is saved.
+        InvalidInputError: it would never fire again.
+        """
         check_name(name)
 
         def plan(stored: Stored) -> Edit | None:
@@ -201,7 +208,11 @@ class JobService:
                 self._refuse_unfit(replace(stored.saved.spec, enabled=True))
             return edit
 
-        return await self.switch("resumed", name, plan, by)
+        done = await self.switch("resumed", name, plan, by)
+        if done.edit is None or done.before.saved is None:
+            return done
+        resumed = replace(done.before.saved.spec, enabled=True)
+        return replace(done, warnings=self._warnings(resumed, done.edit.mark_ms))
 
     async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
         """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``.
@@ -226,7 +237,9 @@ class JobService:
         outcome = await self._carry_out(name, plan, done)
         if outcome.edit is not None:
             self._say(f"job.{done}", name, outcome, by, **said)
-        return Changed(before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None)
+        return Changed(
+            before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None, edit=outcome.edit
+        )  # fmt: skip
 
     def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
         schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)

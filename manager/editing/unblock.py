@@ -6,6 +6,7 @@
          marks/J = now,  jobs/J = the same spec with anchorMs = now,  seen/jobs = J,  versions/J/<its revision>
          marks/J~<worker> = now          those of a broadcast job's own sequences that lie ahead
          requests/J/next/1               of an `after` job: anew, for its time was told by the same clock
+         runs/J/<lo>/1 = missed          the fires since the newest that is known to be decided, one record
 
 It is the one edit with which a mark goes back. The job's new revision makes every worker read the mark afresh, and
 refuses what was planned with the old one. What ran under the wrong clock keeps its records, so a fire that has one runs
@@ -14,22 +15,24 @@ again, and of its second run only the worker's log tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
 from common.clock import Clock
-from common.errors import ConflictError
+from common.errors import ConflictError, UnavailableError
 from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.instants import iso
 from common.jobs.reader import check_name
+from common.planning.planner import undecided
 from common.stored.job_version import Change
 from common.stored.keys import Keys, Watched, encode_mark, read_mark, sequence_name
 from common.stored.member import Beat
+from common.stored.run import RunRecord, Verdict, final_entry
 from common.stored.saved_job import SavedJob
 from manager.editing.advice import MARK_FAULT_MS
 from manager.editing.chain_edits import Chained, edit_chain
-from manager.editing.edits import Edit, Stored, former, readable
+from manager.editing.edits import Edit, Stored, former, passed_record, readable
 from manager.editing.inventory import Inventory
 from manager.editing.service import Changed, JobService
 
@@ -43,8 +46,14 @@ class Unblocking:
     """Sets marks back; any number of managers may do so at once."""
 
     def __init__(
-        self, etcd: EtcdClient, keys: Keys, service: JobService, inventory: Inventory, *, clock: Clock
-    ) -> None:
+        self, etcd: EtcdClient, keys: Keys, service: JobService, inventory: Inventory, *,
+        last_decided: Callable[[str, int], Awaitable[int]], clock: Clock,
+    ) -> None:  # fmt: skip
+        """``last_decided``: of this job, until this time, the newest fire with a record or a run: its plan time, or 0.
+
+        UnavailableError: it cannot be told.
+        """
+        self._last_decided = last_decided
         self._etcd = etcd
         self._keys = keys
         self._service = service
@@ -52,21 +61,32 @@ class Unblocking:
         self._clock = clock
 
     async def unblock(self, name: str, *, by: str, reason: str | None = None) -> Changed:
-        """Let the job fire again from now on.
+        """Let the job fire again from now on; what did not fire until now is recorded as missed, where that is known.
 
         ConflictError: nothing blocks it, or this clock may be wrong. NotFoundError: there is no such job.
         """
         check_name(name)
         _refuse_clocks_ahead(await self._inventory.beats(), now_ms=self._clock.wall_ms())
+        warnings: tuple[str, ...] = ()
         while True:
             own = OwnMarks(await self._own_marks(name))
+            decided_ms, why = await self._decided(name)
 
-            def plan(stored: Stored, own: OwnMarks = own) -> Edit:
-                return plan_unblock(self._keys, stored, own, now_ms=self._clock.wall_ms(), by=by)
+            def plan(stored: Stored, own: OwnMarks = own, decided_ms: int | None = decided_ms) -> Edit:
+                now_ms = self._clock.wall_ms()
+                return plan_unblock(self._keys, stored, own, decided_ms=decided_ms, now_ms=now_ms, by=by)
 
             done = await self._service.switch("unblocked", name, plan, by, reason=reason)
+            warnings = warnings or _what_became(done, why)
             if len(own.ahead_of(self._clock.wall_ms())) <= _AT_ONCE:
-                return done
+                return replace(done, warnings=warnings)
+
+    async def _decided(self, name: str) -> tuple[int | None, str]:
+        """The plan time of the newest fire that is known to be decided; None: it cannot be told, and why."""
+        try:
+            return await self._last_decided(name, self._clock.wall_ms()), ""
+        except UnavailableError as error:
+            return None, str(error)
 
     async def _own_marks(self, name: str) -> list[KeyValue]:
         prefix = self._keys.mark(sequence_name(name, ""))
@@ -107,8 +127,13 @@ def is_far(mark_ms: int | None, now_ms: int) -> bool:
     return mark_ms is not None and mark_ms > now_ms + MARK_FAULT_MS
 
 
-def plan_unblock(keys: Keys, before: Stored, own: OwnMarks, *, now_ms: int, by: str) -> Edit:
-    """The edit that sets the job's marks back. ConflictError: none lies ahead; NotFoundError: there is no job."""
+def plan_unblock(
+    keys: Keys, before: Stored, own: OwnMarks, *, decided_ms: int | None, now_ms: int, by: str
+) -> Edit:  # fmt: skip
+    """The edit that sets the job's marks back. ConflictError: none lies ahead; NotFoundError: there is no job.
+
+    ``decided_ms``: the newest fire that is known to be decided, 0 where none is; None: that is not known.
+    """
     saved, ahead = readable(before), own.ahead_of(now_ms)[:_AT_ONCE]
     if not ahead and not is_far(before.mark_ms, now_ms) and not is_far(saved.anchor_ms, now_ms):
         raise ConflictError(f"job {before.name!r} is not blocked: {_not_far(before)}; nothing was changed")
@@ -116,14 +141,55 @@ def plan_unblock(keys: Keys, before: Stored, own: OwnMarks, *, now_ms: int, by: 
     after = replace(saved, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by)
     compares, then = _edit(keys, before, after, now_ms=now_ms, by=by)
     otherwise = Stored.look(keys, before.name)
+    record = _missed(before, decided_ms, now_ms=now_ms, by=by)
+    record_key = None if record is None else keys.run(record.run_id)
+    if record is not None and record_key is not None:
+        compares.append(absent(record_key))
+        then.append(Put(record_key, final_entry(record).to_json()))
+        otherwise.append(Get(record_key, keys_only=True))
     for kv in ahead:
         compares.append(value_is(kv.key, kv.value))
         then.append(Put(kv.key, encode_mark(now_ms)))
         otherwise.append(Get(kv.key))
     return _Unblock(
-        before=before, value=after.to_json(), mark_ms=mark_ms, record=None, record_key=None, compares=compares,
+        before=before, value=after.to_json(), mark_ms=mark_ms, record=record, record_key=record_key, compares=compares,
         then=then, otherwise=otherwise, own=own, own_keys=tuple(kv.key for kv in ahead),
     )  # fmt: skip
+
+
+def _missed(before: Stored, decided_ms: int | None, *, now_ms: int, by: str) -> RunRecord | None:
+    """One record for the fires since then that nobody could claim, for the mark lay behind them."""
+    saved = before.saved
+    if decided_ms is None or saved is None or not saved.spec.enabled or saved.spec.broadcast:
+        return None
+    # An anchor ahead tells nothing: the job was saved while it was blocked. What was before that save is not known.
+    since_ms = saved.anchor_ms if saved.anchor_ms <= now_ms else saved.saved_ms
+    if not 0 < since_ms <= now_ms:
+        return None
+    from_ms = max(decided_ms, since_ms, *before.taken)
+    fires = undecided(saved.spec.schedule, mark_ms=from_ms, until_ms=now_ms)
+    if fires is None:
+        return None
+    lay = max(before.mark_ms or 0, saved.anchor_ms)
+    reason = f"blocked: the job's mark lay at {iso(lay)}"
+    return passed_record(before, saved.spec, fires, Verdict.MISSED, reason, now_ms=now_ms, by=by)
+
+
+def _what_became(done: Changed, why: str) -> tuple[str, ...]:
+    """What the history says of the fires until now."""
+    record = None if done.edit is None else done.edit.record
+    if record is not None:
+        many = "1 fire" if record.count is None else f"{record.count} fires"
+        least = "at least " if record.count_is_minimum else ""
+        return (f"{least}{many} since {iso(record.plan_ms)} did not run: recorded as missed",)
+    saved = done.before.saved
+    if saved is None or not saved.spec.enabled:
+        return ()
+    if saved.spec.broadcast:
+        why = "each worker's own fires are not recorded here"
+    elif not why and saved.anchor_ms > (done.edit.mark_ms if done.edit else 0):
+        why = "it was saved while it was blocked"
+    return (f"fires that were due until now and did not run have no record: {why}",) if why else ()
 
 
 def _edit(

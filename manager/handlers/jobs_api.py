@@ -17,7 +17,7 @@ from manager.calls.errors import Failure, failure_of, respond
 from manager.calls.inputs import Fields, if_match, job_in, read_members, read_reason, read_spec
 from manager.console.texts import language_of
 from manager.editing.merge_patch import merge_patch
-from manager.editing.service import Saved, StaleRevisionError
+from manager.editing.service import Changed, Saved, StaleRevisionError
 from manager.parts import PARTS, Parts, answer, caller
 from manager.runs.fires_between import Span, read_cursor
 from manager.watching.catalog import JobQuery, KnownJob, ListState
@@ -128,24 +128,26 @@ async def pause_job(request: web.Request) -> web.Response:
     """The job fires no more; what runs goes on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = await read_reason(request, parts.read_timeout_s)
-    done = await parts.service.pause(name, by=caller(request), reason=reason)
-    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
+    return await _changed(request, name, await parts.service.pause(name, by=caller(request), reason=reason))
+
+
+async def _changed(request: web.Request, name: str, done: Changed) -> web.Response:
+    row = await row_at(request, name, done.revision)
+    return answer({"job": row, "changed": done.changed, "warnings": list(done.warnings)})
 
 
 async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
     await read_reason(request, parts.read_timeout_s)
-    done = await parts.service.resume(name, by=caller(request))
-    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
+    return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
 
 
 async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put far ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
     reason = await read_reason(request, parts.read_timeout_s)
-    done = await parts.unblocking.unblock(name, by=caller(request), reason=reason)
-    return answer({"job": await row_at(request, name, done.revision), "changed": done.changed})
+    return await _changed(request, name, await parts.unblocking.unblock(name, by=caller(request), reason=reason))
 
 
 async def kill_job(request: web.Request) -> web.Response:

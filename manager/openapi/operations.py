@@ -119,12 +119,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *(
         Operation(
             method="post", path=f"{_JOB}/{verb}", tag="jobs", summary=summary, parameters=(given.JOB,),
-            takes=REASON_BODY, answers={200: record({"job": maybe(ref("JobRow")), "changed": TRUTH})},
-            refuses=(404, 409),
+            takes=REASON_BODY, refuses=(404, 409),
+            answers={200: record({"job": maybe(ref("JobRow")), "changed": TRUTH, "warnings": array(TEXT)})},
         )
         for verb, summary in (
             ("pause", "No fires until it is resumed; what runs goes on."),
-            ("resume", "Fires again, from now on; nothing is made up for."),
+            ("resume", "Fires again, from now on; an `at` within its grace at once, else nothing is made up for."),
             ("unblock", "Sets a mark that a wrong clock has put more than a day ahead back to now; 409: none is."),
         )
     ),

@@ -19,6 +19,7 @@ from common.stored.keys import Keys, decode_mark
 from manager.editing.advice import fire_view, mark_fault
 from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.runs.history import History
+from manager.runs.kept_records import NO_RECORDS, kept_records
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
 from manager.watching.open_runs import OpenRun
@@ -48,10 +49,17 @@ class Fires:
     async def of(
         self, job: KnownJob | None, name: str, *, before_ms: int | None, after_ms: int | None
     ) -> dict[str, Any]:
-        """Recent fires (newest first) before one instant, and upcoming ones after another; now by default."""
+        """Recent fires (newest first) before one instant, and upcoming ones after another; now by default.
+
+        Where the log store is away, of the recent ones what etcd knows; a warning says so.
+        """
         now_ms = self._clock.wall_ms()
-        page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
-        recent = [_recorded(document) for document in page.items]
+        documents = await self._documents(name, before_ms)
+        no_records = [NO_RECORDS] if documents is None else []
+        if documents is None:
+            kept = await kept_records(self._etcd, self._keys, self._watching.open_runs.unrecorded(name))
+            documents = [one for one in kept if before_ms is None or one["planTime"] < before_ms]
+        recent = [_recorded(document) for document in documents]
         spec = job.saved.spec if job is not None and job.saved is not None else None
         if before_ms is None:
             known = {fire["runId"] for fire in recent}
@@ -62,7 +70,17 @@ class Fires:
         recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
         upcoming = _upcoming(spec, max(after_ms or now_ms, anchor_ms))
-        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": self._watching.warnings}
+        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": [*self._watching.warnings, *no_records]}
+
+    async def _documents(self, name: str, before_ms: int | None) -> Sequence[Mapping[str, Any]] | None:
+        """The newest records before then; None: the log store is away."""
+        if self._history.is_away:
+            return None  # whoever looks at a page need not wait until that is found once more
+        try:
+            page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
+        except UnavailableError:
+            return None
+        return page.items
 
     async def fault_of(self, job: KnownJob) -> str | None:
         """What is wrong with the job's mark, which a claim may have moved as well as a save; None: nothing is known."""

@@ -29,6 +29,7 @@ from manager.editing.inventory import Inventory
 from manager.runs.fires import due_by, not_taken, waits_for
 from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
+from manager.runs.kept_records import NO_RECORDS, kept_records
 from manager.runs.pending import Pending, WaitKind
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
@@ -43,6 +44,7 @@ _RANGES: Final = 5
 _SOON_MS: Final = 1_500
 _NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
 _ON_ITS_WAY: Final = "decided, and its record is on its way"
+_AWAY: Final = "the log store, which knows what became of it, cannot be reached"
 _OUT_OF_REACH: Final = "this manager cannot reach etcd, which knows what became of it"
 _PAUSED: Final = "paused"
 _OWED_BY_NOBODY: Final = (
@@ -66,6 +68,16 @@ class Span:
     to_ms: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Past:
+    """Log documents, newest first; from ``from_ms`` on (ms since the epoch) they are all that there are."""
+
+    documents: Sequence[Mapping[str, Any]]
+    from_ms: int
+    is_away: bool = False
+    """The log store was not asked, or did not answer: these are the documents that etcd keeps."""
+
+
 class FiresBetween:
     """Pages of fires, newest first."""
 
@@ -87,7 +99,7 @@ class FiresBetween:
         """Fires of the span, newest first: ``limit``, and of the last instant all (a broadcast job has several).
 
         ``nextCursor`` goes on with the older ones.
-        UnavailableError: the log store, which has the past, does not answer.
+        Where the log store is away, of the past what etcd knows; a warning says so.
         """
         saved = job.saved if job is not None else None
         paused = await self._paused_before(name, saved, span, limit)
@@ -96,10 +108,11 @@ class FiresBetween:
         cut = len(planned) > limit
         low_ms = planned[limit - 1] if cut else span.from_ms
         settling = self._watching.open_runs.unrecorded(name)
-        documents, told_from_ms = await self._documents(name, Span(from_ms=low_ms, to_ms=span.to_ms))
-        cut, low_ms = cut or told_from_ms > low_ms, told_from_ms
+        past = await self._past(name, Span(from_ms=low_ms, to_ms=span.to_ms), settling)
+        documents = past.documents
+        cut, low_ms = cut or past.from_ms > low_ms, past.from_ms
         planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
-        fires = {_key(fire): fire for fire in await self._recorded(name, documents, low_ms)}
+        fires = {_key(fire): fire for fire in _verdicts(documents)}
         # What was settled while the records were read may be in none of them: so it is looked at before and after.
         settling |= self._watching.open_runs.unrecorded(name)
         recorded = {document.get("_id") for document in documents}
@@ -111,7 +124,7 @@ class FiresBetween:
         undecided = _outside(planned, told)
         fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
         if saved is not None:
-            fires |= await self._undecided(name, saved, undecided)
+            fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
         newest_first = [fires[key] for key in sorted(fires, reverse=True)]
         items = _whole_instants(newest_first, limit)
         oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
@@ -119,7 +132,7 @@ class FiresBetween:
             oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
         goes_on = (cut or not are_all) and oldest_ms > 0
         next_cursor = str(oldest_ms - 1) if goes_on else None
-        warnings = [*self._watching.warnings, *_no_longer(job, name)]
+        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
         return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
 
     @property
@@ -146,6 +159,18 @@ class FiresBetween:
                 found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
         return found
 
+    async def _past(self, name: str, span: Span, settling: Iterable[RunId]) -> _Past:
+        """The records of the span, and the range that reaches into it; without the log store those that etcd keeps."""
+        if not self._history.is_away:
+            try:
+                documents, from_ms = await self._documents(name, span)
+                return _Past(documents=[*documents, *await self._reaching_into(name, from_ms)], from_ms=from_ms)
+            except UnavailableError:
+                pass
+        kept = await kept_records(self._etcd, self._keys, settling)
+        inside = [one for one in kept if one["planTime"] <= span.to_ms and _end_ms(one) >= span.from_ms]
+        return _Past(documents=inside, from_ms=span.from_ms, is_away=True)
+
     async def _documents(self, name: str, span: Span) -> tuple[list[Mapping[str, Any]], int]:
         """The records in the span, newest first, and from which instant on they are all there are."""
         documents: list[Mapping[str, Any]] = []
@@ -162,16 +187,10 @@ class FiresBetween:
         whole = [one for one in documents if one["planTime"] > last_ms]
         return (whole, last_ms + 1) if whole else (documents, last_ms)
 
-    async def _recorded(self, name: str, documents: Sequence[Mapping[str, Any]], from_ms: int) -> list[dict[str, Any]]:
-        """One fire for the records of all its attempts; also the range that began before and reaches in."""
+    async def _reaching_into(self, name: str, from_ms: int) -> list[Mapping[str, Any]]:
+        """The ranges that began before and reach to there."""
         before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=_RANGES)
-        documents = [*documents, *(one for one in before.items if one.get("rangeEndTime", 0) >= from_ms)]
-        attempts: dict[str, list[Mapping[str, Any]]] = {}
-        for document in documents:
-            run = _run_id(document)
-            if run is not None and run.plan_ms is not None:
-                attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
-        return [_verdict(of_one) for of_one in attempts.values()]
+        return [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
 
     def _unsettled(self, name: str, settling: Iterable[RunId]) -> dict[_Key, dict[str, Any]]:
         """The fires whose records are on their way, and those of which a run is going; the last attempt of each."""
@@ -199,8 +218,10 @@ class FiresBetween:
             attempt=run.run_id.attempt,
         )  # fmt: skip
 
-    async def _undecided(self, name: str, saved: SavedJob, planned: Sequence[int]) -> dict[_Key, dict[str, Any]]:
-        """The planned fires that have no record and no run: to come, waiting, or not known any more."""
+    async def _undecided(
+        self, name: str, saved: SavedJob, planned: Sequence[int], *, no_records: bool
+    ) -> dict[_Key, dict[str, Any]]:
+        """The planned fires that have no record and no run: to come, waiting, or not known (any more)."""
         if not planned:
             return {}
         now_ms, takers, mark_ms = self._clock.wall_ms(), Eligibility(saved.spec, self._members()), None
@@ -217,6 +238,7 @@ class FiresBetween:
             due_ms=-1 if due_ms is None else due_ms,
             waits_for=await self._waits_for(name, saved.spec) if waiting and not out_of_reach else None,
             out_of_reach=out_of_reach,
+            no_records=no_records,
         )  # fmt: skip
         return {
             (plan_ms, name): _without_record(view, plan_ms)
@@ -319,6 +341,8 @@ class _View:
     """In words, of those that are due and that somebody could take; None where there are none."""
     out_of_reach: bool
     """What etcd knows of them cannot be told."""
+    no_records: bool
+    """What the log store knows of them cannot be told."""
 
 
 def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
@@ -334,6 +358,8 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
         return _fire(planTime=plan_ms, verdict="unknown", reason=view.fault)
     if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
         reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
+        if view.no_records:
+            reason = _AWAY
         return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
     would = view.takers.takers(str(plan_ms))
     waiting = view.waits_for if due else None
@@ -346,6 +372,21 @@ def _while_paused(plan_ms: int) -> dict[str, Any]:
 
 def _on_its_way(run_id: RunId, plan_ms: int) -> dict[str, Any]:
     return _fire(planTime=plan_ms, verdict="unknown", reason=_ON_ITS_WAY, runId=str(run_id), attempt=run_id.attempt)
+
+
+def _end_ms(document: Mapping[str, Any]) -> int:
+    """The plan time of the last fire that the record is about."""
+    return int(document.get("rangeEndTime") or document["planTime"])
+
+
+def _verdicts(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One fire for the records of all its attempts."""
+    attempts: dict[str, list[Mapping[str, Any]]] = {}
+    for document in documents:
+        run = _run_id(document)
+        if run is not None and run.plan_ms is not None:
+            attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
+    return [_verdict(of_one) for of_one in attempts.values()]
 
 
 def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

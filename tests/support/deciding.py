@@ -21,6 +21,7 @@ from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
+from worker.absences import Absences
 from worker.catalog import Catalog, CatalogJob, read_job
 from worker.deciding.claims import Claims
 from worker.deciding.doubts import Doubts
@@ -53,7 +54,8 @@ class Planner:
     def __post_init__(self) -> None:
         self.identity = Identity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.scheduler.job_changed(name))
-        self.members = Members(self.keys, on_changed=lambda: None)
+        self.absences = Absences(worker=self.name, clock=self.clock)
+        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self.absences.saw)
         self.table = RunTable(self.slots)
         self.claims = Claims(self.keys, self.identity, lost_after_ms=300_000)
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
@@ -61,7 +63,7 @@ class Planner:
         self.scheduler = Scheduler(
             client=self.client, keys=self.keys, worker=self.name, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=self.doubts, refusals=self.refusals, claimant=self,
-            timings=Timings(), clock=self.clock,
+            absences=self.absences, timings=Timings(), clock=self.clock,
         )  # fmt: skip
 
     def won(self, result: Result, session: Session) -> None:

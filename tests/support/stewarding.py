@@ -11,6 +11,7 @@ from common.stored.request import Request
 from common.stored.run import RunRecord
 from common.timings import Timings
 from tests.support.working import SteppingClock, World
+from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
@@ -45,13 +46,14 @@ class Office:
         self.clock = SteppingClock()
         self.delivered: list[RunRecord] = []
         self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
-        self.members, self.beats = Members(self.keys, on_changed=lambda: None), Beats(self.keys)
+        self.absences, self.beats = Absences(worker="w1", clock=self.clock), Beats(self.keys)
+        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self.absences.saw)
         self.kills, self.queue = Kills(self.keys, on_kill=lambda _kill: None), Queue()
         shared: dict[str, Any] = {
             "keys": self.keys, "worker": "w1", "catalog": self.catalog, "members": self.members,
             "beats": self.beats, "settlement": cast(Settlement, self), "clock": self.clock,
         }  # fmt: skip
-        self.fires = StuckFires(client=world.etcd, timings=Timings(), **shared)
+        self.fires = StuckFires(client=world.etcd, timings=Timings(), absences=self.absences, **shared)
         self.requests = StuckRequests(
             client=world.etcd, kills=self.kills, queue=cast(RequestQueue, self.queue), **shared
         )
@@ -69,9 +71,11 @@ class Office:
         self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
         return kv
 
-    def join(self, *names: str, free: int = 1) -> None:
+    def join(self, *names: str, free: int = 1, not_accepting: str | None = None) -> None:
         for name in names:
-            member = Member(worker=name, session="a", instance="i", host="h", address="a", slots=1)
+            member = Member(
+                worker=name, session="a", instance="i", host="h", address="a", slots=1, not_accepting=not_accepting
+            )  # fmt: skip
             key = self.keys.worker(name, "a")
             self.members.on_changes([Change(key=key, old_mod=None, new=key_value(key, member.to_json(), lease=10))])
             self.beats.by_process[name] = Beat(kind="worker", wall_ms=0, free_slots=free)

@@ -22,6 +22,7 @@ from common.etcd import EtcdClient, Session
 from common.planning.planner import Decision, decide
 from common.stored.keys import Keys, split_sequence
 from common.timings import Timings
+from worker.absences import Absences
 from worker.alarm import Alarm
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
@@ -66,6 +67,7 @@ class Scheduler:
         doubts: Doubts,
         refusals: Refusals,
         claimant: Claimant,
+        absences: Absences,
         timings: Timings,
         clock: Clock,
     ) -> None:
@@ -74,6 +76,7 @@ class Scheduler:
         self._members = members
         self._table = table
         self._claims = claims
+        self._absences = absences
         self._timings = timings
         self._clock = clock
         self._alarm = Alarm(clock)
@@ -190,6 +193,8 @@ class Scheduler:
     def _turn(self, now_ms: int) -> int | None:
         """Does what is due; the wall time at which to look again."""
         if self.session is None or not self.accepting:
+            if self.session is None and self._looked_under is not None:
+                self._absences.lost_touch(self._looked_under.confirmed_boottime)
             self._looked_under = None
             return None
         if self.session is not self._looked_under:
@@ -293,11 +298,12 @@ class Scheduler:
         reason, blind = self._wants_look, self._wants_blind_look
         self._wants_look, self._wants_blind_look = None, False
         self._is_looking = self._has_looked = True
+        self._absences.begins()
         self.spawn(self._look(reason, now_ms, blind), "look afresh")
 
     async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
         extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._agenda_of)}
-        level = logging.DEBUG if self._out_of_reach else logging.INFO
+        level, began_s = logging.DEBUG if self._out_of_reach else logging.INFO, self._clock.boottime()
         _log.log(level, "looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
         try:
             await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind)
@@ -306,6 +312,7 @@ class Scheduler:
             await asyncio.sleep(_BACKOFF_S)
         else:
             self._in_reach()
+            self._absences.in_touch(began_s)
             self._blind = self._wants_blind_look
         self._is_looking = False
         self._alarm.ring()
@@ -314,6 +321,8 @@ class Scheduler:
         """etcd did not answer: nothing is decided before all marks have been read."""
         level = logging.DEBUG if self._out_of_reach else logging.WARNING  # one line for each change of state
         self._out_of_reach = True
+        if self.session is not None:
+            self._absences.lost_touch(self.session.confirmed_boottime)
         _log.log(level, "etcd is out of reach: %s", error, extra={"action": "scheduler.outage"})
         self.look_afresh("etcd was out of reach", blind=True)
 
@@ -394,12 +403,15 @@ class Scheduler:
         )  # fmt: skip
 
     def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
-        """Where there was no slot from when they were due until now, and nothing else is known to have held them up."""
-        missed, short_since_ms = decision.missed, self._short_since_ms
-        if missed is None or short_since_ms is None or agendum.waited or missed.lo_ms < (agendum.fresh_ms or 0):
+        """What is known to have held up all that it misses; None: nothing, or they had waited for a lock as well."""
+        missed, job = decision.missed, agendum.job
+        if missed is None or agendum.waited:
             return None
-        is_short = short_since_ms <= agendum.job.dispatch_ms(missed.lo_ms)
-        return f"late: {self._worker} had no free slot" if is_short else None
+        lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
+        short_since_ms = self._short_since_ms
+        if short_since_ms is not None and short_since_ms <= lo_ms and missed.lo_ms >= (agendum.fresh_ms or 0):
+            return f"late: {self._worker} had no free slot"
+        return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)
 
 
 def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool) -> int:

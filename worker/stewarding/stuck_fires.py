@@ -17,6 +17,7 @@ from common.clock import Clock
 from common.etcd import EtcdClient, KeyValue, Put, absent, mod_revision_is
 from common.stored.keys import Keys, encode_mark, read_mark
 from common.timings import Timings
+from worker.absences import Absences
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS
@@ -55,6 +56,7 @@ class StuckFires:
         catalog: Catalog,
         members: Members,
         beats: Beats,
+        absences: Absences,
         settlement: Settlement,
         timings: Timings,
         clock: Clock,
@@ -69,6 +71,7 @@ class StuckFires:
             worker=worker,
             members=members,
             beats=beats,
+            absences=absences,
             settlement=settlement,
             timings=timings,
         )

@@ -25,6 +25,7 @@ from common.etcd import (
     create_revision_is,
     mod_revision_is,
 )
+from common.planning.nobody import why_nobody
 from common.stored.keys import Keys, Watched, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry, shown_command
@@ -188,10 +189,19 @@ class StuckRequests:
             return _End(Verdict.SKIPPED, "paused", confirm=mod_revision_is(job_key, job.revision))
         if request.is_expired(now_ms):
             nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
-            return _End(Verdict.MISSED, "no eligible worker" if nobody else _LATE.get(request.origin, _IN_VAIN))
+            return _End(Verdict.MISSED, self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
         if job is not None and self._is_nobodys(request, job, now_ms):
-            return _End(Verdict.MISSED, "no eligible worker")
+            return _End(Verdict.MISSED, self._no_worker(job))
         return None
+
+    def _no_worker(self, job: CatalogJob | None) -> str:
+        """Why no worker could take it, as far as the job can be read; of a broadcast job, why its worker could not."""
+        if job is None:
+            return "no eligible worker"
+        members = [one for one in self._members.by_key.values() if job.of_worker in (None, one.worker)]
+        if job.of_worker is not None and not members:
+            return f"no eligible worker: {job.of_worker} is not live"
+        return f"no eligible worker: {why_nobody(job.spec, members)}"
 
     def _is_nobodys(self, request: Request, job: CatalogJob, now_ms: int) -> bool:
         """Whether it is one worker's alone, of a broadcast job, and that has been of no use for longer than the window.

@@ -26,11 +26,13 @@ from common.etcd import (
     present,
     value_is,
 )
+from common.planning.nobody import why_nobody
 from common.planning.planner import Decision, decide, decide_for_nobody
 from common.stored.keys import Keys, RunId, Watched, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
+from worker.absences import Absences
 from worker.catalog import CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.deciding.passed import passed_record
@@ -74,6 +76,7 @@ class UndecidedFires:
         worker: str,
         members: Members,
         beats: Beats,
+        absences: Absences,
         settlement: Settlement,
         timings: Timings,
     ) -> None:
@@ -82,6 +85,7 @@ class UndecidedFires:
         self._worker = worker
         self._members = members
         self._beats = beats
+        self._absences = absences
         self._settlement = settlement
         self._patience_ms = 2 * timings.hedge_ms + timings.max_clock_skew_ms
 
@@ -110,17 +114,23 @@ class UndecidedFires:
         return None if case.job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
 
     async def _pass(self, case: Case, decision: Decision) -> int | None:
-        record = passed_record(case.job, decision, now_ms=case.now_ms, late=self._why_late(case))
+        record = passed_record(case.job, decision, now_ms=case.now_ms, late=self._why_late(case, decision))
         assert record is not None, "it passes some"
         return await self._record(case, record, to_ms=decision.to_ms)
 
-    def _why_late(self, case: Case) -> str:
-        eligible = self._members.eligible(case.job)
-        if case.holder is not None and case.job.keeps_one:
+    def _why_late(self, case: Case, decision: Decision) -> str | None:
+        job, missed = case.job, decision.missed
+        if missed is None:
+            return None
+        if case.holder is not None and job.keeps_one:
             return f"late: {case.holder} was going"
+        eligible = self._members.eligible(job)
         if not eligible:
-            return "no eligible worker"
-        return "late: no worker had a free slot" if self._beats.all_taken(eligible, case.job.spec.slots) else "late"
+            return f"no eligible worker: {why_nobody(job.spec, self._members.by_key.values())}"
+        if self._beats.all_taken(eligible, job.spec.slots):
+            return "late: no worker had a free slot"
+        lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
+        return self._absences.why_late(eligible, lo_ms, hi_ms)
 
     async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
         """A held lock decides it: the overlap policy says that the fire is skipped."""

@@ -340,3 +340,17 @@ async def test_a_server_with_a_path_is_told_from_an_old_manager(etcron: Etcron) 
             assert (result.status, result.out) == (2, "")
             assert "the address of a manager has none; write " + etcron.server.rstrip("/") in result.err
             assert "another version" not in result.err
+
+
+async def test_without_the_log_store_fires_are_told_as_far_as_they_are_known(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Place(etcd=place.etcd, log_store="mongodb://127.0.0.1:9", prefix=place.prefix, database=place.database)
+    async with managing(away, apiWriteTimeout=1000, mongodbConnectTimeout=200) as manager:
+        etcron = Etcron(server=str(manager.http.make_url("/")), monkeypatch=monkeypatch)
+        await etcron.ok("job", "save", "j", "--command", "true", "--cron", "0 0 0 1 1 * 2099")
+        result = await etcron.ok("job", "fires", "j", "--to", "2100-01-01T00:00:00Z")
+        assert "planned" in result.out
+        assert "no worker is live" in result.out
+        assert "the log store cannot be reached: " in result.err
+        assert "2099" in (await etcron.ok("job", "next", "j")).out

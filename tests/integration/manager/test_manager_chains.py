@@ -13,8 +13,9 @@ from common.jobs.reader import parse_job
 from common.stored.request import Request
 from common.timings import Timings
 from manager.editing.service import JobService
-from tests.support.managing import Managed, Place
+from tests.support.managing import Managed, Place, problem_of
 from tests.support.meeting import Meeting
+from tests.support.waiting import wait_until
 
 
 def job(**fields: Any) -> str:
@@ -138,3 +139,18 @@ async def test_one_shot_that_was_decided_already_says_that_nothing_will_fire(man
     answer = await manager.call("PUT", "/api/v1/jobs/j", json.loads(job(at=from_ms(at_ms).isoformat())))
     assert any("nothing will fire" in one for one in answer["warnings"])
     assert await link(manager) is None
+
+
+async def test_one_shot_that_is_resumed_within_its_grace_is_still_to_fire(manager: Managed) -> None:
+    at_ms = SystemClock().wall_ms() + 1000
+    await manager.save(job(at=from_ms(at_ms).isoformat(), enabled=False))
+    await wait_until(lambda: SystemClock().wall_ms() > at_ms, description="it is past")
+    answer = await manager.call("POST", "/api/v1/jobs/j/resume", {})
+    assert await manager.mark("j") == at_ms - 1
+    assert any("it fires at once" in one for one in answer["warnings"])
+
+
+async def test_one_shot_that_is_resumed_past_its_grace_is_refused(manager: Managed) -> None:
+    await manager.save(job(at=from_ms(SystemClock().wall_ms() - 61_000).isoformat(), enabled=False))
+    problem = await problem_of(await manager.http.post("/api/v1/jobs/j/resume", json={}), 400)
+    assert "past by more than its grace" in str(problem["errors"])

@@ -11,7 +11,7 @@ from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.request import Origin, Request
-from common.stored.run import EntryState, Verdict
+from common.stored.run import EntryState, Verdict, final_entry
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of
@@ -351,3 +351,29 @@ async def test_fires_of_what_is_no_job_any_more_say_so(manager: Managed) -> None
     document = await fires(manager, plan_ms, plan_ms)
     assert document["warnings"] == ["there is no job j any more: these fires are of its past"]
     assert [fire["verdict"] for fire in document["items"]] == ["success"]
+
+
+async def test_without_the_log_store_what_is_known_from_elsewhere_is_shown(place: Place) -> None:
+    away = Place(etcd=place.etcd, log_store="mongodb://127.0.0.1:9", prefix=place.prefix, database=place.database)
+    async with managing(away, apiWriteTimeout=1000, mongodbConnectTimeout=200) as manager:
+        minute = await save(manager)
+        missed = RunId.planned("j", minute - 5 * MINUTE_MS)
+        record = record_of(missed, Verdict.MISSED, reason="late", range_end_ms=minute - 4 * MINUTE_MS, count=2)
+        await manager.etcd.put(manager.keys.run(missed), final_entry(record).to_json())
+        await claim(manager, "j", minute - 2 * MINUTE_MS)
+        await wait_until(lambda: manager.parts.watching.open_runs.awaits_record("j"), description="the record is seen")
+        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="so is the run")
+        document = await fires(manager, minute - 4 * MINUTE_MS, minute + 3 * MINUTE_MS)
+        told = {(minute - fire["planTime"]) // MINUTE_MS: fire for fire in document["items"]}
+        assert [told[number]["verdict"] for number in (-3, 1, 2, 3, 5)] == [
+            "planned", "waiting", "running", "unknown", "missed",
+        ]  # fmt: skip
+        assert (told[1]["reason"], told[-3]["reason"]) == ("no worker is live", "no worker is live")
+        assert (told[5]["reason"], told[5]["count"]) == ("late", 2)
+        assert told[3]["reason"] == "the log store, which knows what became of it, cannot be reached"
+        assert 4 not in told
+        assert document["warnings"][0].startswith("the log store cannot be reached: ")
+        document = await manager.get("/api/v1/jobs/j/fires")
+        assert [fire["verdict"] for fire in document["recent"]] == ["waiting", "running", "missed"]
+        assert len(document["upcoming"]) == 10
+        assert document["warnings"][0].startswith("the log store cannot be reached: ")

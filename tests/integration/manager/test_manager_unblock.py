@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ from common.clock import SystemClock
 from common.errors import ConflictError
 from common.etcd import Delete, EtcdClient, Put
 from common.instants import iso
-from common.stored.keys import decode_mark, encode_mark, sequence_name
+from common.stored.keys import RunId, decode_mark, encode_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.request import Request
+from common.stored.run import RunEntry, RunRecord, Verdict
 from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from manager.editing.inventory import Inventory
@@ -23,10 +25,12 @@ from manager.editing.service import JobService
 from manager.editing.unblock import Unblocking
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.meeting import Meeting
+from tests.support.open_runs import claim, record_of
 from tests.support.waiting import wait_until
 
 DAY_MS = 86_400_000
 FAR_MS = 400 * DAY_MS
+MINUTE_MS = 60_000
 UNBLOCK = "/api/v1/jobs/j/unblock"
 
 
@@ -163,7 +167,11 @@ async def test_every_own_mark_of_a_broadcast_job_is_mended(manager: Managed) -> 
 def unblocking(manager: Managed, etcd: EtcdClient) -> Unblocking:
     clock = SystemClock()
     service = JobService(etcd, manager.keys, clock=clock, timings=Timings(), deliver=lambda delivery: None)
-    return Unblocking(etcd, manager.keys, service, Inventory(etcd, manager.keys), clock=clock)
+    return Unblocking(etcd, manager.keys, service, Inventory(etcd, manager.keys), last_decided=nothing, clock=clock)
+
+
+async def nothing(_name: str, _now_ms: int) -> int:
+    return 0
 
 
 @pytest.mark.parametrize("moved", ["the job's", "a worker's"])
@@ -216,3 +224,82 @@ async def test_twenty_at_once_one_mends_and_the_others_are_told(manager: Managed
     mark = await manager.etcd.get(manager.keys.mark("j"))
     assert mark is not None
     assert decode_mark(mark.value) <= now_ms()
+
+
+# What did not fire meanwhile
+
+
+async def saved_ago(manager: Managed, minutes: int, **fields: Any) -> int:
+    """A job of every minute that was saved so long ago, and whose mark lies far ahead; the newest whole minute."""
+    await manager.save(job(**fields))
+    minute = now_ms() // MINUTE_MS * MINUTE_MS
+    there = replace(await saved(manager), anchor_ms=minute - minutes * MINUTE_MS - 1)
+    await manager.etcd.put(manager.keys.job("j"), there.to_json())
+    await put_mark(manager, minute + FAR_MS)
+    return minute
+
+
+async def missed_after_unblock(manager: Managed) -> RunRecord | None:
+    """The record that the unblocking has put into etcd; None: none."""
+    kvs = [kv async for page in manager.etcd.read_prefix(manager.keys.runs_of("j")) for kv in page.kvs]
+    finals = [entry.record for kv in kvs if (entry := RunEntry.from_json(kv.value)).record is not None]
+    assert len(finals) <= 1
+    return finals[0] if finals else None
+
+
+async def test_fires_since_the_newest_record_are_recorded_as_missed(manager: Managed) -> None:
+    minute = await saved_ago(manager, 30)
+    await manager.write([
+        record_of(RunId.planned("j", minute - 20 * MINUTE_MS), Verdict.MISSED, reason="late",
+                  range_end_ms=minute - 18 * MINUTE_MS, count=3),
+        record_of(RunId("j", "r-0123456789abcdef"), plan_ms=minute - MINUTE_MS),
+        record_of(RunId.planned("j", minute + FAR_MS), plan_ms=minute + FAR_MS),
+    ])  # fmt: skip
+    mark_ms = minute + FAR_MS
+    answer = await manager.call("POST", UNBLOCK, {})
+    record = await missed_after_unblock(manager)
+    assert record is not None
+    assert (record.status, record.plan_ms) == (Verdict.MISSED, minute - 17 * MINUTE_MS)
+    assert record.reason == f"blocked: the job's mark lay at {iso(mark_ms)}"
+    assert record.range_end_ms == now_ms() // MINUTE_MS * MINUTE_MS
+    assert answer["warnings"] == [f"{record.count} fires since {iso(record.plan_ms)} did not run: recorded as missed"]
+
+
+async def test_a_run_that_still_goes_was_decided(manager: Managed) -> None:
+    minute = await saved_ago(manager, 30)
+    await claim(manager, "j", minute - 2 * MINUTE_MS)
+    await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="the run is seen")
+    await manager.call("POST", UNBLOCK, {})
+    record = await missed_after_unblock(manager)
+    assert record is not None
+    assert record.plan_ms == minute - MINUTE_MS
+
+
+async def test_of_a_job_saved_while_it_was_blocked_what_was_due_since_that_save(manager: Managed) -> None:
+    minute = await saved_ago(manager, 30)
+    there = await saved(manager)
+    there = replace(there, anchor_ms=minute + FAR_MS, saved_ms=minute - 3 * MINUTE_MS - 1)
+    await manager.etcd.put(manager.keys.job("j"), there.to_json())
+    await manager.call("POST", UNBLOCK, {})
+    record = await missed_after_unblock(manager)
+    assert record is not None
+    assert record.plan_ms == minute - 3 * MINUTE_MS
+
+
+async def test_where_it_cannot_be_told_what_fired_there_is_no_record_and_the_answer_says_so(place: Place) -> None:
+    away = Place(etcd=place.etcd, log_store="mongodb://127.0.0.1:9", prefix=place.prefix, database=place.database)
+    async with managing(away, apiWriteTimeout=1000, mongodbConnectTimeout=200) as manager:
+        await saved_ago(manager, 30)
+        answer = await manager.call("POST", UNBLOCK, {})
+        assert answer["changed"]
+        assert await missed_after_unblock(manager) is None
+        (warning,) = answer["warnings"]
+        assert warning.startswith("fires that were due until now and did not run have no record: ")
+
+
+@pytest.mark.parametrize("fields", [{"enabled": False}, {"broadcast": True}])
+async def test_of_a_paused_or_a_broadcast_job_there_is_no_record(manager: Managed, fields: dict[str, bool]) -> None:
+    await saved_ago(manager, 30, **fields)
+    answer = await manager.call("POST", UNBLOCK, {})
+    assert await missed_after_unblock(manager) is None
+    assert bool(answer["warnings"]) == ("broadcast" in fields)

@@ -16,6 +16,7 @@ from common.timings import Timings
 from tests.support.background import running
 from tests.support.etcd_metrics import etcd_counts
 from tests.support.working import Place, SteppingClock, World
+from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.members import Beats, Members
 from worker.settling.settlement import Settlement
@@ -78,6 +79,7 @@ async def test_steward_asks_once_for_each_job_then_for_what_was_due(
     fires = StuckFires(
         client=world.etcd, keys=world.keys, worker="w1", catalog=catalog,
         members=Members(world.keys, on_changed=lambda: None), beats=Beats(world.keys),
+        absences=Absences(worker="w1", clock=SystemClock()),
         settlement=cast(Settlement, None), timings=Timings(), clock=clock,
     )  # fmt: skip
     fires.begin()

@@ -187,8 +187,22 @@ async def test_skip_is_given_up_after_the_grace_and_not_before(office: Office) -
     assert office.delivered == []
     await office.look(5.1)
     (record,) = office.delivered
-    assert (record.status, record.reason, record.plan_ms) == (Verdict.MISSED, "no eligible worker", hour_ms)
+    reason = "no eligible worker: no worker is live"
+    assert (record.status, record.reason, record.plan_ms) == (Verdict.MISSED, reason, hour_ms)
     assert await office.mark() == hour_ms
+
+
+async def test_what_is_given_up_once_workers_take_fires_again_says_why_they_took_none(office: Office) -> None:
+    hour_ms = await at_full_hour(office, -1)
+    await office.save(mark_ms=hour_ms - 1000, misfire={"policy": "skip", "graceSeconds": 60})
+    office.fires.begin()
+    office.absences.begins()
+    office.join("w1", not_accepting="drained by me")
+    office.clock.advance(60 + HEDGES_AND_SKEW_S)
+    office.join("w1")
+    await office.look(1.1)
+    (record,) = office.delivered
+    assert (record.status, record.reason) == (Verdict.MISSED, "late: no worker took it: w1: drained by me")
 
 
 async def test_what_is_given_up_while_no_worker_shows_a_free_slot_says_so(office: Office) -> None:

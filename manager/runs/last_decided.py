@@ -1,0 +1,54 @@
+"""The newest fire of a job that is known to be decided, by what there is of it: for a mark that does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.errors import UnavailableError
+from common.etcd import EtcdClient
+from common.runlog import RunFilter
+from common.stored.keys import Keys, RunId
+from manager.runs.history import History
+from manager.runs.kept_records import kept_records
+from manager.watching.watching import Watching
+
+_RECORDS: Final = 200
+"""Looked through for one of a planned fire: runs that somebody asked for are among them."""
+
+
+class LastDecided:
+    """Asks the log store, and what etcd has that the log store has not."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._watching = watching
+        self._history = history
+
+    async def before(self, name: str, now_ms: int) -> int:
+        """Its plan time, ms since the epoch, at ``now_ms`` or before; 0: there is nothing of any.
+
+        UnavailableError: it cannot be told, as the log store does not answer, or there are too many other runs.
+        """
+        page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
+        runs = self._watching.open_runs
+        kept = await kept_records(self._etcd, self._keys, runs.unrecorded(name))
+        ends = [end_ms for document in page.items if (end_ms := _planned_end_ms(document)) is not None]
+        if not ends and page.next_cursor is not None:
+            raise UnavailableError(f"the newest {_RECORDS} records of {name} are of no planned fire")
+        if not page.items and ((await self._history.results([name])) or {}).get(name) is not None:
+            raise UnavailableError(f"the records of {name} have been removed with the older ones")
+        ends += [end_ms for document in kept if (end_ms := _planned_end_ms(document)) is not None]
+        ends += [run.plan_ms for run in runs.of(name) if run.run_id.plan_ms is not None]
+        ends += [run.plan_ms for run in runs.unrecorded(name) if run.plan_ms is not None]
+        return max((end_ms for end_ms in ends if end_ms <= now_ms), default=0)
+
+
+def _planned_end_ms(document: Mapping[str, Any]) -> int | None:
+    """The plan time of the last fire that the record is about; None: it is of no planned one."""
+    try:
+        plan_ms = RunId.parse(str(document.get("_id"))).plan_ms
+    except ValueError:
+        return None  # the parent's own document
+    return None if plan_ms is None else int(document.get("rangeEndTime") or plan_ms)
