@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any
 
 import pytest
 
+from common.errors import EtcdInDoubtError
 from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
 from common.planning.planner import Decision
 from common.stored.keys import RunId, encode_mark
@@ -78,13 +81,24 @@ class _Counting(EtcdClient):
     def __init__(self, endpoint: str) -> None:
         super().__init__([endpoint])
         self.asked: list[int] = []
+        self.between: Callable[[], Awaitable[Any]] | None = None
+        """Happens once: after the refusal of a claim that does not ask why."""
+        self.losing = False
+        """The answer to what comes after that."""
 
     async def txn(
         self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
     ) -> TxnResult:
         if any(isinstance(operation, Put) and "/runs/" in operation.key for operation in then):
             self.asked.append(len(otherwise))
-        return await super().txn(compares, then, otherwise)
+        result = await super().txn(compares, then, otherwise)
+        if self.asked == [0] and self.between is not None and not result.succeeded:
+            between, self.between = self.between, None
+            await between()
+        elif self.asked == [0, len(otherwise)] and self.losing:
+            self.losing = False
+            raise EtcdInDoubtError("a lost answer")
+        return result
 
 
 @pytest.mark.parametrize(
@@ -103,6 +117,46 @@ async def test_large_batch_asks_why_only_once_it_has_been_refused(
         world.at(NOON + MINUTE)
         await wait_until(lambda: len(world.planners[0].wins) == jobs - is_one_locked, description="all others claimed")
         assert client.asked == asked
+    await client.close()
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_large_batch_that_is_not_refused_any_more_is_claimed_once(
+    etcd: EtcdServer, prefix: str, *, is_lost: bool
+) -> None:
+    """The lock that was in its way is freed before it asks why; also where the answer to that is lost."""
+    client = _Counting(etcd.endpoint)
+    async with planning(client, prefix, slots=100) as world:
+        for number in range(12):
+            await world.save(f"job{number}", cronExpr=MINUTELY)
+        await world.lock(name="job0")
+        client.between, client.losing = partial(world.unlock, "job0"), is_lost
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: len(world.planners[0].wins) >= 12, description="all are claimed")
+        await world.settled()
+        [planner] = world.planners
+        assert (len(planner.wins), len({result.revision for result in planner.won_results})) == (12, 1)
+        assert client.asked == [0, 37, 37][: 2 + is_lost]
+    await client.close()
+
+
+async def test_session_that_ends_before_a_large_batch_asks_why_claims_nothing(etcd: EtcdServer, prefix: str) -> None:
+    client = _Counting(etcd.endpoint)
+    async with planning(client, prefix, slots=100) as world:
+        for number in range(12):
+            await world.save(f"job{number}", cronExpr=MINUTELY)
+        await world.lock(name="job0")
+
+        async def ends() -> None:
+            await world.unlock("job0")
+            await client.lease_revoke(world.planners[0].session.lease_id)
+
+        client.between = ends
+        world.at(NOON + MINUTE)
+        await wait_until(lambda: client.asked == [0, 37], description="it has asked why")
+        await world.settled()
+        assert world.planners[0].wins == []
+        assert await world.mark("job5") == NOON
     await client.close()
 
 
