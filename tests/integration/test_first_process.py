@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
+import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,10 +20,11 @@ SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
 
 @pytest.fixture(params=["directly", "by Popen"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """A Python that is newer than those that are known starts programs by Popen."""
     if request.param == "by Popen":
         monkeypatch.setattr(first_process, "_NEWEST_KNOWN", (3, 0))
+    return str(request.param)
 
 
 def execute(*programs: Program) -> list[int | Exception]:
@@ -148,6 +152,36 @@ def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_pat
             faults.close()
     statuses = [os.waitpid(execution.pid, 0)[1] >> 8 for execution in executions if execution.pid is not None]
     assert statuses in ([0, 255], [0])
+
+
+IN_ANOTHER_NAMESPACE = """
+import os
+from worker.commands.first_process import Execution, Faults, Program
+null, faults = os.open(os.devnull, os.O_RDWR), Faults()
+programs = [
+    Program(arguments=(name, "30"), path="", environment=(), directory="/", stdin=null, output=null, umask=0)
+    for name in (*["/bin/sleep"] * 6, "/no/such/program")
+]
+executions = [Execution(program, faults) for program in programs]
+for execution in executions:
+    execution.begin()
+for execution in executions:
+    execution.check()
+    os.kill(execution.pid, 9)
+print([os.waitpid(execution.pid, 0)[1] for execution in executions[:-1]])
+"""
+
+
+def test_what_was_executed_goes_on_where_proc_is_another_namespaces(way: str) -> None:
+    """There its number is a kernel thread's, most likely: such a one has never executed a program."""
+    if way == "by Popen":
+        pytest.skip("it tells of a fault at once")
+    unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+    if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
+        pytest.skip("no namespaces here")
+    command = [*unshare, sys.executable, "-c", IN_ANOTHER_NAMESPACE]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=20)
+    assert done.stdout == f"{[9] * 6}\n"
 
 
 def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(tmp_path: Path) -> None:

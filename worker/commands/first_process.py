@@ -28,7 +28,7 @@ _MOST_TOLD: Final = 4000
 _NEXT_FAULT: Final = re.compile(rb"(?=(?:OSError|SubprocessError):)")
 _BEFORE_EXEC: Final = "noexec"
 """What is told of a fault before the program was looked for: in the directory, most likely."""
-_FLAGS, _NOT_EXECUTED = 6, 0x40
+_PARENT, _FLAGS, _NOT_EXECUTED = 1, 6, 0x40
 """Of /proc/<pid>/stat, counted from the state on; and PF_FORKNOEXEC of the kernel's flags: forked, and no more."""
 
 
@@ -148,14 +148,15 @@ def _places(program: Program, name: bytes) -> tuple[bytes, ...]:
 def _is_only_forked(pid: int) -> bool:
     """Whether this child, which need not be there any more but for its exit, has never executed a program.
 
-    Where that cannot be seen it counts as executed: what was taken for a fault would be ended, and perhaps run again,
-    but a fault that is taken for a run has failed, with 255.
+    Where that cannot be seen (no descriptor is left, or /proc is another pid namespace's) it counts as executed: what
+    was taken for a fault would be ended, and perhaps run again; a fault that is taken for a run has failed, with 255.
     """
     try:
         _, _, status = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")
     except OSError:
         return False
-    return bool(int(status.split()[_FLAGS]) & _NOT_EXECUTED)
+    fields = status.split()
+    return int(fields[_PARENT]) == os.getpid() and bool(int(fields[_FLAGS]) & _NOT_EXECUTED)
 
 
 def _fault(program: Program, told: bytes) -> OSError | subprocess.SubprocessError:
