@@ -53,7 +53,7 @@ _OWED_BY_NOBODY: Final = (
 )
 _OF_A_RECORD: Final = (
     "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
-    "endTime", "worker", "attempt", "exitCode",
+    "endTime", "worker", "attempt", "exitCode", "by",
 )  # fmt: skip
 
 
@@ -323,7 +323,7 @@ def _unplanned(
     at = saved.spec.schedule.last_before_ms(min(span.to_ms, saved.anchor_ms) + 1)
     if at is None or at < span.from_ms or at in paused or not _outside([at], told):
         return []
-    since = f"it is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
+    since = f"the job is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
     return [f"{since}: of what this schedule would have had before, as at {iso(at)}, there is no record"]
 
 
