@@ -83,6 +83,8 @@ def _why(fire: Document) -> str:
     """Why it did not run or succeed; of one to come, who would take it."""
     is_of_a_run = fire.get("startTime") or fire["verdict"] == "killed"
     text = str((fire.get("err") if is_of_a_run else None) or fire.get("reason") or "")
+    if fire["verdict"] == "skipped" and fire.get("by"):
+        text = f"{text} (by {fire['by']})"
     if fire.get("count"):
         least = "at least " if fire.get("countIsMinimum") else ""
         return f"{text} ({least}{fire['count']} fires, the last {local(fire.get('rangeEndTime'))})"

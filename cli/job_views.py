@@ -7,6 +7,7 @@ from typing import Any
 
 from cli.client import Document
 from cli.printing import print_pairs, print_table, quoted, value_text
+from cli.run_views import why
 from cli.times import local, took
 
 
@@ -26,7 +27,10 @@ def print_job(row: Document, waits: Iterable[str] = ()) -> None:
     if row.get("problem"):
         pairs.append(("problem", row["problem"]))
     pairs += [("schedule", row.get("words") or "-"), ("next fire", _next_fire(row))]
-    pairs += [("last result", _last(row)), ("last run", _run(row.get("lastRun")))]
+    pairs += [
+        ("last result", f"{_last(row)}  {why(row.get('lastResult') or {})}".rstrip()),
+        ("last run", _run(row.get("lastRun"))),
+    ]
     pairs += [("going now", f"{run['id']}  {run['state']} on {run['worker']}") for run in row.get("running") or ()]
     pairs += [("waiting", wait) for wait in waits]
     pairs.append(("saved", f"{local(row.get('savedMs'))} by {row.get('savedBy')}, revision {row.get('revision')}"))

@@ -12,7 +12,7 @@
     machine/                        the processes of this machine, and whose they are
 
     runs.py launch.py proposals.py  what the others speak of: a run, what is to be started, what etcd is to decide
-    catalog.py members.py kills.py draining.py registry.py sentinels.py
+    catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
     identity.py written_once.py clock_memory.py
                                     what its data directory keeps beside the spool

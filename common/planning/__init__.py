@@ -2,4 +2,5 @@
 
 planner.py                      what to do first about the undecided fires
 placement.py                    who may try a fire, in which order
+nobody.py                       why no worker could take it, in words
 """

@@ -24,10 +24,13 @@ from msgspec import structs
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
 from common.jobs.job import JobSpec
+from common.planning.nobody import why_nobody
+from common.planning.placement import is_eligible
 from common.planning.planner import FireRange, undecided
 from common.schedules.schedule import Schedule
 from common.stored.job_version import Change, JobVersion
 from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.stored.member import Member
 from common.stored.run import RunRecord, Verdict, final_entry
 from common.stored.saved_job import Pause, SavedJob
 from manager.editing.chain_edits import Chained, edit_chain
@@ -123,19 +126,26 @@ class Edit:
 
 
 def plan_save(
-    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: Change = Change.SAVE
-) -> Edit | None:
-    """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then."""
+    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: Change = Change.SAVE,
+    members: Sequence[Member] = (),
+) -> Edit | None:  # fmt: skip
+    """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then.
+
+    ``members``, here and below: the live workers; none: they are not known. Where none of them could take the fires
+    that the edit decides, the record says why.
+    """
     if before.saved is not None and before.saved.spec == spec and before.mark_ms is not None:
         return None
     pause = None
     if not spec.enabled:
         # Whoever edits a paused job does not pause it anew: since when, by whom and why it is paused stays true.
         pause = (before.saved.pause if before.saved else None) or Pause(since_ms=now_ms, by=by)
-    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by)
+    return _save(keys, before, spec, pause, change, now_ms=now_ms, by=by, members=members)
 
 
-def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str) -> Edit | None:
+def plan_pause(
+    keys: Keys, before: Stored, *, reason: str | None, now_ms: int, by: str, members: Sequence[Member] = ()
+) -> Edit | None:
     """The edit that pauses the job; None where it is paused already and no other reason is given.
 
     NotFoundError, ConflictError: there is no job to pause, or none that can be read.
@@ -147,7 +157,8 @@ def plan_pause(keys: Keys, before: Stored, *, reason: str | None, now_ms: int, b
         if reason in (None, there.reason):
             return None
         pause = replace(pause, since_ms=there.since_ms)
-    return _save(keys, before, replace(saved.spec, enabled=False), pause, Change.PAUSE, now_ms=now_ms, by=by)
+    paused = replace(saved.spec, enabled=False)
+    return _save(keys, before, paused, pause, Change.PAUSE, now_ms=now_ms, by=by, members=members)
 
 
 def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
@@ -158,12 +169,14 @@ def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | N
     return _save(keys, before, replace(saved.spec, enabled=True), None, Change.RESUME, now_ms=now_ms, by=by)
 
 
-def plan_delete(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
+def plan_delete(
+    keys: Keys, before: Stored, *, now_ms: int, by: str, members: Sequence[Member] = ()
+) -> Edit | None:  # fmt: skip
     """The edit that deletes the job and keeps its mark; None where there is no job."""
     if before.job is None:
         return None
     mark_ms = _new_mark(before, None, now_ms)
-    return _edit(keys, before, None, None, mark_ms, "deleted", Change.DELETE, now_ms=now_ms, by=by)
+    return _edit(keys, before, None, None, mark_ms, "deleted", Change.DELETE, now_ms=now_ms, by=by, members=members)
 
 
 def readable(before: Stored) -> SavedJob:
@@ -176,19 +189,21 @@ def readable(before: Stored) -> SavedJob:
 
 
 def _save(
-    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str
-) -> Edit:
+    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str,
+    members: Sequence[Member] = (),
+) -> Edit:  # fmt: skip
     mark_ms = _new_mark(before, spec, now_ms)
     saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
     reason = "edited" if spec.enabled else "paused"
-    return _edit(keys, before, spec, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by)
+    return _edit(keys, before, spec, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by, members=members)
 
 
 def _edit(
     keys: Keys, before: Stored, spec: JobSpec | None, value: bytes | None, mark_ms: int, reason: str, change: Change,
-    *, now_ms: int, by: str,
+    *, now_ms: int, by: str, members: Sequence[Member],
 ) -> Edit:  # fmt: skip
     job, mark = keys.job(before.name), keys.mark(before.name)
+    reason += _had_waited(before, members)
     record = _skipped(before, spec, mark_ms, reason, now_ms=now_ms, by=by)
     chain = edit_chain(keys, before.job, before.saved, before.chained, spec, now_ms=now_ms, name=before.name)
     compares: list[Compare] = [
@@ -260,6 +275,16 @@ def passed_record(
         range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
         count_is_minimum=fires.at_least, revision=before.revision, labels=old.labels,
     )  # fmt: skip
+
+
+def _had_waited(before: Stored, members: Sequence[Member]) -> str:
+    """What held up the old spec's fires until now, where none of these workers could take them."""
+    if before.saved is None or not members:
+        return ""
+    spec = before.saved.spec
+    if any(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members):
+        return ""
+    return f": until then {why_nobody(spec, members)}"
 
 
 def _undecided(before: Stored, until_ms: int, *, still_to_fire_ms: int | None) -> FireRange | None:

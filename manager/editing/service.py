@@ -144,7 +144,9 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
-            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change)
+            return plan_save(
+                self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers()
+            )
 
         return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
 
@@ -163,7 +165,7 @@ class JobService:
             spec = merged(readable(stored).spec)
             self._refuse_unfit(spec)
             specs.append(spec)
-            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by)
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, members=self._workers())
 
         outcome = await self._carry_out(name, plan, "saved")
         return self._saved(specs[-1], outcome, by)
@@ -189,7 +191,9 @@ class JobService:
         check_name(name)
 
         def plan(stored: Stored) -> Edit | None:
-            return plan_pause(self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by)
+            return plan_pause(
+                self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by, members=self._workers()
+            )
 
         return await self.switch("paused", name, plan, by)
 
@@ -220,11 +224,13 @@ class JobService:
         Also a key that no job can be called by; InvalidInputError: there is none of that name either.
         """
         check_encodable(name)
-        planned = plan_removal if is_odd(name) else plan_delete
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
-            return planned(self._keys, stored, now_ms=self._clock.wall_ms(), by=by)
+            now_ms = self._clock.wall_ms()
+            if is_odd(name):
+                return plan_removal(self._keys, stored, now_ms=now_ms, by=by)
+            return plan_delete(self._keys, stored, now_ms=now_ms, by=by, members=self._workers())
 
         return await self.switch("deleted", name, plan, by)
 

@@ -8,13 +8,14 @@ it, or why nobody could.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
+from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.runlog import RunFilter
@@ -52,7 +53,7 @@ _OWED_BY_NOBODY: Final = (
 )
 _OF_A_RECORD: Final = (
     "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
-    "endTime", "worker", "attempt", "exitCode",
+    "endTime", "worker", "attempt", "exitCode", "by",
 )  # fmt: skip
 
 
@@ -103,12 +104,14 @@ class FiresBetween:
         """
         saved = job.saved if job is not None else None
         paused = await self._paused_before(name, saved, span, limit)
-        planned = _planned(saved.spec, span, limit) if saved is not None else []
+        # Before its save there is nothing of the job as it is: of then the records tell, and they alone.
+        planned = [] if saved is None else _planned(saved.spec, _since(span, saved.anchor_ms + 1), limit)
         planned = sorted(paused.union(planned), reverse=True)[: limit + 1]
         cut = len(planned) > limit
         low_ms = planned[limit - 1] if cut else span.from_ms
         settling = self._watching.open_runs.unrecorded(name)
-        past = await self._past(name, Span(from_ms=low_ms, to_ms=span.to_ms), settling)
+        most = _RECORDS if cut else _RECORDS_A_PAGE
+        past = await self._past(name, Span(from_ms=low_ms, to_ms=span.to_ms), settling, most=most)
         documents = past.documents
         cut, low_ms = cut or past.from_ms > low_ms, past.from_ms
         planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
@@ -125,6 +128,10 @@ class FiresBetween:
         fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
         if saved is not None:
             fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
+        if saved is not None and not past.is_away:
+            unplanned = _unplanned(saved, Span(from_ms=low_ms, to_ms=span.to_ms), told, paused)
+        else:
+            unplanned = []
         newest_first = [fires[key] for key in sorted(fires, reverse=True)]
         items = _whole_instants(newest_first, limit)
         oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
@@ -132,7 +139,12 @@ class FiresBetween:
             oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
         goes_on = (cut or not are_all) and oldest_ms > 0
         next_cursor = str(oldest_ms - 1) if goes_on else None
-        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
+        warnings = [
+            *self._watching.warnings,
+            *([NO_RECORDS] if past.is_away else []),
+            *_no_longer(job, name),
+            *unplanned,
+        ]
         return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
 
     @property
@@ -159,11 +171,11 @@ class FiresBetween:
                 found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
         return found
 
-    async def _past(self, name: str, span: Span, settling: Iterable[RunId]) -> _Past:
+    async def _past(self, name: str, span: Span, settling: Iterable[RunId], *, most: int) -> _Past:
         """The records of the span, and the range that reaches into it; without the log store those that etcd keeps."""
         if not self._history.is_away:
             try:
-                documents, from_ms = await self._documents(name, span)
+                documents, from_ms = await self._documents(name, span, most)
                 return _Past(documents=[*documents, *await self._reaching_into(name, from_ms)], from_ms=from_ms)
             except UnavailableError:
                 pass
@@ -171,11 +183,11 @@ class FiresBetween:
         inside = [one for one in kept if one["planTime"] <= span.to_ms and _end_ms(one) >= span.from_ms]
         return _Past(documents=inside, from_ms=span.from_ms, is_away=True)
 
-    async def _documents(self, name: str, span: Span) -> tuple[list[Mapping[str, Any]], int]:
-        """The records in the span, newest first, and from which instant on they are all there are."""
+    async def _documents(self, name: str, span: Span, most: int) -> tuple[list[Mapping[str, Any]], int]:
+        """The newest records in the span, newest first, and from which instant on they are all there are."""
         documents: list[Mapping[str, Any]] = []
         cursor = None
-        while len(documents) < _RECORDS:
+        while len(documents) < most:
             page = await self._history.runs(
                 RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), cursor=cursor, limit=_RECORDS_A_PAGE
             )
@@ -232,6 +244,7 @@ class FiresBetween:
         waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
         view = _View(
             spec=saved.spec,
+            pause=_why_paused(saved),
             takers=takers,
             mark_ms=mark_ms,
             fault=None if saved.spec.broadcast else mark_fault(mark_ms, now_ms=now_ms),
@@ -243,7 +256,7 @@ class FiresBetween:
         return {
             (plan_ms, name): _without_record(view, plan_ms)
             for plan_ms in planned
-            if plan_ms > saved.anchor_ms  # before its save: whatever was due under the spec of then has a record
+            if plan_ms > saved.anchor_ms  # before it there are those of a former version that was paused
         }
 
     async def _waits_for(self, name: str, spec: JobSpec) -> str:
@@ -281,6 +294,11 @@ def read_cursor(text: str | None, to_ms: int) -> int:
     return min(int(text), to_ms)
 
 
+def _since(span: Span, from_ms: int) -> Span:
+    """The part of it from there on."""
+    return Span(from_ms=max(span.from_ms, from_ms), to_ms=span.to_ms)
+
+
 def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
     """One more than the limit where there are more; newest first."""
     fires: list[int] = []
@@ -296,6 +314,17 @@ def _no_longer(job: KnownJob | None, name: str) -> list[str]:
     if job is None:
         return [f"there is no job {name} any more: these fires are of its past"]
     return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
+
+
+def _unplanned(
+    saved: SavedJob, span: Span, told: Sequence[tuple[int, int]], paused: Container[int]
+) -> list[str]:  # fmt: skip
+    """That the schedule has not been so for all of the span, where a fire that it would have had is not there."""
+    at = saved.spec.schedule.last_before_ms(min(span.to_ms, saved.anchor_ms) + 1)
+    if at is None or at < span.from_ms or at in paused or not _outside([at], told):
+        return []
+    since = f"the job is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
+    return [f"{since}: of what this schedule would have had before, as at {iso(at)}, there is no record"]
 
 
 def _paused_spec(version: JobVersion) -> JobSpec | None:
@@ -331,6 +360,8 @@ class _View:
     """What is known for all fires without a record."""
 
     spec: JobSpec
+    pause: str | None
+    """Why nothing fires, where the job is paused."""
     takers: Eligibility
     mark_ms: int | None
     fault: str | None
@@ -348,8 +379,8 @@ class _View:
 def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
     due = plan_ms <= view.due_ms
     verdict = "waiting" if due else "planned"
-    if not view.spec.enabled:
-        return _while_paused(plan_ms)
+    if view.pause is not None:
+        return _while_paused(plan_ms, view.pause)
     if not view.spec.schedule.is_open(plan_ms):
         return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.out_of_reach:
@@ -366,8 +397,17 @@ def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
     return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
 
 
-def _while_paused(plan_ms: int) -> dict[str, Any]:
-    return _fire(planTime=plan_ms, verdict="none", reason=_PAUSED)
+def _while_paused(plan_ms: int, reason: str = _PAUSED) -> dict[str, Any]:
+    return _fire(planTime=plan_ms, verdict="none", reason=reason)
+
+
+def _why_paused(saved: SavedJob) -> str | None:
+    """By whom the job is paused, and why, as far as it says; None: it is not."""
+    if saved.spec.enabled:
+        return None
+    pause = saved.pause
+    said = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
+    return ": ".join([_PAUSED, *said])
 
 
 def _on_its_way(run_id: RunId, plan_ms: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
 from common.jobs.job import JobSpec
 from common.stored.keys import Keys, RunId, encode_mark
+from common.stored.member import Member
 from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.editing.edits import Edit, Stored, plan_delete, plan_save
@@ -167,3 +168,29 @@ def test_mark_never_goes_back_and_the_record_covers_exactly_what_it_passes(
     assert edit.record.plan_ms == passed[0]
     assert (edit.record.range_end_ms or edit.record.plan_ms) == passed[-1]
     assert (edit.record.count or 1) == len(passed)
+
+
+def member(not_accepting: str | None = None, **labels: str) -> Member:
+    return Member(
+        worker="w1", session="a", instance="i", host="h", address="a", slots=1, labels=labels,
+        not_accepting=not_accepting,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("members", "reason"),
+    [
+        ([], "edited"),
+        ([member()], "edited"),
+        ([member("drained by me")], "edited: until then no worker that fits takes fires: w1: drained by me"),
+        ([member("drained by me"), member()], "edited"),
+    ],
+)
+def test_what_an_edit_skips_says_what_had_held_it_up_where_no_worker_takes_fires(
+    members: list[Member], reason: str
+) -> None:
+    before = stored(NOW_MS - 3_000)
+    edit = plan_save(KEYS, before, replace(SPEC, priority=1), now_ms=NOW_MS, by="test", members=members)
+    assert edit is not None
+    assert edit.record is not None
+    assert edit.record.reason == reason

@@ -354,3 +354,10 @@ async def test_without_the_log_store_fires_are_told_as_far_as_they_are_known(
         assert "no worker is live" in result.out
         assert "the log store cannot be reached: " in result.err
         assert "2099" in (await etcron.ok("job", "next", "j")).out
+
+
+async def test_show_says_why_the_last_result_is_no_success(etcron: Etcron, manager: Managed) -> None:
+    await etcron.ok("job", "save", "j", "--command", "true", "--cron", "@daily")
+    await manager.write([record(job="j", status=Verdict.MISSED, reason="late: no worker had a free slot")])
+    shown = (await etcron.ok("job", "show", "j")).out
+    assert "late: no worker had a free slot" in next(line for line in shown.splitlines() if "last result" in line)

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from common.instants import iso
 from common.stored.job_version import Change, JobVersion
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.request import Origin, Request
-from common.stored.run import EntryState, Verdict, final_entry
+from common.stored.run import EntryState, RunEntry, Verdict, final_entry
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of
@@ -141,9 +142,21 @@ async def test_fires_of_a_paused_job_and_of_a_closed_day(manager: Managed) -> No
     minute = await save(manager, calendar={"exclude": ["1970-01-01/2199-12-30"]})
     (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
     assert (fire["verdict"], fire["reason"]) == ("planned", "calendar: it will be skipped")
-    await manager.call("POST", "/api/v1/jobs/j/pause", {})
+    await manager.call("POST", "/api/v1/jobs/j/pause", {"reason": "the disk is full"})
     (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
-    assert (fire["verdict"], fire["reason"]) == ("none", "paused")
+    assert (fire["verdict"], fire["reason"]) == ("none", "paused: by api 127.0.0.1: the disk is full")
+
+
+async def test_who_asks_for_a_time_before_the_job_was_so_is_told_since_when_it_is(manager: Managed) -> None:
+    minute = await save(manager, ago_minutes=5)
+    document = await fires(manager, minute - 60 * MINUTE_MS, minute)
+    (warning,) = document["warnings"]
+    before = f"of what this schedule would have had before, as at {iso(minute - 6 * MINUTE_MS)}, there is no record"
+    assert warning.startswith("the job is as it is now since ")
+    assert warning.endswith(before)
+    await manager.write([record_of(RunId.planned("j", minute - 6 * MINUTE_MS))])
+    assert (await fires(manager, minute - 60 * MINUTE_MS, minute))["warnings"] == []
+    assert (await fires(manager, minute - 5 * MINUTE_MS, minute))["warnings"] == []
 
 
 async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
@@ -377,3 +390,31 @@ async def test_without_the_log_store_what_is_known_from_elsewhere_is_shown(place
         assert [fire["verdict"] for fire in document["recent"]] == ["waiting", "running", "missed"]
         assert len(document["upcoming"]) == 10
         assert document["warnings"][0].startswith("the log store cannot be reached: ")
+
+
+async def test_of_the_time_before_its_save_a_page_has_the_records_and_does_not_go_on_without_any(
+    manager: Managed,
+) -> None:
+    minute = await save(manager, ago_minutes=5)
+    page = await fires(manager, minute - 24 * 60 * MINUTE_MS, minute, limit="10")
+    assert page["nextCursor"] is None
+    assert [fire["planTime"] for fire in page["items"]][-1] == minute - 5 * MINUTE_MS
+    at = [RunId.planned("j", minute - number * MINUTE_MS) for number in range(10, 30)]
+    await manager.write([record_of(run) for run in at])
+    planned = await planned_in_pages(manager, minute - 24 * 60 * MINUTE_MS, minute, limit=7)
+    assert planned == [minute - number * MINUTE_MS for number in (*range(6), *range(10, 30))]
+
+
+async def test_what_an_edit_skips_says_by_whom_and_what_had_held_it_up(manager: Managed) -> None:
+    minute = await save(manager)
+    await join(manager, "w1", not_accepting="drained by me")
+    await manager.call("PATCH", "/api/v1/jobs/j", {"priority": 1})
+
+    kv = await manager.etcd.get(manager.keys.run(RunId.planned("j", minute - MINUTE_MS)))
+    assert kv is not None
+    record = RunEntry.from_json(kv.value).record
+    assert record is not None
+    await manager.write([record])
+    fire = (await fires(manager, minute - MINUTE_MS, minute))["items"][-1]
+    assert (fire["verdict"], fire["by"]) == ("skipped", "api 127.0.0.1")
+    assert fire["reason"] == "edited: until then no worker that fits takes fires: w1: drained by me"
