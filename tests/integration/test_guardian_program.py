@@ -170,6 +170,17 @@ def waiting_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
+async def test_words_that_are_not_for_it_cost_nothing_that_it_guards(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("open@1#1", "echo up; exec sleep 300")
+        for message in (Group("unheard@1#1", 1), Ready(), Ping(4)):
+            guard.child.say(message)
+        await guard.said(Pong(4))
+        guard.child.leave()
+        assert await guard.gone("open@1#1") == -signal.SIGTERM
+        await guard.ended()
+
+
 async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_had_to(tmp_path: Path) -> None:
     with guarding(tmp_path) as former:
         former.start("deaf@1#1", DEAF, grace_s=0.6)
@@ -195,10 +206,17 @@ async def test_the_next_guardian_continues_one_that_was_stopped_and_has_lost_its
 
 
 async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_path: Path) -> None:
+    (tmp_path / "guardian.lock").write_text("4194303999\n")
     with guarding(tmp_path) as guard:
         await guard.said(Ready())
+        assert (tmp_path / "guardian.lock").read_text() == f"{guard.child.pid}\n"
+        for number in range(3):
+            guard.start(f"job@{number}#1", "echo up; exec sleep 300")
+            guard.child.say(Ping(number))
+            await guard.said(Pong(number))
+            guard.child.say(Over(f"job@{number}#1"))
         process = psutil.Process(guard.child.pid)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             process.send_signal(number)
         guard.child.say(Ping(3))
         await guard.said(Pong(3))
