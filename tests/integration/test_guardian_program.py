@@ -13,16 +13,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from common.clock import SystemClock
 from tests.support.guarding import guarding
 from tests.support.waiting import wait_until
+from worker.guardian import child
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
     Ended,
     Ending,
     Group,
+    Intent,
     Message,
     Over,
     Past,
@@ -164,6 +167,37 @@ async def test_a_frozen_worker_learns_of_each_of_very_many_runs_that_was_ended(t
         heard = guard.child.heard()
         assert heard is not None
         assert {str(message) for message in heard} == {str(message) for message in expected}
+
+
+async def test_what_is_told_at_once_comes_whole_however_little_the_pipe_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_PIPE_CAPACITY", 4096)
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        os.kill(guard.child.pid, signal.SIGSTOP)
+        runs = [f"job@{number}#1" for number in range(100)]
+        for run in runs:
+            guard.child.put_off(encode(Intent(run, "s1", 0.0, -60.0, 0.5, locked=True)))
+        assert guard.child.say_rest()
+        assert guard.child.is_behind
+        os.kill(guard.child.pid, signal.SIGCONT)
+        await wait_until(
+            lambda: guard.child.say_rest() and not guard.child.is_behind, description="the pipe has taken all"
+        )
+        for run in runs:
+            await guard.said(Past(run))
+
+
+async def test_its_last_words_are_heard_before_its_end(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        guard.child.say(Ping(5))
+        await wait_until(lambda: waiting_bytes(guard.child.listens) > 0, description="it has answered")
+        guard.child.kill()
+        await guard.ended()
+        assert guard.child.heard() == [Pong(5)]
+        assert guard.child.heard() is None
 
 
 def waiting_bytes(pipe: int) -> int:

@@ -82,14 +82,15 @@ def run_with(table: RunTable, run_id: RunId, **entry: Any) -> Any:
 
 
 def linked(
-    directory: Path, table: RunTable, child: ToldChild, on_past: Callable[[RunId, bool], bool] = lambda *_: False
-) -> GuardianLink:
+    directory: Path, table: RunTable, child: ToldChild, *,
+    on_past: Callable[[RunId, bool], bool] = lambda *_: False, on_ready: Callable[[], None] = lambda: None,
+) -> GuardianLink:  # fmt: skip
     async def tell(fault: str | None) -> None:
         """Nobody hears."""
 
     link = GuardianLink(
         directory=directory, instance="i", table=table, margin_s=2.0, log_level="INFO",
-        on_past=on_past, on_ready=lambda: None, tell=tell, clock=FakeClock(0),
+        on_past=on_past, on_ready=on_ready, tell=tell, clock=FakeClock(0),
     )  # fmt: skip
     link._child = cast(Any, child)
     link._ready.set()
@@ -110,7 +111,8 @@ async def test_of_several_starts_it_is_told_in_one_write_or_of_none(tmp_path: Pa
 async def test_nothing_starts_of_which_it_is_told_only_once_its_pipe_has_room(tmp_path: Path, child: ToldChild) -> None:
     run_id, table = RunId("job", "1"), RunTable(4)
     run_with(table, run_id)
-    link = linked(tmp_path, table, child)
+    readies: list[bool] = []
+    link = linked(tmp_path, table, child, on_ready=lambda: readies.append(link.guarding))
     child.is_full = True
     assert not link.intents([run_id])
     assert not link.guarding
@@ -120,7 +122,20 @@ async def test_nothing_starts_of_which_it_is_told_only_once_its_pipe_has_room(tm
     assert not link.intents([run_id])
     child.is_full = False
     link._say_rest()
+    assert readies == [True]
     assert link.intents([run_id])
+    child.words = [Ready()]
+    link.heed()
+    assert readies == [True, True]
+
+
+async def test_who_answers_is_not_replaced(tmp_path: Path, child: ToldChild) -> None:
+    link = linked(tmp_path, RunTable(4), child)
+    for number in range(25):
+        link.tick()
+        child.words = [Pong(number)]
+        link.heed()
+    assert link._child is cast(Any, child)
 
 
 async def test_a_process_and_what_is_over_are_told_when_the_loop_has_gone_round(
@@ -172,7 +187,7 @@ async def test_it_is_told_of_what_is_being_ended_in_words_and_heard_where_it_was
         past.append((run_id, ended))
         return run_id == late
 
-    link = linked(tmp_path, RunTable(4), child, on_past)
+    link = linked(tmp_path, RunTable(4), child, on_past=on_past)
     child.words = [Past(str(late)), Past(str(gone)), Ended(str(deaf)), Pong(1)]
     link.heed()
     assert past == [(late, False), (gone, False), (deaf, True)]
