@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
 from contextlib import nullcontext
 from pathlib import Path
@@ -82,6 +83,8 @@ async def test_refusing_and_taking_are_told_once_each_and_in_order() -> None:
 
     watch = SpoolWatch(try_out=try_out, tell=tell, every_s=0.01)
     async with running(watch.run()):
+        watch.note(None)
+        await asyncio.sleep(0)
         for fault in ("full", "full", None, "fuller"):
             watch.note(fault)
         await wait_until(lambda: told == ["full"], description="it is told")
