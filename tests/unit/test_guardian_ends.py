@@ -6,12 +6,12 @@ import logging
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 import pytest
 
 from common.clock import SystemClock
+from tests.support.guarding import sleeping
 from worker.guardian.ends import GIVE_UP_AFTER_KILL_S, Ends
 from worker.guardian.leader import Leader
 from worker.machine.marked import Leftover
@@ -25,19 +25,9 @@ COUNTS_TERMS = "trap 'echo term' TERM; trap 'echo done; exit' WINCH; echo up; wh
 MARKS = {"ETCRON_INSTANCE": INSTANCE, "ETCRON_RUN_ID": RUN}
 
 
-@contextmanager
-def sleeping(marks: Mapping[str, str] = MARKS, *, leads: bool = True) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, gone afterwards."""
-    with subprocess.Popen(["/bin/sleep", "300"], env=marks, start_new_session=leads) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.fixture
 def command() -> Iterator[subprocess.Popen[bytes]]:
-    with sleeping() as process:
+    with sleeping(MARKS) as process:
         yield process
 
 
@@ -137,7 +127,7 @@ def test_what_may_still_come_is_looked_for_however_long_there_is_nothing() -> No
     for _ in range(5):
         ends.look(100.0)
     assert ends.busy
-    with sleeping() as process:
+    with sleeping(MARKS) as process:
         ends.look(100.0)
         assert process.wait(timeout=10) == -signal.SIGKILL
     ends.nothing_more_comes()
@@ -198,7 +188,7 @@ def test_one_look_that_finds_nothing_is_not_enough_also_after_one_that_has_found
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0, term=False)
     ends.look(1.0)
-    with sleeping() as process:
+    with sleeping(MARKS) as process:
         ends.look(2.0)
         process.kill()
     ends.look(3.0)
@@ -229,7 +219,7 @@ def test_what_its_worker_has_sent_a_term_gets_none_until_the_worker_is_gone(coun
     counting.send_signal(signal.SIGWINCH)
     assert counting.stdout is not None
     assert counting.stdout.read() == b"done\n"
-    with sleeping() as process:
+    with sleeping(MARKS) as process:
         ends.begin(RUN, None, kill_at=100.0)
         ends.look(1.0)
         assert process.wait(timeout=10) == -signal.SIGTERM
@@ -245,7 +235,7 @@ def test_a_stopped_process_that_is_known_by_its_marks_takes_its_term(command: su
 
 def test_a_process_that_leads_no_group_is_not_the_first_of_a_run() -> None:
     """Its number was given to somebody else, whose group is not the run's."""
-    with sleeping(leads=False) as process:
+    with sleeping(MARKS, leads=False) as process:
         assert Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid()) is None
 
 

@@ -6,13 +6,14 @@ import os
 import select
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.support.fake_clock import FakeClock
+from tests.support.guarding import sleeping
 from worker.guardian.messages import Group, Intent, Over, Past
 from worker.guardian.program import TELL_FIRST_S, Guardian, _continue_holder
 
@@ -51,19 +52,9 @@ def turns() -> Iterator[Turns]:
             os.close(descriptor)
 
 
-@contextmanager
-def sleeping(marks: Mapping[str, str] = MARKS) -> Iterator[subprocess.Popen[bytes]]:
-    """A process, gone afterwards."""
-    with subprocess.Popen(["/bin/sleep", "300"], env=marks, start_new_session=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
 @pytest.fixture
 def command() -> Iterator[subprocess.Popen[bytes]]:
-    with sleeping() as process:
+    with sleeping(MARKS) as process:
         yield process
 
 
@@ -115,7 +106,7 @@ def test_what_may_yet_start_is_looked_for_for_as_long_as_its_worker_says_nothing
     for _ in range(10):
         turns.clock.advance(1000)
         turns.look()
-    with sleeping() as marked:
+    with sleeping(MARKS) as marked:
         turns.look()
         assert marked.wait(timeout=10) == -signal.SIGKILL
     with sleeping({}) as bare:
@@ -129,18 +120,19 @@ def test_what_was_being_started_when_the_worker_ended_is_looked_for_for_half_a_s
 ) -> None:
     """Between vfork and exec it shows no marks, and has closed the pipe already."""
     processes: list[subprocess.Popen[bytes]] = []
-    began = turns.clock.boottime()
+    began, started = turns.clock.boottime(), ExitStack()
 
     def sleep(seconds: float) -> None:
         turns.clock.advance(max(1, int(seconds * 1000)))
         if not processes and turns.clock.boottime() > began + 0.35:
-            processes.append(subprocess.Popen(["/bin/sleep", "300"], env=MARKS, start_new_session=True))
+            processes.append(started.enter_context(sleeping(MARKS)))
         elif processes:
             processes[0].poll()
 
     turns.intend()
     monkeypatch.setattr("worker.guardian.program.time.sleep", sleep)
-    turns.guardian._end_all()
+    with started:
+        turns.guardian._end_all()
     assert [process.wait(timeout=10) for process in processes] == [-signal.SIGTERM]
     assert turns.clock.boottime() < began + 2
 
