@@ -125,6 +125,31 @@ async def test_kill_that_comes_as_it_exits_does_not_change_its_verdict() -> None
         assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
 
 
+async def test_exit_that_somebody_has_caused_for_us_does() -> None:
+    async with executing() as runs:
+        run_id = runs.start("exit 0")
+        let_it_exit(runs.executor.running[run_id].pid)
+        assert runs.executor.end(run_id, KILL, exited_too=True)
+        assert (await runs.ended(run_id)).verdict is Verdict.KILLED
+        assert runs.heeded
+
+
+async def test_a_descriptor_is_watched_for_its_next_run_though_the_exit_was_seen_by_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On a busy machine the look at what is left may come before the loop has heard of the exit."""
+    async with executing() as runs:
+        with monkeypatch.context() as patch:
+            patch.setattr(runs.executor._run_watch, "_on_exits", lambda _exited: None)
+            run_id = runs.start("exec sleep 300")
+            pidfd = runs.executor.running[run_id].group.pidfd
+            runs.executor.end(run_id, KILL)
+            await runs.ended(run_id)
+        run_id = runs.start("true")
+        assert runs.executor.running[run_id].group.pidfd == pidfd
+        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+
+
 def let_it_exit(pid: int) -> None:
     """Wait for its exit before the loop has a turn; it stays to be reaped."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
@@ -179,6 +204,15 @@ async def test_service_in_a_session_of_its_own_goes_on_after_a_run_that_ended_by
         os.kill(service.pid, signal.SIGKILL)
 
 
+async def test_service_goes_on_also_where_something_is_left_in_the_group() -> None:
+    async with executing() as runs:
+        run_id = runs.start("setsid --wait sh -c 'sleep 300 >/dev/null 2>&1 &'; sleep 300 & exit 0", kill_grace_s=60)
+        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+        (service,) = runs.alive(run_id)
+        assert service.group != runs.started[run_id]
+        os.kill(service.pid, signal.SIGKILL)
+
+
 def leaving_behind(script: str, ready: Path) -> str:
     """A command that exits once what it leaves behind has begun."""
     return f'sh -c "{script} while :; do sleep 0.01; done" & until [ -e {ready} ]; do sleep 0.01; done; exit 0'
@@ -201,6 +235,8 @@ async def test_deaf_remains_are_killed_after_the_grace(tmp_path: Path) -> None:
         run = runs.executor.running[run_id]
         await wait_until(lambda: run.exit is not None, description="the first exit", timeout=30)
         assert not runs.executor.end(run_id, KILL), "its first process has exited: its verdict stands"
+        assert not runs.executor.end(run_id, KILL, exited_too=True), "that was its own doing"
+        assert run.group.leader_reaped, "its number may be somebody else's"
         outcome = await runs.ended(run_id)
         assert runs.alive(run_id) == []
     assert outcome.verdict is Verdict.SUCCESS

@@ -16,6 +16,7 @@ from common.stored.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from worker.commands.executor import Ending, Launch
+from worker.commands.running import Running
 from worker.commands.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
@@ -45,6 +46,30 @@ async def test_run_starts_when_the_shortage_is_over() -> None:
         assert list(runs.started) == [run_id]
         await runs.executor.drained()
         assert descriptors() == before
+
+
+async def test_nothing_starts_while_there_is_no_guardian() -> None:
+    async with executing() as runs:
+        runs.is_guarded = False
+        waiting, given_up = runs.start("echo hello"), runs.start("true", start_until=shortly())
+        assert "no guardian now" in (await runs.ended(given_up)).err
+        assert not runs.started
+        runs.is_guarded = True
+        going = runs.start("true")
+        await runs.ended(going)
+        await runs.executor.drained()
+        assert runs.outcomes[waiting].output == "hello\n"
+
+
+async def test_a_run_that_waits_for_a_shortage_to_end_is_not_started_once_it_was_ended() -> None:
+    async with executing() as runs:
+        run_id = start_in_vain(runs)
+        again = runs.executor._waiting[run_id].timer
+        assert again is not None
+        assert runs.executor.end(run_id, Ending(reason="kill"))
+        assert again.cancelled()
+        assert (await runs.ended(run_id)).verdict is Verdict.KILLED
+        assert not runs.started
 
 
 async def test_shortage_that_lasts_is_told_as_the_workers_own() -> None:
@@ -120,15 +145,18 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
     assert said.exc_info
 
 
+@pytest.mark.parametrize("has_exited", [False, True])
 async def test_an_error_that_nobody_foresaw_after_the_start_ends_what_was_started(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, has_exited: bool
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(_: object, run: Running) -> None:
+        if has_exited:
+            os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT)
         raise OverflowError("nobody knows why")
 
     monkeypatch.setattr("worker.commands.run_watch.RunWatch.output_soon", fail)
     async with executing() as runs:
-        run_id = runs.start("sleep 300")
+        run_id = runs.start("true" if has_exited else "sleep 300")
         outcome = await runs.ended(run_id)
         assert outcome.verdict is Verdict.KILLED
         assert outcome.start_ms is not None

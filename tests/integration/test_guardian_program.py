@@ -13,16 +13,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from common.clock import SystemClock
 from tests.support.guarding import guarding
 from tests.support.waiting import wait_until
+from worker.guardian import child
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
     Ended,
     Ending,
     Group,
+    Intent,
     Message,
     Over,
     Past,
@@ -166,8 +169,50 @@ async def test_a_frozen_worker_learns_of_each_of_very_many_runs_that_was_ended(t
         assert {str(message) for message in heard} == {str(message) for message in expected}
 
 
+async def test_what_is_told_at_once_comes_whole_however_little_the_pipe_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "_PIPE_CAPACITY", 4096)
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        os.kill(guard.child.pid, signal.SIGSTOP)
+        runs = [f"job@{number}#1" for number in range(100)]
+        for run in runs:
+            guard.child.put_off(encode(Intent(run, "s1", 0.0, -60.0, 0.5, locked=True)))
+        assert guard.child.say_rest()
+        assert guard.child.is_behind
+        os.kill(guard.child.pid, signal.SIGCONT)
+        await wait_until(
+            lambda: guard.child.say_rest() and not guard.child.is_behind, description="the pipe has taken all"
+        )
+        for run in runs:
+            await guard.said(Past(run))
+
+
+async def test_its_last_words_are_heard_before_its_end(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        await guard.said(Ready())
+        guard.child.say(Ping(5))
+        await wait_until(lambda: waiting_bytes(guard.child.listens) > 0, description="it has answered")
+        guard.child.kill()
+        await guard.ended()
+        assert guard.child.heard() == [Pong(5)]
+        assert guard.child.heard() is None
+
+
 def waiting_bytes(pipe: int) -> int:
     return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+async def test_words_that_are_not_for_it_cost_nothing_that_it_guards(tmp_path: Path) -> None:
+    with guarding(tmp_path) as guard:
+        guard.start("open@1#1", "echo up; exec sleep 300")
+        for message in (Group("unheard@1#1", 1), Ready(), Ping(4)):
+            guard.child.say(message)
+        await guard.said(Pong(4))
+        guard.child.leave()
+        assert await guard.gone("open@1#1") == -signal.SIGTERM
+        await guard.ended()
 
 
 async def test_the_next_guardian_waits_until_the_one_before_has_ended_what_it_had_to(tmp_path: Path) -> None:
@@ -195,10 +240,17 @@ async def test_the_next_guardian_continues_one_that_was_stopped_and_has_lost_its
 
 
 async def test_it_heeds_no_signal_that_ends_workers_and_is_small_and_alone(tmp_path: Path) -> None:
+    (tmp_path / "guardian.lock").write_text("4194303999\n")
     with guarding(tmp_path) as guard:
         await guard.said(Ready())
+        assert (tmp_path / "guardian.lock").read_text() == f"{guard.child.pid}\n"
+        for number in range(3):
+            guard.start(f"job@{number}#1", "echo up; exec sleep 300")
+            guard.child.say(Ping(number))
+            await guard.said(Pong(number))
+            guard.child.say(Over(f"job@{number}#1"))
         process = psutil.Process(guard.child.pid)
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
             process.send_signal(number)
         guard.child.say(Ping(3))
         await guard.said(Pong(3))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from typing import Any
@@ -19,13 +19,24 @@ PATIENCE_S = 30
 
 
 class _Told(Unguarded):
-    """Notes of which processes a guardian would be told."""
+    """Notes of which runs and processes a guardian would be told."""
 
-    def __init__(self, started: dict[RunId, int]) -> None:
-        self._started = started
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
+        if self._runs.is_guarded:
+            self._runs.open.update(run_ids)
+        return self._runs.is_guarded
 
     def group(self, run_id: RunId, pid: int, began: float) -> None:
-        self._started[run_id] = pid
+        self._runs.started[run_id] = pid
+
+    def over(self, run_id: RunId) -> None:
+        self._runs.open.discard(run_id)
+
+    def heed(self) -> None:
+        self._runs.heeded += 1
 
 
 class Runs:
@@ -39,10 +50,15 @@ class Runs:
         self.given_twice: list[Outcome] = []
         self.started: dict[RunId, int] = {}
         """Those that have had a process, and its id."""
+        self.is_guarded = True
+        self.open: set[RunId] = set()
+        """Those that a guardian was told of, and not that they are over."""
+        self.heeded = 0
+        """How often it was asked for its words."""
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
         self.executor = Executor(
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
-            on_end=self._on_end, allowed_users=allowed_users, guard=_Told(self.started),
+            on_end=self._on_end, allowed_users=allowed_users, guard=_Told(self),
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
@@ -87,4 +103,5 @@ async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Run
     finally:
         await runs.executor.close()
     assert not runs.given_twice
+    assert not runs.open
     assert set(runs.started) <= set(runs.outcomes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -90,3 +90,17 @@ def guarding(directory: Path, instance: str | None = None) -> Iterator[Guarding]
             process.wait()
             assert process.stdout is not None
             process.stdout.close()
+
+
+@contextmanager
+def sleeping(marks: Mapping[str, str], *, leads: bool = True) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that shows these marks; gone afterwards. ``leads``: a session and a group of its own."""
+    with subprocess.Popen(["/bin/sleep", "300"], env=marks, start_new_session=leads) as process:
+        try:
+            until = SystemClock().monotonic() + 10
+            # In the middle of its exec it shows none.
+            while marks and not Path(f"/proc/{process.pid}/environ").read_bytes():
+                assert SystemClock().monotonic() < until, "it shows its environment"
+            yield process
+        finally:
+            process.kill()

@@ -187,6 +187,12 @@ def test_listening_is_worth_it_until_each_clock_was_heard_well_and_again_after_1
     assert listening.book.is_listening_worth(9_000), "another clock"
 
 
+def test_a_beat_of_which_nobody_knows_when_it_was_put_was_not_heard_well() -> None:
+    book = ClockBook(bound_ms=BOUND)
+    book.hear("a", "c1", wall_ms=WALL, round_trip_ms=5, hearing=Hearing(at_ms=1_000, not_before_ms=None))
+    assert book.is_listening_worth(1_000)
+
+
 def test_value_is_read_as_it_was_written() -> None:
     clocks = Clocks(
         count=4,

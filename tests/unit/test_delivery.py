@@ -38,6 +38,8 @@ class ToldStore:
         """By job, all that was put."""
         self.open = asyncio.Event()
         self.open.set()
+        self.stamps: dict[RunId, str] = {}
+        """Of the stored ones: whose, and its how manieth record it is."""
         self.asked = 0
         self.puts = 0
         self.away = False
@@ -62,6 +64,8 @@ class ToldStore:
             one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
         ]
         self.batches.append([one for one in records if one not in bad])
+        if source is not None:
+            self.stamps |= {one.run_id: source.stamp(index) for index, one in enumerate(records) if one not in bad}
         if self.meanwhile is not None:
             await self.meanwhile(len(self.batches))
         return WriteResult(rejected=tuple(Rejection(run_id=one.run_id, reason="told to") for one in bad))
@@ -126,6 +130,10 @@ async def test_a_record_that_comes_alone_is_delivered_at_once(tmp_path: Path, st
         assert rig.delivered == [record(1).run_id]
         assert store.last["backup"].result["runId"] == str(record(1).run_id)
         assert rig.delivery.state.delivered == 1
+        await rig.append(2, 3)
+        assert await rig.delivery.flush(5)
+        await rig.all_settled()
+        assert rig.delivery.state.delivered == 3
 
 
 async def test_records_that_keep_coming_wait_for_a_full_batch(tmp_path: Path, store: ToldStore) -> None:
@@ -194,10 +202,13 @@ async def test_an_outage_is_waited_out_and_visible(
         await wait_until(lambda: not rig.delivery.state.healthy, description="the outage is seen")
         state = rig.delivery.state
         assert (state.waiting, state.last_error) == (2, "the log store is told to be away")
+        await wait_until(lambda: store.asked >= 3, description="it is tried again")
+        assert rig.delivery.state.away_since_ms == state.away_since_ms
         store.away = False
         await rig.all_settled()
         await wait_until(lambda: rig.delivery.state.healthy, description="the end of the outage is seen")
         assert store.stored == [record(1), record(2)]
+        assert rig.delivery._failures == 0, "the pauses of the next one begin anew"
     actions = [entry.__dict__["action"] for entry in caplog.records]
     assert actions == ["log_store_away", "log_store_back"]
 
@@ -241,9 +252,21 @@ async def test_what_an_outage_has_left_comes_in_small_batches_with_rests_between
         assert rig.delivery.state.waiting == 450
         assert await rig.delivery.flush(1.5), "who is in a hurry does not rest"
         assert store.sizes == [200, 200, 50]
+        store.open.clear()
         await rig.append(450)
+        await rig.append(*range(451, 1051))
+        store.open.set()
         await rig.all_settled()
-        assert store.sizes == [200, 200, 50, 1]
+        assert max(store.sizes[3:]) == 500, "it is over"
+
+
+async def test_what_a_former_life_has_left_comes_in_small_batches_too(tmp_path: Path, store: ToldStore) -> None:
+    spool = Spool.open(tmp_path)
+    await asyncio.gather(*(spool.append(record(number)) for number in range(450)))
+    await spool.close()
+    async with delivering(tmp_path, store) as rig:
+        await rig.all_settled()
+    assert store.sizes == [200, 200, 50]
 
 
 async def test_rests_wait_until_the_backlog_has_shrunk_where_records_keep_coming(
@@ -282,15 +305,17 @@ async def test_the_spool_keeps_what_the_last_results_do_not_know_yet(tmp_path: P
 
 
 async def test_a_refused_record_is_stored_without_its_output(tmp_path: Path, store: ToldStore) -> None:
-    store.refuses_output = {record(2).run_id}
+    store.refuses_output = {record(3).run_id}
     async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
         store.open.clear()
         await rig.append(1, 2, 3)
         store.open.set()
         assert await rig.delivery.flush(5)
         stored = {one.run_id: one for one in store.stored}
-        assert stored[record(2).run_id] == record(2).without_output("output not stored: told to")
-        assert stored[record(3).run_id] == record(3)
+        assert stored[record(3).run_id] == record(3).without_output("output not stored: told to")
+        assert stored[record(2).run_id] == record(2)
+        positions = [store.stamps[record(number).run_id].rpartition(":")[2] for number in (1, 2, 3)]
+        assert positions == ["1", "2", "3"], "it is counted as itself"
         assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
         assert rig.delivery.state.set_aside == 0
 

@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import Sequence
 
+import pytest
+
 from common.stored.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.run_watch import RunWatch
@@ -87,4 +89,27 @@ async def test_output_of_a_run_that_is_young_is_told_soon_and_of_one_that_is_ove
     assert set(told) == {one}
     watch.close()
     for descriptor in (pipe, tell, gone_pipe, tell_gone):
+        os.close(descriptor)
+
+
+async def test_output_that_cannot_be_watched_yet_is_watched_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe, tell = os.pipe()
+    told: list[Running] = []
+    watch = RunWatch(on_exits=told.extend, on_output=told.append)
+    faults = [OSError("out of memory")]
+    begin = watch.output_of
+
+    def fails_once(run: Running, pipe: int) -> None:
+        if faults:
+            raise faults.pop()
+        begin(run, pipe)
+
+    monkeypatch.setattr(watch, "output_of", fails_once)
+    one = run(1, pipe)
+    watch.output_soon(one)
+    os.write(tell, b"x")
+    await wait_until(lambda: bool(told), description="it is told")
+    assert set(told) == {one}
+    watch.close()
+    for descriptor in (pipe, tell):
         os.close(descriptor)

@@ -16,6 +16,7 @@ from common.stored.run import RunRecord
 from tests.support.disks import full_disk
 from tests.support.records import record, waiting_in
 from worker.spooling.spool import Spool, SpoolError
+from worker.spooling.spool_segments import frame, write_cursor
 
 
 async def spool_with(directory: Path, count: int) -> list[RunRecord]:
@@ -40,9 +41,12 @@ async def readable(directory: Path) -> list[RunRecord]:
 async def test_garbage_behind_the_last_record_is_cut_off(tmp_path: Path, damage: bytes) -> None:
     records = await spool_with(tmp_path, 2)
     (segment,) = tmp_path.glob("*.spool")
+    size = segment.stat().st_size
     with segment.open("ab") as file:
         file.write(damage)
-    assert await readable(tmp_path) == records
+    with full_disk(1):
+        assert await readable(tmp_path) == records, "though there is no room to set it aside"
+    assert segment.stat().st_size == size
 
 
 async def test_a_flipped_bit_in_the_last_record_is_noticed(tmp_path: Path) -> None:
@@ -84,6 +88,29 @@ async def test_a_segment_that_somebody_removes_costs_its_records_and_no_others(
     assert await waiting_in(spool) == [*records[: removed - 1], *records[kept - 1 :]]
     assert [r.message for r in caplog.records if getattr(r, "action", "") == "spool_unreadable"]
     await spool.close()
+
+
+async def test_what_is_in_memory_survives_the_segment_that_somebody_empties(tmp_path: Path) -> None:
+    records = [record(number) for number in range(5)]
+    spool = Spool.open(tmp_path, cache_bytes=sum(len(frame(one)) for one in records[3:]))
+    for one in records:
+        await spool.append(one)
+    (segment,) = tmp_path.glob("*.spool")
+    os.truncate(segment, 0)
+    assert await waiting_in(spool) == records[3:]
+    await spool.close()
+
+
+async def test_behind_a_damaged_end_that_was_delivered_the_next_record_gets_a_new_position(tmp_path: Path) -> None:
+    await spool_with(tmp_path, 5)
+    write_cursor(tmp_path, 3)
+    (segment,) = tmp_path.glob("*.spool")
+    os.truncate(segment, 100)
+    spool = Spool.open(tmp_path)
+    assert await spool.append(record(9)) == 4
+    assert await waiting_in(spool) == [record(9)]
+    await spool.close()
+    assert await readable(tmp_path) == [record(9)]
 
 
 async def test_a_spool_that_is_away_as_a_whole_is_not_passed_over(tmp_path: Path) -> None:
@@ -150,6 +177,20 @@ async def test_all_that_shared_the_failed_write_are_told(tmp_path: Path) -> None
     assert await readable(tmp_path) == []
 
 
+async def test_of_a_write_that_fails_no_record_stays(tmp_path: Path) -> None:
+    """Whoever wrote them was told that they are not there, and has put them elsewhere."""
+    spool = Spool.open(tmp_path)
+    await spool.append(record(0))
+    with full_disk(3 * spool.size_bytes + 100):
+        coming = [asyncio.create_task(spool.append(record(number))) for number in range(6)]
+        await asyncio.wait(coming)
+    assert await coming[0] == 2, "it was written by itself"
+    assert {type(one.exception()) for one in coming[1:]} == {SpoolError}
+    (segment,) = tmp_path.glob("*.spool")
+    assert segment.stat().st_size == spool.size_bytes
+    await spool.close()
+
+
 async def test_a_segment_that_could_not_be_begun_hides_no_record(tmp_path: Path) -> None:
     """Its name would say that the records behind it begin there; a smaller one still fits into the one before."""
     small = [record(number) for number in range(8)]
@@ -163,6 +204,23 @@ async def test_a_segment_that_could_not_be_begun_hides_no_record(tmp_path: Path)
     await spool.close()
     (tmp_path / "00000000000000000002.spool").touch()  # as one that died in the middle of it has left it
     assert await readable(tmp_path) == small
+
+
+async def test_a_segment_that_a_failing_disk_did_not_begin_hides_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    spool = Spool.open(tmp_path, segment_bytes=2500)
+    await spool.append(record(0))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "ftruncate", fail)
+        with pytest.raises(SpoolError, match="the disk fails"):
+            await spool.append(record(99, output="x" * 3000))
+    await spool.append(record(1))
+    await spool.close()
+    assert await readable(tmp_path) == [record(0), record(1)]
 
 
 async def test_the_space_of_delivered_records_comes_back_on_a_disk_that_is_full(
@@ -217,6 +275,30 @@ async def test_appends_that_wait_share_one_fsync(tmp_path: Path, monkeypatch: py
     spool = Spool.open(tmp_path)
     await asyncio.gather(*(spool.append(record(number)) for number in range(200)))
     assert len(calls) <= 3
+    await spool.close()
+
+
+async def test_a_new_segment_is_in_its_directory_for_good_before_the_first_append_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a file that is not, a power cut leaves nothing."""
+    forced: list[str] = []
+    for name in ("fsync", "fdatasync"):
+        real = getattr(os, name)
+
+        def force(descriptor: int, real: Callable[[int], None] = real) -> None:
+            forced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+            real(descriptor)
+
+        monkeypatch.setattr(os, name, force)
+    spool = Spool.open(tmp_path)
+    await spool.append(record(0))
+    (segment,) = tmp_path.glob("*.spool")
+    assert forced == [str(segment), str(tmp_path)]
+    await spool.append(record(1))
+    assert forced[2:] == [str(segment)]
+    await spool.try_out()
+    assert forced[3:] == [str(tmp_path / "trial")]
     await spool.close()
 
 

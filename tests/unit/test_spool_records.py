@@ -15,6 +15,7 @@ import pytest
 from common.stored.run import RunRecord
 from tests.support.records import record, waiting_in
 from worker.spooling.spool import Spool, SpoolError
+from worker.spooling.spool_segments import frame
 
 
 @pytest.fixture
@@ -83,6 +84,24 @@ async def test_the_next_process_finds_what_was_not_acknowledged(tmp_path: Path, 
     await again.close()
 
 
+@pytest.mark.parametrize("in_memory", range(7))
+async def test_from_wherever_it_is_read_nothing_is_passed_over(tmp_path: Path, in_memory: int) -> None:
+    """The older ones lie on the disk alone, the newer ones in memory, too."""
+    records = [record(number) for number in range(6)]
+    each = len(frame(records[0]))
+    spool = Spool.open(tmp_path, segment_bytes=3 * each, cache_bytes=in_memory * each)
+    for one in records:
+        await spool.append(one)
+    assert spool.cached_bytes == in_memory * each
+    whole = list(enumerate(records, 1))
+    for limit in (99, 2):
+        for after in (*range(6), *reversed(range(6))):
+            page = await spool.read(limit, after=after)
+            assert page == whole[after : after + len(page)]
+            assert page
+    await spool.close()
+
+
 @pytest.mark.parametrize(
     "one",
     [
@@ -116,6 +135,31 @@ async def test_whole_segments_go_when_they_are_acknowledged(tmp_path: Path) -> N
     await spool.close()
 
 
+async def test_a_segment_goes_with_the_last_of_its_records_and_not_before(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=2000, cache_bytes=0)
+    for number in range(9):
+        await spool.append(record(number))
+    for position in range(1, 9):
+        await spool.acknowledge(position)
+        assert [one for one, _ in await spool.read(1)] == [position + 1]
+    await spool.close()
+
+
+async def test_what_arrives_together_is_shared_out_among_segments(tmp_path: Path) -> None:
+    """A segment is read back as a whole."""
+    spool = Spool.open(tmp_path, segment_bytes=5000)
+    await fill(spool, 100)
+    assert max(path.stat().st_size for path in tmp_path.glob("*.spool")) <= 2 * 5000
+    await spool.close()
+
+
+async def test_a_file_that_is_none_of_the_spools_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "copy of 1.spool").touch()
+    spool = Spool.open(tmp_path)
+    assert await fill(spool, 2) == await waiting_in(spool)
+    await spool.close()
+
+
 async def test_positions_go_on_after_everything_was_acknowledged_and_removed(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path)
     await fill(spool, 5)
@@ -129,14 +173,26 @@ async def test_positions_go_on_after_everything_was_acknowledged_and_removed(tmp
     await again.close()
 
 
-async def test_a_lost_cursor_means_that_all_is_read_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cursor", ["garbage", "", f"{9:020d} 00000000\n", f"{9:020d}"])
+async def test_a_lost_cursor_means_that_all_is_read_again(tmp_path: Path, cursor: str) -> None:
     spool = Spool.open(tmp_path)
     records = await fill(spool, 3)
     await spool.acknowledge(2)
     await spool.close()
-    (tmp_path / "cursor").write_text("garbage")
+    (tmp_path / "cursor").write_text(cursor)
     again = Spool.open(tmp_path)
     assert await waiting_in(again) == records
+    await again.close()
+
+
+async def test_without_its_cursor_what_has_been_removed_does_not_seem_to_wait(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=1)
+    await fill(spool, 5)
+    await spool.acknowledge(3)
+    await spool.close()
+    (tmp_path / "cursor").unlink()
+    again = Spool.open(tmp_path)
+    assert (again.cursor, again.pending) == (3, 2)
     await again.close()
 
 
@@ -292,6 +348,30 @@ async def test_what_is_needed_behind_one_that_stays_is_not_remembered_for_ever(t
     await spool.close()
 
 
+async def test_what_is_still_needed_stays_needed_when_the_rest_is_forgotten(tmp_path: Path) -> None:
+    spool, needed = Spool.open(tmp_path), {0, 1, 2}
+    numbers = (0, 1, *([2] * 1200))
+    await asyncio.gather(*(spool.append(record(one), partial(needed.__contains__, one)) for one in numbers))
+    needed.remove(0)
+    await spool.acknowledge(spool.last)
+    await spool.close()
+    again = Spool.open(tmp_path)
+    wanted = str(record(1).run_id)
+    assert list(await again.find_former([wanted])) == [wanted]
+    await again.close()
+
+
+async def test_what_is_needed_and_not_delivered_yet_takes_nothing_before_it_along(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path, segment_bytes=1)
+    for number in (1, 2, 3, 4):
+        await spool.append(record(number), partial({4}.__contains__, number))
+    await spool.acknowledge(1)
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert await waiting_in(again) == [record(number) for number in (2, 3, 4)]
+    await again.close()
+
+
 async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) -> None:
     """Else a small disk that is full of delivered records would stay so."""
     spool = Spool.open(tmp_path)
@@ -302,4 +382,17 @@ async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) 
     await spool.close()
     again = Spool.open(tmp_path)
     assert (again.last, await waiting_in(again)) == (2, [record(2)])
+    await again.close()
+
+
+async def test_a_large_segment_stays_while_a_record_is_on_its_way_into_it(tmp_path: Path) -> None:
+    spool = Spool.open(tmp_path)
+    await spool.append(record(1, output="x" * 300_000))
+    coming = asyncio.create_task(spool.append(record(2)))
+    await asyncio.sleep(0)
+    await spool.acknowledge(1)
+    assert await coming == 2
+    await spool.close()
+    again = Spool.open(tmp_path)
+    assert await waiting_in(again) == [record(2)]
     await again.close()

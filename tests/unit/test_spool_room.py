@@ -15,7 +15,8 @@ from worker.spooling.spool_room import Room
 from worker.spooling.spool_segments import frame
 
 LIMIT = 10_000_000
-LONG = record(1, output="head " + "x" * 100_000 + " tail", output_bytes=100_010)
+LONG = record(1, output="head " + "x" * 100_000 + " tail", output_bytes=250_010)
+"""The command has printed more than was kept of it."""
 
 
 @pytest.mark.parametrize(
@@ -27,7 +28,7 @@ def test_of_an_output_less_is_kept_the_fuller_the_spool_is(used: int, most: int)
     assert most - 100 < len(fitted.output) <= most
     assert fitted.output.startswith("head ")
     assert fitted.output.endswith(" tail")
-    assert fitted.output_bytes == 100_010
+    assert fitted.output_bytes == 250_010
     assert fitted.output_truncated == (most < 100_010)
     assert ("bytes cut: the worker's spool was nearly full" in fitted.output) == (most < 100_010)
 
@@ -35,8 +36,8 @@ def test_of_an_output_less_is_kept_the_fuller_the_spool_is(used: int, most: int)
 @pytest.mark.parametrize("used", [9_800_000, LIMIT, LIMIT * 3])
 def test_without_room_the_record_says_what_was_dropped(used: int) -> None:
     fitted = Room(LIMIT).fitted(LONG, used)
-    assert (fitted.output, fitted.output_truncated, fitted.output_bytes) == ("", True, 100_010)
-    assert fitted.err == "output of 100,010 bytes dropped: the worker's spool was full"
+    assert (fitted.output, fitted.output_truncated, fitted.output_bytes) == ("", True, 250_010)
+    assert fitted.err == "output of 250,010 bytes dropped: the worker's spool was full"
     assert (fitted.status, fitted.run_id, fitted.exit_code) == (LONG.status, LONG.run_id, LONG.exit_code)
 
 

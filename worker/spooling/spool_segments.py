@@ -165,9 +165,10 @@ def append_durably(segment: Segment, added: Sequence[bytes]) -> Segment:
             sync_directory(segment.path.parent)
     except OSError:
         with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, segment.size)
             if is_new:
                 segment.path.unlink()
+            else:
+                os.ftruncate(descriptor, segment.size)
         raise
     finally:
         os.close(descriptor)
