@@ -142,12 +142,10 @@ async def test_a_descriptor_is_watched_for_its_next_run_though_the_exit_was_seen
         with monkeypatch.context() as patch:
             patch.setattr(runs.executor._run_watch, "_on_exits", lambda _exited: None)
             run_id = runs.start("exec sleep 300")
-            pidfd = runs.executor.running[run_id].group.pidfd
             runs.executor.end(run_id, KILL)
             await runs.ended(run_id)
-        run_id = runs.start("true")
-        assert runs.executor.running[run_id].group.pidfd == pidfd
-        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+        assert not runs.executor._run_watch._exits, "else the next run with this number would never be told of"
+        assert (await runs.outcome_of("true")).verdict is Verdict.SUCCESS
 
 
 def let_it_exit(pid: int) -> None:
