@@ -58,6 +58,29 @@ async def test_kill_finds_what_left_the_group(leaving: str) -> None:
     assert outcome.verdict is Verdict.KILLED
 
 
+_LEAVES_ITS_GROUP = (
+    "import os; os.setpgid(0, 0); print(os.getpid(), flush=True); os.execve('/bin/sleep', ['sleep', '300'], {})"
+)
+
+
+@pytest.mark.parametrize("is_killed", [True, False], ids=["kill", "own exit"])
+async def test_what_has_dropped_its_marks_in_a_group_of_its_own_is_the_runs_for_a_kill_alone(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    told = tmp_path / "pid"
+    async with executing() as runs:
+        leaving = f'python3 -I -S -c "{_LEAVES_ITS_GROUP}" >{told} & until [ -s {told} ]; do sleep 0.01; done;'
+        run_id = runs.start(f"{leaving} {'echo up; sleep 300' if is_killed else 'sleep 300 & exit 0'}")
+        if is_killed:
+            await runs.printed(run_id, "up")
+            runs.executor.end(run_id, KILL)
+        await runs.ended(run_id)
+        left = read_process(int(told.read_text()))
+        assert (left is None or left.dead) == is_killed
+        if left is not None and not left.dead:
+            os.kill(left.pid, signal.SIGKILL)
+
+
 async def test_command_that_ignores_term_is_gone_after_its_grace() -> None:
     async with executing() as runs:
         run_id = runs.start("trap '' TERM; echo deaf; while :; do sleep 0.01; done", kill_grace_s=0.3)
@@ -142,12 +165,10 @@ async def test_a_descriptor_is_watched_for_its_next_run_though_the_exit_was_seen
         with monkeypatch.context() as patch:
             patch.setattr(runs.executor._run_watch, "_on_exits", lambda _exited: None)
             run_id = runs.start("exec sleep 300")
-            pidfd = runs.executor.running[run_id].group.pidfd
             runs.executor.end(run_id, KILL)
             await runs.ended(run_id)
-        run_id = runs.start("true")
-        assert runs.executor.running[run_id].group.pidfd == pidfd
-        assert (await runs.ended(run_id)).verdict is Verdict.SUCCESS
+        assert not runs.executor._run_watch._exits, "else the next run with this number would never be told of"
+        assert (await runs.outcome_of("true")).verdict is Verdict.SUCCESS
 
 
 def let_it_exit(pid: int) -> None:
@@ -337,6 +358,30 @@ async def test_worker_that_was_stopped_past_the_grace_gives_up_on_nothing_before
         outcome = await runs.ended(run_id)
         assert runs.alive(run_id) == []
     assert outcome.err == "killed by console 127.0.0.1: kill"
+
+
+async def test_leader_that_no_look_has_seen_has_its_grace_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("worker.commands.sweeper.look", lambda looked_for, _instance: [[] for _ in looked_for])
+    async with executing() as runs:
+        run_id = runs.start("trap 'sleep 0.2; echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
+        await runs.printed(run_id, "up")
+        runs.executor.end(run_id, KILL)
+        assert "goodbye" in (await runs.ended(run_id)).output
+
+
+async def test_one_look_that_finds_nothing_does_not_end_a_kill(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process in the middle of an exec shows no marks."""
+    seen = [[], [4711], [], []]
+
+    def sees(looked_for: Sequence[Remains], _instance: str) -> list[list[int]]:
+        return [seen.pop(0) if remains.group.leader_exited() else [4711] for remains in looked_for]
+
+    monkeypatch.setattr("worker.commands.sweeper.look", sees)
+    async with executing() as runs:
+        run_id = runs.start("exec sleep 300", kill_grace_s=60)
+        runs.executor.end(run_id, KILL)
+        await runs.ended(run_id)
+        assert seen == []
 
 
 async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

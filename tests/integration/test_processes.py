@@ -74,10 +74,13 @@ def test_a_signal_reaches_the_process_that_was_looked_at_and_no_other_of_its_num
 def test_what_has_left_the_group_and_dropped_its_marks_is_found_by_its_session(is_marked: bool) -> None:
     instance, run = f"session-{os.getpid()}", "job@1#1"
     marks = {"ETCRON_INSTANCE": instance, "ETCRON_RUN_ID": run} if is_marked else {}
-    command = "set -m; env -i sleep 300 & echo $!; wait"
+    leaves = (
+        "import os; os.setpgid(0, 0); print(os.getpid(), flush=True); os.execve('/bin/sleep', ['sleep', '300'], {})"
+    )
+    command = f'python3 -I -S -c "{leaves}" & wait'
     program = ["/bin/sh", "-c", command]
     with subprocess.Popen(
-        program, env={"PATH": os.defpath, **marks}, start_new_session=True, stdout=subprocess.PIPE
+        program, env={"PATH": os.environ["PATH"], **marks}, start_new_session=True, stdout=subprocess.PIPE
     ) as first:
         assert first.stdout is not None
         left = int(first.stdout.readline())
