@@ -134,10 +134,11 @@ async def test_closed_fires_that_nobody_has_decided_are_recorded(office: Office)
 
 
 async def test_5_s_are_counted_from_the_dispatch_time(office: Office) -> None:
-    hour_ms = await at_full_hour(office)
-    await office.save(mark_ms=hour_ms - 1, jitterSeconds=900, misfire={"policy": "skip"})
-    delay_s = (office.catalog.jobs["job"].dispatch_ms(hour_ms) - hour_ms) / 1000
-    assert delay_s > 7
+    hour_ms, delay_s = 0, 0.0
+    while delay_s < 7:  # what the jitter makes of an hour is left to chance
+        hour_ms = await at_full_hour(office)
+        await office.save(mark_ms=hour_ms - 1, jitterSeconds=900, misfire={"policy": "skip"})
+        delay_s = (office.catalog.jobs["job"].dispatch_ms(hour_ms) - hour_ms) / 1000
     office.join("w1", "w2", "w3", "w4")
     office.fires.begin()
     await office.look(6)
