@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 import threading
 from dataclasses import replace
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.support.descriptors import descriptors
 from tests.support.guarding import sleeping
-from worker.machine import processes
+from worker.machine import marked, processes
 from worker.machine.marked import find_leftovers
 from worker.machine.processes import all_processes, read_process, send
 
@@ -68,6 +69,46 @@ def test_a_signal_reaches_the_process_that_was_looked_at_and_no_other_of_its_num
         assert process.wait(timeout=10) == -signal.SIGTERM
         assert not send(looked_at, signal.SIGTERM)
         assert descriptors() == before
+
+
+def test_who_shares_the_session_of_a_worker_that_starts_a_run_meanwhile_is_not_the_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between its fork and its exec a run's process is in the worker's session, where others may be as well."""
+    instance, run = f"starting-{os.getpid()}", "job@1#1"
+    starts = (
+        "import os, signal, subprocess, sys\n"
+        "bystander = subprocess.Popen(['/bin/sleep', '300'])\n"
+        "if os.fork(): print('bystander', bystander.pid, flush=True); signal.pause()\n"
+        "print('starting', os.getpid(), flush=True); sys.stdin.readline(); os.setsid()\n"
+        f"os.execve('/bin/sleep', ['sleep', '300'], {{'ETCRON_INSTANCE': '{instance}', 'ETCRON_RUN_ID': '{run}'}})"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", starts], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        start_new_session=True,
+    ) as worker:  # fmt: skip
+        assert worker.stdin is not None
+        assert worker.stdout is not None
+        pids = dict(worker.stdout.readline().split() for _ in range(2))
+        bystander, starting, goes_on = int(pids[b"bystander"]), int(pids[b"starting"]), worker.stdin
+
+        def run_mark(pid: int, of: str) -> str | None:
+            if pid == starting and not goes_on.closed:
+                goes_on.close()  # it goes on, after it was read that it is in its worker's session
+                while (mark := processes.run_mark(pid, of)) is None:
+                    assert processes.read_process(pid) is not None
+                return mark
+            return processes.run_mark(pid, of)
+
+        try:
+            monkeypatch.setattr(marked, "run_mark", run_mark)
+            found = find_leftovers(instance)
+            assert [(one.pid, one.run_id, one.pgid, one.process.session) for one in found] == [
+                (starting, run, starting, starting)
+            ]
+        finally:
+            for pid in (bystander, starting, worker.pid):
+                os.kill(pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("is_marked", [True, False], ids=["by the marks of its first process", "by its first process"])

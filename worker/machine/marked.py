@@ -2,7 +2,7 @@
 
 Every process that a run starts inherits ``ETCRON_INSTANCE`` and ``ETCRON_RUN_ID``. With each marked process go the
 other members of its session, for a command may have cleared its environment; but never this process, its ancestors
-or its own session (a job may start a worker).
+or its own session (a job may start a worker), nor who shares an ancestor's session without a mark.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from worker.machine.processes import Process, all_processes, run_mark
+from worker.machine.processes import Process, all_processes, read_process, run_mark
 
 _NOBODY: Mapping[int, str] = MappingProxyType({})
 
@@ -37,18 +37,31 @@ def find_leftovers(instance: str, run_id: str | None = None, *, leaders: Mapping
     processes = [process for process in all_processes() if not process.dead]
     spared, own_session = _own_line(processes), os.getsid(0)
     others = [process for process in processes if process.session != own_session and process.pid not in spared]
-    marks = {process.pid: mark for process in others if (mark := run_mark(process.pid, instance)) is not None}
-    sessions = {process.session: marks[process.pid] for process in others if process.pid in marks}
+    marked = {process.pid: found for process in others if (found := _marked(process, instance)) is not None}
+    of_own_line = {process.session for process in processes if process.pid in spared}
+    sessions = {process.session: mark for process, mark in marked.values() if process.session not in of_own_line}
 
     def run_of(process: Process) -> str | None:
         led_by = leaders.get(process.group) or leaders.get(process.session)
-        return led_by or marks.get(process.pid) or sessions.get(process.session)
+        return led_by or (marked[process.pid][1] if process.pid in marked else sessions.get(process.session))
 
+    now = [marked[process.pid][0] if process.pid in marked else process for process in others]
     return [
         Leftover(pid=process.pid, run_id=mark, pgid=process.group, process=process)
-        for process in others
+        for process in now
         if (mark := run_of(process)) and run_id in (None, mark)
     ]
+
+
+def _marked(process: Process, instance: str) -> tuple[Process, str] | None:
+    """The process as it is since it shows its marks, and the run that they name; None: it shows none of ours.
+
+    What was read of it before may be of the time between its fork and its exec: then its group and its session are its
+    worker's, and whoever is in these is not the run's.
+    """
+    mark = run_mark(process.pid, instance)
+    now = None if mark is None else read_process(process.pid)
+    return None if mark is None or now is None or now.started != process.started else (now, mark)
 
 
 def _own_line(processes: Iterable[Process]) -> set[int]:
