@@ -129,7 +129,7 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
         await expect(chip).to_contain_text("Stale: etcd unreachable since", timeout=STALE_WITHIN_MS)
         await expect(row).to_have_count(1)
         await expect(page.locator("#problem")).to_contain_text(
-            "etcd cannot be reached: jobs and runs are shown as they"
+            "etcd cannot be reached: jobs and runs are shown as they", timeout=STALE_WITHIN_MS
         )
         await page.get_by_role("button", name=f"Pause: {name}").click()
         await page.get_by_role("dialog").get_by_role("button", name="Pause").click()
@@ -137,10 +137,10 @@ async def test_server_that_is_away_is_named_and_recovered_from(console: Console,
         await console.shoot_all(page, "etcd-away")
     finally:
         await cluster.etcd.start()
+        await cluster.ready()
     await expect(chip).to_have_text(" Live", timeout=STALE_WITHIN_MS)
     await expect(page.locator("#problem")).to_be_empty()
     await expect(system.locator(".check-of").filter(has_text="etcd").first).to_contain_text("ok")
-    await cluster.ready()
     await cluster.save(name, "true", "@monthly")
     await expect(row.locator(".c-schedule")).to_contain_text("@monthly")
 

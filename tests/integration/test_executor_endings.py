@@ -312,14 +312,13 @@ async def test_chain_of_processes_that_leave_their_sessions_is_over_after_a_kill
         "time.sleep(5)"
     )
     async with executing() as runs:
-        for _ in range(2):
-            run_id = runs.start((sys.executable, "-I", "-S", "-c", chains), kill_grace_s=0)
-            await runs.printed(run_id, "up")
-            await asyncio.sleep(0.2)  # they are on their way
-            runs.executor.end(run_id, KILL)
-            await runs.ended(run_id)
-            await asyncio.sleep(2.1)  # whoever has escaped is at rest, and is seen
-            assert [process.pid for process in runs.alive(run_id)] == []
+        run_id = runs.start((sys.executable, "-I", "-S", "-c", chains), kill_grace_s=0)
+        await runs.printed(run_id, "up")
+        await asyncio.sleep(0.2)  # they are on their way
+        runs.executor.end(run_id, KILL)
+        await runs.ended(run_id)
+        await asyncio.sleep(2.1)  # whoever has escaped is at rest, and is seen
+        assert [process.pid for process in runs.alive(run_id)] == []
 
 
 async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
-_EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "6"))
+_EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "4"))
 """Requests of each kind and call; the seed is fixed, so that a failure is one for everybody."""
 
 
