@@ -17,9 +17,9 @@ from typing import Final
 from msgspec import Struct
 
 from common.clock import Clock
+from common.planning.nobody import in_short
 from common.stored.member import Member
 
-_SHOWN: Final = 3
 _LONG: Final = 200
 _STARTED: Final = "was started later"
 
@@ -91,10 +91,7 @@ class Absences:
             if absence is None or not absence.covers(lo_s, hi_s):
                 return None
             reasons.append(f"{name}: {absence.reason[:_LONG]}")
-        if not reasons:
-            return None
-        more = f" and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
-        return "late: no worker took it: " + "; ".join(reasons[:_SHOWN]) + more
+        return f"late: no worker took it: {in_short(reasons)}" if reasons else None
 
     def _takes(self, member: Member) -> None:
         now_s, absence = self._clock.boottime(), self._of.get(member.worker)

@@ -40,10 +40,11 @@ def why_nobody(spec: JobSpec, members: Iterable[Worker]) -> str:
     if not big:
         most = max(one.slots for one in labelled)
         return f"it takes {spec.slots} slots, and no worker that fits has more than {most}"
-    return "no worker that fits takes fires: " + _reasons(big)
+    reasons = [f"{one.worker}: {one.not_accepting or 'its session is detached'}" for one in big]
+    return f"no worker that fits takes fires: {in_short(reasons)}"
 
 
-def _reasons(members: Sequence[Worker]) -> str:
-    shown = [f"{one.worker}: {one.not_accepting or 'its session is detached'}" for one in members[:_SHOWN]]
-    more = f" and {len(members) - _SHOWN} more" if len(members) > _SHOWN else ""
-    return "; ".join(shown) + more
+def in_short(reasons: Sequence[str]) -> str:
+    """The first three, and how many more there are."""
+    more = f" and {len(reasons) - _SHOWN} more" if len(reasons) > _SHOWN else ""
+    return "; ".join(reasons[:_SHOWN]) + more

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
@@ -22,7 +22,6 @@ from common.runlog import RunFilter
 from common.stored.job_version import JobVersion
 from common.stored.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
 from common.stored.member import Member
-from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.background.versions import Versions
 from manager.editing.advice import mark_fault
@@ -32,6 +31,18 @@ from manager.runs.free_slots import FreeSlots
 from manager.runs.history import History
 from manager.runs.kept_records import NO_RECORDS, kept_records
 from manager.runs.pending import Pending, WaitKind
+from manager.runs.told_fires import (
+    Key,
+    Undecided,
+    end_ms,
+    fire_told,
+    key_of,
+    on_its_way,
+    verdicts,
+    while_paused,
+    why_paused,
+    without_record,
+)  # fmt: skip
 from manager.watching.catalog import KnownJob
 from manager.watching.eligibility import Eligibility
 from manager.watching.open_runs import OpenRun
@@ -43,22 +54,6 @@ _RECORDS_A_PAGE: Final = 500
 _RANGES: Final = 5
 """Of so many records before the span one may reach into it."""
 _SOON_MS: Final = 1_500
-_NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
-_ON_ITS_WAY: Final = "decided, and its record is on its way"
-_AWAY: Final = "the log store, which knows what became of it, cannot be reached"
-_OUT_OF_REACH: Final = "this manager cannot reach etcd, which knows what became of it"
-_PAUSED: Final = "paused"
-_OWED_BY_NOBODY: Final = (
-    "no record is there: no worker that fits was live then, or it is on its way, or was removed with the older ones"
-)
-_OF_A_RECORD: Final = (
-    "planTime", "rangeEndTime", "count", "countIsMinimum", "reason", "err", "createTime", "claimTime", "startTime",
-    "endTime", "worker", "attempt", "exitCode", "by",
-)  # fmt: skip
-
-
-_Key: TypeAlias = tuple[int, str]
-"""Plan time, and the sequence: that of the job, or of one worker of a broadcast job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +110,7 @@ class FiresBetween:
         documents = past.documents
         cut, low_ms = cut or past.from_ms > low_ms, past.from_ms
         planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
-        fires = {_key(fire): fire for fire in _verdicts(documents)}
+        fires = {key_of(fire): fire for fire in verdicts(documents)}
         # What was settled while the records were read may be in none of them: so it is looked at before and after.
         settling |= self._watching.open_runs.unrecorded(name)
         recorded = {document.get("_id") for document in documents}
@@ -125,7 +120,7 @@ class FiresBetween:
         fires = {key: fire for key, fire in asked_for.items() if low_ms <= fire["planTime"] <= span.to_ms} | fires
         told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
         undecided = _outside(planned, told)
-        fires |= {(plan_ms, name): _while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
+        fires |= {(plan_ms, name): while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
         if saved is not None:
             fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
         if saved is not None and not past.is_away:
@@ -180,7 +175,7 @@ class FiresBetween:
             except UnavailableError:
                 pass
         kept = await kept_records(self._etcd, self._keys, settling)
-        inside = [one for one in kept if one["planTime"] <= span.to_ms and _end_ms(one) >= span.from_ms]
+        inside = [one for one in kept if one["planTime"] <= span.to_ms and end_ms(one) >= span.from_ms]
         return _Past(documents=inside, from_ms=span.from_ms, is_away=True)
 
     async def _documents(self, name: str, span: Span, most: int) -> tuple[list[Mapping[str, Any]], int]:
@@ -204,19 +199,19 @@ class FiresBetween:
         before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=_RANGES)
         return [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
 
-    def _unsettled(self, name: str, settling: Iterable[RunId]) -> dict[_Key, dict[str, Any]]:
+    def _unsettled(self, name: str, settling: Iterable[RunId]) -> dict[Key, dict[str, Any]]:
         """The fires whose records are on their way, and those of which a run is going; the last attempt of each."""
-        fires = {(run.plan_ms, run.job): _on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
+        fires = {(run.plan_ms, run.job): on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
         going = [run for run in self._watching.open_runs.of(name) if run.run_id.plan_ms is not None]
         return fires | {(run.plan_ms, run.run_id.job): self._open(run) for run in going}
 
-    async def _asked_for(self, name: str) -> dict[_Key, dict[str, Any]]:
+    async def _asked_for(self, name: str) -> dict[Key, dict[str, Any]]:
         """The fires of which a run was asked for and waits: they were offered, handed on, or are to be made up for."""
         fires = {}
         for view in await self._pending.of_job(name):
             run_id = RunId.parse(view["id"])
             if run_id.plan_ms is not None and view["waitsForKind"] != WaitKind.TIME:
-                fires[(run_id.plan_ms, run_id.job)] = _fire(
+                fires[(run_id.plan_ms, run_id.job)] = fire_told(
                     planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {view['waitsFor']}",
                     runId=str(run_id), attempt=run_id.attempt,
                 )  # fmt: skip
@@ -224,7 +219,7 @@ class FiresBetween:
 
     def _open(self, run: OpenRun) -> dict[str, Any]:
         started = run.has_started(self._clock.wall_ms())
-        return _fire(
+        return fire_told(
             planTime=run.plan_ms, verdict="running" if started else "claimed", runId=str(run.run_id),
             claimTime=run.claim_ms, startTime=run.start_ms if started else None, worker=run.worker,
             attempt=run.run_id.attempt,
@@ -232,7 +227,7 @@ class FiresBetween:
 
     async def _undecided(
         self, name: str, saved: SavedJob, planned: Sequence[int], *, no_records: bool
-    ) -> dict[_Key, dict[str, Any]]:
+    ) -> dict[Key, dict[str, Any]]:
         """The planned fires that have no record and no run: to come, waiting, or not known (any more)."""
         if not planned:
             return {}
@@ -242,9 +237,9 @@ class FiresBetween:
             mark_ms = await (self._own_marks(name, takers) if saved.spec.broadcast else self._mark(name))
         due_ms = due_by(saved.spec, now_ms - _SOON_MS)
         waiting = due_ms is not None and any((mark_ms or 0) < plan_ms <= due_ms for plan_ms in planned)
-        view = _View(
+        view = Undecided(
             spec=saved.spec,
-            pause=_why_paused(saved),
+            pause=why_paused(saved),
             takers=takers,
             mark_ms=mark_ms,
             fault=None if saved.spec.broadcast else mark_fault(mark_ms, now_ms=now_ms),
@@ -254,7 +249,7 @@ class FiresBetween:
             no_records=no_records,
         )  # fmt: skip
         return {
-            (plan_ms, name): _without_record(view, plan_ms)
+            (plan_ms, name): without_record(view, plan_ms)
             for plan_ms in planned
             if plan_ms > saved.anchor_ms  # before it there are those of a former version that was paused
         }
@@ -353,101 +348,3 @@ def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[in
         if not any(low <= plan_ms <= high for low, high in ranges[max(0, index - _RANGES) : index]):
             outside.append(plan_ms)
     return outside
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _View:
-    """What is known for all fires without a record."""
-
-    spec: JobSpec
-    pause: str | None
-    """Why nothing fires, where the job is paused."""
-    takers: Eligibility
-    mark_ms: int | None
-    fault: str | None
-    """What is wrong with the mark."""
-    due_ms: int
-    """The newest fire that is due."""
-    waits_for: str | None
-    """In words, of those that are due and that somebody could take; None where there are none."""
-    out_of_reach: bool
-    """What etcd knows of them cannot be told."""
-    no_records: bool
-    """What the log store knows of them cannot be told."""
-
-
-def _without_record(view: _View, plan_ms: int) -> dict[str, Any]:
-    due = plan_ms <= view.due_ms
-    verdict = "waiting" if due else "planned"
-    if view.pause is not None:
-        return _while_paused(plan_ms, view.pause)
-    if not view.spec.schedule.is_open(plan_ms):
-        return _fire(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
-    if due and view.out_of_reach:
-        return _fire(planTime=plan_ms, verdict="unknown", reason=_OUT_OF_REACH)
-    if view.fault is not None and view.mark_ms is not None and plan_ms <= view.mark_ms:
-        return _fire(planTime=plan_ms, verdict="unknown", reason=view.fault)
-    if due and view.mark_ms is not None and plan_ms <= view.mark_ms:
-        reason = _OWED_BY_NOBODY if view.spec.broadcast else _NO_RECORD
-        if view.no_records:
-            reason = _AWAY
-        return _fire(planTime=plan_ms, verdict="unknown", reason=reason)
-    would = view.takers.takers(str(plan_ms))
-    waiting = view.waits_for if due else None
-    return _fire(planTime=plan_ms, verdict=verdict, reason=would.reason or waiting, takers=list(would.workers))
-
-
-def _while_paused(plan_ms: int, reason: str = _PAUSED) -> dict[str, Any]:
-    return _fire(planTime=plan_ms, verdict="none", reason=reason)
-
-
-def _why_paused(saved: SavedJob) -> str | None:
-    """By whom the job is paused, and why, as far as it says; None: it is not."""
-    if saved.spec.enabled:
-        return None
-    pause = saved.pause
-    said = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
-    return ": ".join([_PAUSED, *said])
-
-
-def _on_its_way(run_id: RunId, plan_ms: int) -> dict[str, Any]:
-    return _fire(planTime=plan_ms, verdict="unknown", reason=_ON_ITS_WAY, runId=str(run_id), attempt=run_id.attempt)
-
-
-def _end_ms(document: Mapping[str, Any]) -> int:
-    """The plan time of the last fire that the record is about."""
-    return int(document.get("rangeEndTime") or document["planTime"])
-
-
-def _verdicts(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One fire for the records of all its attempts."""
-    attempts: dict[str, list[Mapping[str, Any]]] = {}
-    for document in documents:
-        run = _run_id(document)
-        if run is not None and run.plan_ms is not None:
-            attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
-    return [_verdict(of_one) for of_one in attempts.values()]
-
-
-def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Of a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
-    ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
-    started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
-    last = (started or ordered)[-1]
-    told = {name: last[name] for name in _OF_A_RECORD if name in last}
-    return _fire(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))
-
-
-def _fire(**told: Any) -> dict[str, Any]:
-    return {name: told.get(name) for name in (*_OF_A_RECORD, "verdict", "runId", "attempts", "takers")}
-
-
-def _key(fire: Mapping[str, Any]) -> _Key:
-    return fire["planTime"], RunId.parse(fire["runId"]).job
-
-
-def _run_id(document: Mapping[str, Any]) -> RunId | None:
-    try:
-        return RunId.parse(str(document.get("_id")))
-    except ValueError:
-        return None  # the parent's own document

@@ -8,9 +8,10 @@ from typing import Any, Final
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.runlog import RunFilter
-from common.stored.keys import Keys, RunId
+from common.stored.keys import Keys
 from manager.runs.history import History
 from manager.runs.kept_records import kept_records
+from manager.runs.told_fires import end_ms, run_id_of
 from manager.watching.watching import Watching
 
 _RECORDS: Final = 200
@@ -34,21 +35,18 @@ class LastDecided:
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
         runs = self._watching.open_runs
         kept = await kept_records(self._etcd, self._keys, runs.unrecorded(name))
-        ends = [end_ms for document in page.items if (end_ms := _planned_end_ms(document)) is not None]
+        ends = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
         if not ends and page.next_cursor is not None:
             raise UnavailableError(f"the newest {_RECORDS} records of {name} are of no planned fire")
         if not page.items and ((await self._history.results([name])) or {}).get(name) is not None:
             raise UnavailableError(f"the records of {name} have been removed with the older ones")
-        ends += [end_ms for document in kept if (end_ms := _planned_end_ms(document)) is not None]
+        ends += [last_ms for document in kept if (last_ms := _planned_end_ms(document)) is not None]
         ends += [run.plan_ms for run in runs.of(name) if run.run_id.plan_ms is not None]
         ends += [run.plan_ms for run in runs.unrecorded(name) if run.plan_ms is not None]
-        return max((end_ms for end_ms in ends if end_ms <= now_ms), default=0)
+        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0)
 
 
 def _planned_end_ms(document: Mapping[str, Any]) -> int | None:
     """The plan time of the last fire that the record is about; None: it is of no planned one."""
-    try:
-        plan_ms = RunId.parse(str(document.get("_id"))).plan_ms
-    except ValueError:
-        return None  # the parent's own document
-    return None if plan_ms is None else int(document.get("rangeEndTime") or plan_ms)
+    run_id = run_id_of(document)
+    return None if run_id is None or run_id.plan_ms is None else end_ms(document)

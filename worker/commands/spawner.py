@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Collection
-from functools import partial
 from typing import TypeVar
 
 from common.clock import Clock
@@ -26,11 +25,12 @@ _UMASK = 0o022
 class Start:
     """A start on its way, and what it holds until it is finished, or given up."""
 
-    __slots__ = ("around", "attempt", "becoming", "execution", "pipe", "start_ms", "started_s", "write_end")
+    __slots__ = ("around", "attempt", "becoming", "execution", "faults", "pipe", "start_ms", "started_s", "write_end")
 
-    def __init__(self, attempt: Attempt, around: Surroundings) -> None:
+    def __init__(self, attempt: Attempt, around: Surroundings, faults: Faults) -> None:
         self.attempt = attempt
         self.around = around
+        self.faults = faults
         self.execution: Execution | None = None
         """None: it becomes another user's first."""
         self.becoming: Becoming | None = None
@@ -97,8 +97,8 @@ class Spawner:
             launch=launch, worker=self._worker, account=account,
             directory=launch.workdir or around.variables["HOME"], path=around.variables["PATH"],
         )  # fmt: skip
-        start = Start(attempt, around)
-        _take(partial(self._make_ready, faults=faults), start)
+        start = Start(attempt, around, faults)
+        _take(self._make_ready, start)
         return start
 
     def execute(self, start: Start) -> None:
@@ -128,7 +128,7 @@ class Spawner:
         return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
-    def _make_ready(self, start: Start, *, faults: Faults) -> None:
+    def _make_ready(self, start: Start) -> None:
         attempt = start.attempt
         start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(start.pipe, False)
@@ -140,7 +140,7 @@ class Spawner:
                 environment=[*start.around.encoded, *self._marks(attempt.launch).encoded()],
                 directory=attempt.directory, stdin=self._null, output=start.write_end, umask=_UMASK,
             )  # fmt: skip
-            start.execution = Execution(program, faults)
+            start.execution = Execution(program, start.faults)
 
     def _execute(self, start: Start) -> None:
         launch = start.attempt.launch

@@ -174,7 +174,8 @@ async def test_a_browser_that_takes_nothing_is_cut_off_and_disturbs_nobody(live:
                 for number in range(150):
                     live.parts.events.job_changed(f"{number:03d}" + "x" * 2_000)
                 await stream.until("jobs")
-                return any(one._is_last for one in live.parts.events._clients)
+                clients = live.parts.events._clients
+                return any(one._is_last for one in clients) or len(clients) == 1  # the kernel may be sooner
 
             await wait_until(flooded, description="the slow one to fall behind", timeout=60)
             live.parts.events.close()
