@@ -13,6 +13,9 @@ hypothesis.settings.register_profile("etcron", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("etcron")
 
 
+# What pytest and the tests are made of stays: the collector need not look for garbage in it time and again.
+gc.set_threshold(5_000, 20, 20)
+
 # Started with SIGINT ignored (in the background of a script), we and all that the tests start would not be interrupted.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
