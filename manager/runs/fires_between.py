@@ -8,7 +8,7 @@ it, or why nobody could.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,6 +74,28 @@ class _Past:
     """The log store was not asked, or did not answer: these are the documents that etcd keeps."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """The planned fires of a span, newest first: all of them."""
+
+    span: Span
+    fires: Sequence[int]
+    """Plan times, ms since the epoch."""
+    paused: Container[int]
+    """Those among them that former versions of the job had, which were paused."""
+    is_cut: bool
+    """Whether there may be older ones in the span that was asked for."""
+
+    def from_on(self, from_ms: int) -> _Plan:
+        """Its part from there on."""
+        return _Plan(
+            span=_since(self.span, from_ms),
+            fires=[plan_ms for plan_ms in self.fires if plan_ms >= from_ms],
+            paused=self.paused,
+            is_cut=self.is_cut or from_ms > self.span.from_ms,
+        )
+
+
 class FiresBetween:
     """Pages of fires, newest first."""
 
@@ -98,49 +120,47 @@ class FiresBetween:
         Where the log store is away, of the past what etcd knows; a warning says so.
         """
         saved = job.saved if job is not None else None
+        plan = await self._plan(name, saved, span, limit)
+        settling = self._watching.open_runs.unrecorded(name)
+        past = await self._past(name, plan.span, settling, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
+        plan = plan.from_on(past.from_ms)
+        fires = await self._known(name, saved, past.documents, plan.span, settling)
+        known = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
+        undecided = _outside(plan.fires, known)
+        fires |= {(plan_ms, name): while_paused(plan_ms) for plan_ms in undecided if plan_ms in plan.paused}
+        if saved is not None:
+            fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
+        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
+        if saved is not None and not past.is_away:
+            warnings += _unplanned(saved, plan, known)
+        items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit)
+        return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
+
+    async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> _Plan:
+        """As many of the span's planned fires as the page has room for."""
         paused = await self._paused_before(name, saved, span, limit)
         # Before its save there is nothing of the job as it is: of then the records tell, and they alone.
         planned = [] if saved is None else _planned(saved.spec, _since(span, saved.anchor_ms + 1), limit)
-        planned = sorted(paused.union(planned), reverse=True)[: limit + 1]
-        cut = len(planned) > limit
-        low_ms = planned[limit - 1] if cut else span.from_ms
-        settling = self._watching.open_runs.unrecorded(name)
-        most = _RECORDS if cut else _RECORDS_A_PAGE
-        past = await self._past(name, Span(from_ms=low_ms, to_ms=span.to_ms), settling, most=most)
-        documents = past.documents
-        cut, low_ms = cut or past.from_ms > low_ms, past.from_ms
-        planned = [plan_ms for plan_ms in planned[:limit] if plan_ms >= low_ms]
-        fires = {key_of(fire): fire for fire in verdicts(documents)}
+        fires = sorted(paused.union(planned), reverse=True)
+        is_cut = len(fires) > limit
+        plan = _Plan(span=span, fires=fires, paused=paused, is_cut=is_cut)
+        return plan.from_on(fires[limit - 1]) if is_cut else plan
+
+    async def _known(
+        self, name: str, saved: SavedJob | None, documents: Iterable[Mapping[str, Any]], span: Span,
+        settling: Collection[RunId],
+    ) -> dict[Key, dict[str, Any]]:  # fmt: skip
+        """The fires with a record, and those of the span of which there is a run, its end, or a request for one.
+
+        ``settling``: the runs without a record before the documents were read.
+        """
         # What was settled while the records were read may be in none of them: so it is looked at before and after.
-        settling |= self._watching.open_runs.unrecorded(name)
+        without = self._watching.open_runs.unrecorded(name).union(settling)
         recorded = {document.get("_id") for document in documents}
-        unsettled = self._unsettled(name, [run_id for run_id in sorted(settling) if str(run_id) not in recorded])
+        unsettled = self._unsettled(name, [run_id for run_id in sorted(without) if str(run_id) not in recorded])
         asked_for = await self._asked_for(name) if saved is not None and not self._is_out_of_reach else {}
-        fires |= {key: fire for key, fire in unsettled.items() if low_ms <= fire["planTime"] <= span.to_ms}
-        fires = {key: fire for key, fire in asked_for.items() if low_ms <= fire["planTime"] <= span.to_ms} | fires
-        told = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
-        undecided = _outside(planned, told)
-        fires |= {(plan_ms, name): while_paused(plan_ms) for plan_ms in undecided if plan_ms in paused}
-        if saved is not None:
-            fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
-        if saved is not None and not past.is_away:
-            unplanned = _unplanned(saved, Span(from_ms=low_ms, to_ms=span.to_ms), told, paused)
-        else:
-            unplanned = []
-        newest_first = [fires[key] for key in sorted(fires, reverse=True)]
-        items = _whole_instants(newest_first, limit)
-        oldest_ms, are_all = items[-1]["planTime"] if items else low_ms, len(items) == len(newest_first)
-        if are_all:
-            oldest_ms = min(oldest_ms, low_ms)  # all that there is down to there has been told
-        goes_on = (cut or not are_all) and oldest_ms > 0
-        next_cursor = str(oldest_ms - 1) if goes_on else None
-        warnings = [
-            *self._watching.warnings,
-            *([NO_RECORDS] if past.is_away else []),
-            *_no_longer(job, name),
-            *unplanned,
-        ]
-        return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
+        of_records = {key_of(fire): fire for fire in verdicts(documents)}
+        return _within(span, asked_for) | of_records | _within(span, unsettled)
 
     @property
     def _is_out_of_reach(self) -> bool:
@@ -311,12 +331,10 @@ def _no_longer(job: KnownJob | None, name: str) -> list[str]:
     return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
 
 
-def _unplanned(
-    saved: SavedJob, span: Span, told: Sequence[tuple[int, int]], paused: Container[int]
-) -> list[str]:  # fmt: skip
+def _unplanned(saved: SavedJob, plan: _Plan, known: Sequence[tuple[int, int]]) -> list[str]:
     """That the schedule has not been so for all of the span, where a fire that it would have had is not there."""
-    at = saved.spec.schedule.last_before_ms(min(span.to_ms, saved.anchor_ms) + 1)
-    if at is None or at < span.from_ms or at in paused or not _outside([at], told):
+    at = saved.spec.schedule.last_before_ms(min(plan.span.to_ms, saved.anchor_ms) + 1)
+    if at is None or at < plan.span.from_ms or at in plan.paused or not _outside([at], known):
         return []
     since = f"the job is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
     return [f"{since}: of what this schedule would have had before, as at {iso(at)}, there is no record"]
@@ -331,6 +349,21 @@ def _paused_spec(version: JobVersion) -> JobSpec | None:
     return None if spec.enabled else spec
 
 
+def _within(span: Span, fires: Mapping[Key, dict[str, Any]]) -> dict[Key, dict[str, Any]]:
+    return {key: fire for key, fire in fires.items() if span.from_ms <= fire["planTime"] <= span.to_ms}
+
+
+def _page(newest_first: list[dict[str, Any]], plan: _Plan, limit: int) -> tuple[list[dict[str, Any]], str | None]:
+    """What is told of the fires on one page, and the cursor of the next one; None: there are no older ones."""
+    items = _whole_instants(newest_first, limit)
+    are_all = len(items) == len(newest_first)
+    oldest_ms = items[-1]["planTime"] if items else plan.span.from_ms
+    if are_all:
+        oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been told
+    goes_on = (plan.is_cut or not are_all) and oldest_ms > 0
+    return items, str(oldest_ms - 1) if goes_on else None
+
+
 def _whole_instants(newest_first: list[dict[str, Any]], limit: int) -> list[dict[str, Any]]:
     """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
     end = min(limit, len(newest_first))
@@ -339,9 +372,9 @@ def _whole_instants(newest_first: list[dict[str, Any]], limit: int) -> list[dict
     return newest_first[:end]
 
 
-def _outside(planned: Sequence[int], told: Sequence[tuple[int, int]]) -> list[int]:
+def _outside(planned: Sequence[int], known: Sequence[tuple[int, int]]) -> list[int]:
     """The planned fires that lie in none of these ranges, both ends included."""
-    ranges = sorted(told)
+    ranges = sorted(known)
     outside: list[int] = []
     for plan_ms in planned:
         index = bisect_right(ranges, (plan_ms, MAX_MARK_MS))
