@@ -53,24 +53,23 @@ class Fires:
 
         Where the log store is away, of the recent ones what etcd knows; a warning says so.
         """
-        now_ms = self._clock.wall_ms()
+        now_ms, saved = self._clock.wall_ms(), job.saved if job is not None else None
         documents = await self._documents(name, before_ms)
-        no_records = [NO_RECORDS] if documents is None else []
+        warnings = self._watching.warnings
         if documents is None:
             kept = await kept_records(self._etcd, self._keys, self._watching.open_runs.unrecorded(name))
             documents = [one for one in kept if before_ms is None or one["planTime"] < before_ms]
+            warnings = [*warnings, NO_RECORDS]
         recent = [_recorded(document) for document in documents]
-        spec = job.saved.spec if job is not None and job.saved is not None else None
         if before_ms is None:
             known = {fire["runId"] for fire in recent}
             going = [run for run in self._watching.open_runs.of(name) if str(run.run_id) not in known]
             recent += [_open(run, now_ms) for run in going]
-            if spec is not None and spec.enabled and job is not None and job.saved is not None:
-                recent += await self._waiting(name, spec, job.saved.anchor_ms, now_ms)
+            if saved is not None and saved.spec.enabled:
+                recent += await self._waiting(name, saved.spec, saved.anchor_ms, now_ms)
         recent.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
-        anchor_ms = job.saved.anchor_ms if job is not None and job.saved is not None else 0
-        upcoming = _upcoming(spec, max(after_ms or now_ms, anchor_ms))
-        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": [*self._watching.warnings, *no_records]}
+        upcoming = [] if saved is None else _upcoming(saved.spec, max(after_ms or now_ms, saved.anchor_ms))
+        return {"recent": recent[:RECENT], "upcoming": upcoming, "warnings": warnings}
 
     async def _documents(self, name: str, before_ms: int | None) -> Sequence[Mapping[str, Any]] | None:
         """The newest records before then; None: the log store is away."""
@@ -161,8 +160,6 @@ def _fire(**told: Any) -> dict[str, Any]:
     return {name: told.get(name) for name in names}
 
 
-def _upcoming(spec: JobSpec | None, after_ms: int) -> list[dict[str, Any]]:
-    if spec is None or not spec.enabled:
-        return []
-    schedule = spec.schedule
-    return [fire_view(fire, schedule) for fire in schedule.upcoming(from_ms(after_ms), UPCOMING)]
+def _upcoming(spec: JobSpec, after_ms: int) -> list[dict[str, Any]]:
+    fires = spec.schedule.upcoming(from_ms(after_ms), UPCOMING) if spec.enabled else []
+    return [fire_view(fire, spec.schedule) for fire in fires]

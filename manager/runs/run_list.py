@@ -13,7 +13,7 @@ from common.runlog import RunFilter
 from common.runlog.pages import decode_cursor
 from manager.runs.history import History
 from manager.views import going_view, run_view
-from manager.watching.open_runs import Place
+from manager.watching.open_runs import OpenRun, Place
 from manager.watching.watching import Watching
 
 NOT_KNOWN = "etcd has not been reached since this manager started: runs that are going are not shown"
@@ -46,17 +46,13 @@ class RunLists:
         UnavailableError: the log store is away, or, where only those that go are wanted, etcd was never reached.
         """
         after = _place(cursor) if cursor is not None and going else None
-        if cursor is not None and after is None:
+        is_in_records = cursor is not None and after is None
+        if cursor is not None and is_in_records:
             decode_cursor(cursor)  # one of the log store's, or an error
-        found, warnings = [], []
-        if going and (cursor is None or after is not None):
-            try:
-                await self._watching.ready()
-                warnings = self._watching.warnings
-            except UnavailableError:
-                if not ended:
-                    raise
-                warnings = [NOT_KNOWN]
+        found: list[OpenRun] = []
+        warnings: list[str] = []
+        if going and not is_in_records:
+            warnings = await self._warnings(is_enough_without=ended)
             # Before the log store is asked: what ends meanwhile has its record by then, so it is in one of the two.
             found = self._watching.open_runs.newest(wanted, after=after, limit=limit + 1)
         now_ms = self._clock.wall_ms()
@@ -66,12 +62,22 @@ class RunLists:
         if not ended:
             late = [NOT_RECORDED] if items and self._history.is_away else []
             return RunList(items=items, next_cursor=None, warnings=warnings + late)
-        of_records = cursor if after is None else None
+        of_records = cursor if is_in_records else None
         page = await self._history.runs(wanted, cursor=of_records, limit=limit - len(items))
         records = [run_view(document) for document in page.items]
         recorded = {record["id"] for record in records}
         items = [item for item in items if item["id"] not in recorded]
         return RunList(items=items + records, next_cursor=page.next_cursor, warnings=warnings)
+
+    async def _warnings(self, *, is_enough_without: bool) -> list[str]:
+        """What to know of the runs that go; UnavailableError: they are not known, and without them there is no list."""
+        try:
+            await self._watching.ready()
+        except UnavailableError:
+            if not is_enough_without:
+                raise
+            return [NOT_KNOWN]
+        return self._watching.warnings
 
 
 def _cursor(place: Place) -> str:
