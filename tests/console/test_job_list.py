@@ -112,7 +112,7 @@ async def test_keyboard_alone_is_enough(console: Console, cluster: Cluster, name
 
 
 async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, cluster: Cluster) -> None:
-    """Somebody has put it there with etcdctl; `\udcff` stands for a byte that is no UTF-8."""
+    """Somebody has put it there with etcdctl; the first one is a byte that is no UTF-8."""
     names = ("\udcff", "a/b <i>c", "..", "x" * 300)
     async with EtcdClient([cluster.etcd.endpoint]) as etcd:
         for foreign in names:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from urllib.parse import quote
 
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from common.clock import SystemClock
 from common.runlog import RunLog
@@ -95,6 +96,35 @@ async def test_page_answers_with_100_000_lines_and_a_line_of_5_mb(
     slowest = await page.evaluate("Math.max(...window.inputs)")
     print(f"the slowest input was answered within {slowest:.0f} ms")  # noqa: T201
     await console.shoot(page, "long-output")
+
+
+async def test_a_page_that_loads_again_leaves_the_place_that_was_found(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    run = await finished_run(cluster, name, "seq -f 'line %g' 20")
+    page = await console.open("/livez")
+    is_live, has_stepped = asyncio.Event(), asyncio.Event()
+    turns = iter((is_live, has_stepped))
+
+    async def in_its_turn(route: Route) -> None:
+        await next(turns).wait()
+        await route.continue_()
+
+    path = f"/runs/{quote(run, safe='')}"
+    await page.route(f"**/api/v1{path}", in_its_turn)
+    await page.goto(path)
+    await expect(page.locator("#live")).to_have_text(" Live")  # heard before the page has loaded: it loads once more
+    is_live.set()
+    await page.locator("#find").fill("line")
+    await expect(page.locator("#found")).to_have_text("1 of 20")
+    await page.locator("#find").press("Enter")
+    await expect(page.locator("#found")).to_have_text("2 of 20")
+    async with page.expect_response(f"**/api/v1{path}") as again:
+        has_stepped.set()
+    await (await again.value).finished()
+    await settled(page)
+    await page.locator("#find").press("Enter")
+    await expect(page.locator("#found")).to_have_text("3 of 20")
 
 
 async def test_cut_output_is_marked_and_downloads_are_files(console: Console, cluster: Cluster, name: str) -> None:

@@ -42,6 +42,7 @@ class Doubtful(EtcdClient):
         self.lost = 0
         """Answers that were lost: what was to be carried out before that is."""
         self.looks = 0
+        self.has_lost = asyncio.Event()
 
     async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
         if self.losing and any("/marks/" in operation.key for operation in then if operation.writes):
@@ -51,6 +52,7 @@ class Doubtful(EtcdClient):
             else:
                 self.held.append((compares, then, otherwise))
             self.lost += 1
+            self.has_lost.set()
             raise EtcdInDoubtError("a lost answer")
         if not self.reachable:
             self.looks += 1
@@ -112,9 +114,11 @@ async def test_claim_in_doubt_is_watched_on_while_its_mark_may_still_come_to_whe
         world.rank("w1")
         own.losing, own.carry_out = 1, False
         world.at(NOON + 2 * MINUTE)
-        await wait_until(lambda: own.held != [], description="the claim, which presumes that one, is on its way")
-        planner.scheduler.accepting = False
-        await world.settled()  # it was told where the mark is, and would go on from there
+        await own.has_lost.wait()  # the claim, which presumes that one
+        while planner.scheduler._wants_look is not None:  # noqa: ASYNC110 - not a moment later than it
+            await asyncio.sleep(0)
+        planner.scheduler.accepting = False  # it is told where the mark is, and would go on from there
+        await world.settled()
         await world.set_mark(NOON + MINUTE)  # somebody has decided it
         assert await own.let_go()
         await wait_until(lambda: planner.wins == [NOON + 2 * MINUTE], description="the late claim is found to be won")

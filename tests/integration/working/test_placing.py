@@ -101,8 +101,9 @@ async def test_only_workers_with_the_labels_run_it(place: Place, world: World) -
         "w3": {"labels": {"zone": "eu", "gpu": "a100"}},
     }  # fmt: skip
     async with workers(place, **config):
-        await world.save(cron=SECOND, workers={"zone": ["eu", "ap"]}, misfire={"policy": "skip"})
-        await world.save("gpu", cron=SECOND, workers={"zone": "eu", "gpu": ["a100", "h100"]})
+        anyhow: dict[str, Any] = {"cron": SECOND, "overlap": "allow", "misfire": {"policy": "skip"}}
+        await world.save(**anyhow, workers={"zone": ["eu", "ap"]})
+        await world.save("gpu", **anyhow, workers={"zone": "eu", "gpu": ["a100", "h100"]})
         records = await fired(world, 6) + await fired(world, 4, "gpu")
         assert {record["status"] for record in records} == {"success"}
         assert {one["worker"] for one in records if one["jobName"] == "job"} <= {"w1", "w3"}

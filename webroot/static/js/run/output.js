@@ -19,9 +19,9 @@ export class Output {
     this.turn = 0;
   }
 
-  /** @param {string} text as the command has printed it */
+  /** @param {string} text as the command has printed it @returns {boolean} whether it is another one than before */
   show(text) {
-    if (text === this.text) return;
+    if (text === this.text) return false;
     this.text = text;
     const printed = printable(text);
     this.printed = printed;
@@ -31,6 +31,7 @@ export class Output {
     this.turn += 1;
     this.width();
     this.add(0, this.turn);
+    return true;
   }
 
   /** Some blocks now, more when the browser has drawn them. @param {number} from @param {number} turn */

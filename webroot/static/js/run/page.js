@@ -63,8 +63,8 @@ function show(run, zone, output, find) {
     output.none(open ? t("run.output.later") : whyNone(run));
     return;
   }
-  output.show(run.output);
-  if (find.field.value) find.search();
+  const isNew = output.show(run.output);
+  if (isNew && find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
   byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
   fill(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
 }
