@@ -323,7 +323,7 @@ async def test_a_retry_of_a_broadcast_run_stays_on_its_worker(place: Place, worl
 
 async def test_a_lost_session_begins_anew_and_its_runs_go_on(place: Place, world: World) -> None:
     async with workers(place, w1={}, w2={}) as both:
-        await world.save(cron=SECOND, broadcast=True)
+        await world.save(cron=SECOND, broadcast=True, overlap="allow")
         await world.save("long", "sleep 3; echo to the end", SECOND, broadcast=True)
         await all_fired(world, whole_second(2000), {"w1", "w2"})
         first = both["w1"].session
