@@ -101,10 +101,13 @@ class RunLog:
         await self._client.close()
 
     async def ping(self, *, deadline_seconds: float = _PING_SECONDS) -> str:
-        """The server's version (``unknown`` where it does not say); UnavailableError where it does not answer."""
+        """The server's version (``unknown`` where it does not say), and its name where it is none of MongoDB's;
+        UnavailableError where it does not answer."""
         async with asking(self._client, deadline_seconds):
-            information = await self._client.server_info()
-        return str(information.get("version") or "unknown")
+            # Not `server_info()`, which spells it in small letters: nx-27017 knows the command as it is documented.
+            information = await self._client.admin.command("buildInfo")
+        version, program = information.get("version") or "unknown", information.get("process")
+        return f"{version} ({program})" if program else str(version)
 
     async def prepare(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
         """All indexes exist; may be repeated. UnavailableError where the store does not answer within the deadline.
