@@ -239,6 +239,22 @@ def test_a_manager_that_stays_away_does() -> None:
     assert 60 < runs.now < 65
 
 
+def test_a_run_that_has_ended_and_whose_record_stays_away_is_told_and_given_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = _Runs(*_states("running", "ended"))
+    with pytest.raises(CommandError) as raised:
+        runs.wait()
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "etcron run show 'j@r-1#1'" in str(raised.value)
+    assert 60 < runs.now < 65
+    assert capsys.readouterr().err.count("has ended; its record, which has the verdict, waits for the log store") == 1
+
+
+def test_a_record_that_comes_late_is_waited_for() -> None:
+    assert _Runs(*_states(*["ended"] * 30, "finished")).wait() == {"state": "finished"}
+
+
 def test_a_run_that_is_not_there_is_told_at_once() -> None:
     with pytest.raises(CommandError) as raised:
         _Runs(CommandError("no run", ExitStatus.NOT_FOUND)).wait()
