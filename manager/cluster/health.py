@@ -3,8 +3,8 @@
 * **ready**: everything is well.
 * **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
   database half full, ...).
-* **unready**: etcd cannot be reached, so nothing can be saved or listed; or this manager's own clock is off, so that it
-  saves nothing, and another one should be asked: 503.
+* **unready**: etcd cannot be reached, so nothing can be saved or listed; or its database is full, so that it takes no
+  writes; or this manager's own clock is off, so that it saves nothing, and another one should be asked: 503.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,11 @@ _NAMED: Final = 5
 _INDEXES_S = 5.0
 QUOTA_BYTES: Final = 2 * 1024**3
 """etcd's default (``--quota-backend-bytes``); it does not tell its own."""
+ETCD_IS_FULL: Final = (
+    "etcd's database is full (alarm NOSPACE): nothing is saved and nothing starts until it is compacted and "
+    "defragmented, and the alarm disarmed"
+)
+_NO_SPACE = "NOSPACE"
 _LOSES_WRITES = frozenset({(3, 5, 0), (3, 5, 1), (3, 5, 2)})
 
 
@@ -86,7 +92,7 @@ class Report:
 
     @property
     def state(self) -> str:
-        if self.etcd["state"] == "unreachable" or self.clocks["state"] == "off":
+        if self.etcd["state"] == "unreachable" or ETCD_IS_FULL in self.problems or self.clocks["state"] == "off":
             return "unready"
         return "degraded" if self.problems else "ready"
 
@@ -123,6 +129,7 @@ class Health:
         self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
         self._log_seen = _Seen(server="log store", where=log_store)
         self._prepared = False
+        self._etcd_is_full = False
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -130,7 +137,7 @@ class Health:
         What is away is looked at every second, so that the console shows soon that it is back.
         """
         while True:
-            await asyncio.gather(self._workers(), self._log_store())
+            await asyncio.gather(self._workers(), self._log_store(), self._fullness())
             if self._log_seen.reachable and not self._prepared:
                 await self._prepare()
             away = not self._etcd_seen.reachable or not self._log_seen.reachable
@@ -140,6 +147,11 @@ class Health:
     def log_store_away(self) -> bool:
         """Whether the newest look at the log store got no answer."""
         return self._log_seen.reachable is False
+
+    @property
+    def standstill(self) -> str | None:
+        """Why nothing starts anywhere, as far as the newest look at etcd shows; its being away is told elsewhere."""
+        return ETCD_IS_FULL if self._etcd_is_full else None
 
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
         """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
@@ -209,6 +221,13 @@ class Health:
             return _Answer(withheld=str(error))
         return _Answer(status=status, problem=problem)
 
+    async def _fullness(self) -> None:
+        """Any member tells the alarms of all; where our user is not told, or nobody answers, none is known."""
+        with suppress(EtcdAccessError):
+            status, problem = await _asked(self._etcd.status(), let_pass=EtcdAccessError)
+            if problem is None:
+                self._etcd_is_full = status is not None and _NO_SPACE in status.alarms
+
     async def _prepare(self) -> None:
         try:
             await self._runlog.prepare(deadline_seconds=_INDEXES_S)
@@ -265,7 +284,9 @@ def _faults(members: Mapping[str, _Answer]) -> list[str]:
         if status.db_size_bytes * 2 > QUOTA_BYTES:
             share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
             faults.append(f"the database of {endpoint} is {share}: compact and defragment it")
-        faults += [f"etcd has raised the alarm {alarm}" for alarm in status.alarms]
+        faults += [
+            ETCD_IS_FULL if alarm == _NO_SPACE else f"etcd has raised the alarm {alarm}" for alarm in status.alarms
+        ]
     return list(dict.fromkeys(faults))
 
 
