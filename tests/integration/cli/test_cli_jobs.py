@@ -192,6 +192,8 @@ async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, 
     assert "w1" in lines[2]
     not_run = (await etcron.ok("job", "fires", "hourly", *since, "--not-run", "-o", "json")).json
     assert [one["verdict"] for one in not_run] == ["skipped", "missed"]
+    ran = await etcron.ok("job", "fires", "hourly", "--from", iso(hours[0]), "--to", iso(hours[0]), "--not-run")
+    assert ran.err == "none: every fire of these times has a run (1)\n"
     one = await etcron.ok("job", "fires", "hourly", *since, "--limit", "1")
     assert len(one.out.splitlines()) == 2
     assert one.err.startswith(f"there are more before {local(hours[3])}: ask with --to")
