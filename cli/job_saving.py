@@ -7,7 +7,7 @@ import contextlib
 import json
 from typing import Any, Final
 
-from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision
+from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision, seconds
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, why_no_fire
@@ -38,7 +38,7 @@ def add_to(verbs: Verbs) -> None:
     save.add_argument("name", metavar="NAME", nargs="?", help="may be left out where the file has it")
     for field, (flag, metavar, does) in _FIELDS.items():
         save.add_argument(flag, dest=f"field_{field}", metavar=metavar, help=does)
-    save.add_argument("--timeout", type=float, metavar="SECONDS", help="end a run that takes longer (0: never)")
+    save.add_argument("--timeout", type=seconds, metavar="SECONDS", help="end a run that takes longer (0: never)")
     save.add_argument("--env", action="append", metavar="K=V", help="a variable of its environment (repeatable)")
     save.add_argument("--label", action="append", metavar="K=V", help="a label (repeatable)")
     save.add_argument(

@@ -172,7 +172,7 @@ def test_a_manager_with_tls(tmp_path: Path) -> None:
     with _answering(b"", tls=tls) as url, Client([url]) as client, pytest.raises(CommandError) as raised:
         client.get("/x")
     assert raised.value.status is ExitStatus.UNAVAILABLE
-    assert "name who signed it with --ca" in str(raised.value)
+    assert str(raised.value).endswith("name who signed it with --ca)")
 
 
 def test_paths_are_quoted_whole() -> None:

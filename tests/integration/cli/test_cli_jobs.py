@@ -56,6 +56,9 @@ async def test_save_with_edit_changes_only_what_is_said(etcron: Etcron) -> None:
     }  # fmt: skip
     assert (await spec_of(etcron, "backup"))["timeoutSeconds"] == 60
     assert (await etcron("job", "save", "nothing", "--edit", "--timeout", "1")).status == 3
+    refused = await etcron("job", "save", "backup", "--edit", "--timeout", "5m")
+    assert refused.status == 2
+    assert "argument --timeout: '5m' is not a number of seconds, such as 300" in refused.err
 
 
 async def test_save_does_not_resume_a_paused_job_by_the_way(etcron: Etcron) -> None:
