@@ -129,7 +129,7 @@ class Health:
         self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
         self._log_seen = _Seen(server="log store", where=log_store)
         self._prepared = False
-        self._etcd_is_full = False
+        self._full_since_ms: int | None = None
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -151,7 +151,7 @@ class Health:
     @property
     def standstill(self) -> str | None:
         """Why nothing starts anywhere, as far as the newest look at etcd shows; its being away is told elsewhere."""
-        return ETCD_IS_FULL if self._etcd_is_full else None
+        return None if self._full_since_ms is None else ETCD_IS_FULL
 
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
         """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
@@ -162,8 +162,13 @@ class Health:
         if silent and self._etcd_seen not in away:
             problems.insert(0, f"etcd: nothing has been heard of it since {iso(etcd_silent_since_ms or 0)}")
             since.append(etcd_silent_since_ms or 0)
+        etcd = "away" if silent or self._etcd_seen in away else "ok"
+        if etcd == "ok" and self._full_since_ms is not None:
+            etcd = "full"
+            problems.insert(0, ETCD_IS_FULL)
+            since.append(self._full_since_ms)
         return {
-            "etcd": "away" if silent or self._etcd_seen in away else "ok",
+            "etcd": etcd,
             "logStore": "away" if self._log_seen in away else "ok",
             "sinceMs": min(since, default=None),
             "problem": "; ".join(problems) or None,
@@ -225,8 +230,12 @@ class Health:
         """Any member tells the alarms of all; where our user is not told, or nobody answers, none is known."""
         with suppress(EtcdAccessError):
             status, problem = await _asked(self._etcd.status(), let_pass=EtcdAccessError)
-            if problem is None:
-                self._etcd_is_full = status is not None and _NO_SPACE in status.alarms
+            if status is None or problem is not None:
+                return
+            if _NO_SPACE not in status.alarms:
+                self._full_since_ms = None
+            elif self._full_since_ms is None:
+                self._full_since_ms = self._clock.wall_ms()
 
     async def _prepare(self) -> None:
         try:
