@@ -85,6 +85,14 @@ def count(low: int, high: int) -> Callable[[str], int]:
     return read
 
 
+def seconds(text: str) -> float:
+    """The type of an argument that is a number of seconds; the manager says which ones it takes."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 300") from None
+
+
 def pairs_of(option: str, texts: Sequence[str] | None) -> dict[str, str]:
     """The values of an option such as `--env K=V` that may be repeated."""
     pairs: dict[str, str] = {}

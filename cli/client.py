@@ -172,7 +172,7 @@ class Client:
 
     def _connect(self) -> http.client.HTTPConnection:
         """A connection to the first server that takes one, beginning with the one that did last."""
-        failures = []
+        failures, untrusted = [], 0
         for base in (self._base, *(server for server in self._servers if server != self._base)):
             connection = self._connection_to(base)
             try:
@@ -180,11 +180,14 @@ class Client:
             except (OSError, http.client.HTTPException) as error:
                 connection.close()
                 failures.append(f"cannot reach {_shown(base)}: {_words(error)}")
+                untrusted += isinstance(error, ssl.SSLCertVerificationError)
                 continue
             if isinstance(connection.sock, socket.socket):
                 connection.sock.settimeout(_ANSWER_S)
             self._base = base
             return connection
+        if untrusted == len(failures):  # they are there, and what helps has been said
+            raise CommandError("; ".join(failures), ExitStatus.UNAVAILABLE)
         remedy = f"start it (`etcron up`, `etcron manager`), or name another with --server or {SERVER_VARIABLE}"
         raise CommandError(f"{'; '.join(failures)}; {remedy}", ExitStatus.UNAVAILABLE)
 

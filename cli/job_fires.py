@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Final
 
 from cli.arguments import Verbs, add_command, add_output, add_server, count
@@ -51,15 +50,22 @@ def _fires(arguments: argparse.Namespace) -> int:
     query = {"from": instant("--from", arguments.from_, now=now), "to": instant("--to", arguments.to_, now=now)}
     with Client.of(arguments) as client:
         items = client.items(job_path(arguments.name, "fires"), query, warnings=warnings)
-        wanted = (one for one in items if not arguments.not_run or _did_not_run(one))
-        found = list(islice(wanted, arguments.limit + 1))
+        found, ran = list[Document](), 0
+        for one in items:
+            if arguments.not_run and not _did_not_run(one):
+                ran += one["verdict"] != "planned"
+            else:
+                found.append(one)
+            if len(found) > arguments.limit:
+                break
         if not found:
             client.get(job_path(arguments.name))  # a deleted job has its past still, so its absence matters only here
     fires = found[: arguments.limit]
     if arguments.output == "json":
         print_json(fires)
     else:
-        print_table(_HEADS, map(_row, fires), none="no fires")
+        none = "no fires" if ran == 0 else f"none: every fire of these times has a run ({ran})"
+        print_table(_HEADS, map(_row, fires), none=none)
     warn(warnings)
     if len(found) > len(fires):
         say(f"there are more before {local(fires[-1]['planTime'])}: ask with --to, or a greater --limit")

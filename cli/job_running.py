@@ -17,7 +17,10 @@ from cli.times import parse_iso, took
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_LOOK_S: Final = 2.0
 _PATIENCE_S: Final = 60.0
-"""For how long no manager may answer while somebody waits; the run itself goes on whatever we see of it."""
+"""For how long no manager may answer while somebody waits; the run itself goes on whatever we see of it. Nor may the
+record of a run that has ended, which has its verdict, be away for longer."""
+_SOON_S: Final = 5.0
+"""For so long nobody wonders where the record of a run that has ended stays."""
 
 
 def add_to(verbs: Verbs) -> None:
@@ -103,8 +106,9 @@ def wait_for_end(
     sleep: Callable[[float], None] = time.sleep,
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Document:
-    """The run once it has its verdict. CommandError (unavailable) after a minute without an answer."""
+    """The run once it has its verdict. CommandError (unavailable) after a minute without an answer, or the record."""
     pause_s, answered_at, state = _FIRST_LOOK_S, monotonic(), ""
+    without_record = _WithoutRecord(run_id)
     while True:
         try:
             run: Document = client.get(run_path(run_id))
@@ -117,8 +121,35 @@ def wait_for_end(
         else:
             if run.get("state") == "finished":
                 return run
+            without_record.seen(str(run.get("state")), answered_at)
             if run.get("state") != state:
                 # Each step of its life is looked at closely, a long one with patience.
                 state, pause_s = str(run.get("state")), _FIRST_LOOK_S
         sleep(pause_s)
         pause_s = min(pause_s * 1.5, _LONGEST_LOOK_S)
+
+
+class _WithoutRecord:
+    """Since when a run has ended whose verdict nobody can read yet: its record waits on a worker for the log store."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._since: float | None = None
+        self._is_told = False
+
+    def seen(self, state: str, now: float) -> None:
+        """Say so once. CommandError (unavailable) after a minute of it."""
+        if state != "ended":
+            self._since = None
+            return
+        if self._since is None:
+            self._since = now
+        if now - self._since > _PATIENCE_S:
+            raise CommandError(
+                f"{self._run_id} has ended, and what became of it cannot be read: its record waits on its worker for "
+                f"the log store\nlook at it later: etcron run show '{self._run_id}'",
+                ExitStatus.UNAVAILABLE,
+            )
+        if now - self._since > _SOON_S and not self._is_told:
+            self._is_told = True
+            say(f"{self._run_id} has ended; its record, which has the verdict, waits for the log store")

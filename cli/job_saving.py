@@ -7,7 +7,7 @@ import contextlib
 import json
 from typing import Any, Final
 
-from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision
+from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision, seconds
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, why_no_fire
@@ -38,7 +38,7 @@ def add_to(verbs: Verbs) -> None:
     save.add_argument("name", metavar="NAME", nargs="?", help="may be left out where the file has it")
     for field, (flag, metavar, does) in _FIELDS.items():
         save.add_argument(flag, dest=f"field_{field}", metavar=metavar, help=does)
-    save.add_argument("--timeout", type=float, metavar="SECONDS", help="end a run that takes longer (0: never)")
+    save.add_argument("--timeout", type=seconds, metavar="SECONDS", help="end a run that takes longer (0: never)")
     save.add_argument("--env", action="append", metavar="K=V", help="a variable of its environment (repeatable)")
     save.add_argument("--label", action="append", metavar="K=V", help="a label (repeatable)")
     save.add_argument(
@@ -66,7 +66,7 @@ def _save(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
         document, headers = _intended(client, name, said, arguments)
         try:
-            answer = client.call("PUT", job_path(name), _without_nulls(document), headers=headers)
+            answer = client.call("PUT", job_path(name), without_nulls(document), headers=headers)
         except ProblemError as error:
             if arguments.create and error.document.get("code") == "stale-revision":
                 raise CommandError(
@@ -107,10 +107,10 @@ def merged(spec: Document, said: Document) -> Document:
     return result
 
 
-def _without_nulls(document: Document) -> Document:
+def without_nulls(document: Document) -> Document:
     """A field that is null is one that is not said: it takes its default."""
     return {
-        field: _without_nulls(value) if isinstance(value, dict) else value
+        field: without_nulls(value) if isinstance(value, dict) else value
         for field, value in document.items()
         if value is not None
     }
@@ -126,7 +126,7 @@ def _said(arguments: argparse.Namespace) -> Document:
     given |= {"env": pairs_of("--env", arguments.env), "labels": pairs_of("--label", arguments.label)}
     said = merged(said, {field: value for field, value in given.items() if value not in (None, {})})
     for text in arguments.set or ():
-        said = merged(said, _setting(text))
+        said = merged(said, setting(text))
     return said
 
 
@@ -140,7 +140,7 @@ def _from_file(path: str) -> Document:
     return dict(found[0].document)
 
 
-def _setting(text: str) -> Document:
+def setting(text: str) -> Document:
     """`misfire.limit=3` as {"misfire": {"limit": 3}}; a value that is not JSON is a text."""
     path, equals, raw = text.partition("=")
     names = path.split(".", 1)

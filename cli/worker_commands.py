@@ -10,6 +10,7 @@ from cli.errors import ExitStatus
 from cli.printing import print_json, print_table, warn
 from cli.times import local
 from cli.usual import go_through
+from cli.worker_draining import wait_until_drained
 
 
 def parser() -> Parser:
@@ -22,7 +23,7 @@ def parser() -> Parser:
     add_output(listing)
     drain = add_command(
         verbs, "drain", _drain, does="workers take no new fires; what runs there goes on to its end",
-        examples=("etcron worker drain worker-1 --reason 'kernel update'",),
+        examples=("etcron worker drain worker-1 --reason 'kernel update' --wait",),
     )  # fmt: skip
     undrain = add_command(
         verbs,
@@ -32,6 +33,7 @@ def parser() -> Parser:
         examples=("etcron worker undrain worker-1",),
     )
     add_reason(drain)
+    drain.add_argument("--wait", action="store_true", help="wait until nothing runs there any more")
     for command in (drain, undrain):
         command.add_argument("names", metavar="NAME", nargs="+")
     for command in (listing, drain, undrain):
@@ -100,7 +102,11 @@ def _drained(worker: Document) -> str:
 
 def _drain(arguments: argparse.Namespace) -> int:
     body = {} if arguments.reason is None else {"reason": arguments.reason}
-    return _each(arguments, "drain", body, "takes no new fires; what runs there goes on")
+    status = _each(arguments, "drain", body, "takes no new fires; what runs there goes on")
+    if arguments.wait and status == ExitStatus.OK:
+        with Client.of(arguments) as client:
+            wait_until_drained(client, arguments.names)
+    return status
 
 
 def _undrain(arguments: argparse.Namespace) -> int:

@@ -60,7 +60,7 @@ def make_parts(
     inventory = Inventory(etcd, keys)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
     health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
-    slots = FreeSlots(inventory, lambda: watching.members)
+    slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     history = History(
         runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away

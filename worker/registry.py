@@ -100,7 +100,10 @@ class Registry:
             return
         self._member = replace(self._member, not_accepting=self.not_accepting)
         extra = {"action": "worker.accepting", "fault": self.not_accepting}
-        _log.warning("takes %s", f"no new fires: {fault}" if fault else "new fires", extra=extra)
+        if self.not_accepting is None:
+            _log.info("takes new fires", extra=extra)
+        else:
+            _log.warning("takes no new fires: %s", self.not_accepting, extra=extra)
         await self._publish()
 
     async def run(self) -> None:

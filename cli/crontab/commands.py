@@ -7,14 +7,17 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
-from cli.client import Client, told
+from cli.client import Client, Document, told
 from cli.crontab.jobs import Became, Told, translate
 from cli.crontab.lines import MAX_BYTES, MAX_LINES, read_lines
 from cli.errors import CommandError, ExitStatus
+from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
 from cli.printing import one_line, print_json, say
@@ -24,6 +27,12 @@ from common.schedules.schedule import parse_cron
 _STDIN: Final = "-"
 _ZONEINFO: Final = "/zoneinfo/"
 _ETC: Final = Path("/etc")
+_OF_THE_LINE: Final = frozenset({
+    "name", "command", "cronExpr", "every", "offset", "after", "at", "timezone", "env", "shell", "workdir", "user",
+    "jitterSeconds", "enabled",
+})  # fmt: skip
+"""What a line, and the variables above it, say of its job; of `enabled` only `--enable` says anything. `overlap` is as
+cron has it for a new job, and then whoever runs it decides."""
 
 
 def parser() -> Parser:
@@ -34,13 +43,17 @@ def parser() -> Parser:
         does="save the entries of a crontab as jobs, paused until they are resumed, and account for every line",
         examples=(
             "crontab -l | etcron crontab import - --dry-run",
-            "etcron crontab import /etc/crontab --system --owner web-1 --name-prefix web-1.",
+            "etcron crontab import /etc/crontab --system --owner web-1 --name-prefix web-1. --set workers.host=web-1",
         ),
     )  # fmt: skip
     importing.add_argument("file", metavar="FILE", help="the crontab (- for stdin)")
     importing.add_argument("--system", action="store_true", help="it has a user column, as /etc/crontab has")
     importing.add_argument("--name-prefix", default="", metavar="TEXT", help="what the jobs' names begin with")
     importing.add_argument("--owner", metavar="NAME", help="label the jobs etcron/owner=NAME")
+    importing.add_argument(
+        "--set", action="append", metavar="FIELD=VALUE",
+        help="a field of all these jobs, JSON or a text, e.g. workers.host=web-1 (repeatable)",
+    )  # fmt: skip
     importing.add_argument("--tz", metavar="ZONE", help="the crontab's time zone (this machine's, as cron takes it)")
     importing.add_argument("--enable", action="store_true", help="the jobs fire at once (else new ones are paused)")
     importing.add_argument("--strict", action="store_true", help="import nothing where any line is refused")
@@ -75,8 +88,34 @@ def _account(arguments: argparse.Namespace) -> list[Told]:
         raise CommandError(message, ExitStatus.USAGE) from error
     say(f"times are those of {timezone} ({origin})")
     labels = {OWNER_LABEL: arguments.owner} if arguments.owner else {}
+    said = _said(arguments)
     lines = read_lines(_text(arguments.file), system=arguments.system)
-    return translate(lines, timezone=timezone, prefix=arguments.name_prefix, enabled=arguments.enable, labels=labels)
+    account = translate(lines, timezone=timezone, prefix=arguments.name_prefix, enabled=arguments.enable, labels=labels)
+    return [
+        one if one.document is None else replace(one, document=without_nulls(merged(one.document, said)))
+        for one in account
+    ]
+
+
+def _said(arguments: argparse.Namespace) -> Document:
+    """What ``--set`` says of all the jobs."""
+    said: Document = {}
+    for text in arguments.set or ():
+        said = merged(said, setting(text))
+    if "name" in said:
+        raise CommandError("--set: name is that of one job; --name-prefix is for all of them", ExitStatus.USAGE)
+    return said
+
+
+def over_what_is_there(document: Document, spec: Document, said: Document) -> Document:
+    """The job as it is, with what its line of the crontab says now, and what ``--set`` says.
+
+    What the line does not say (where it runs, for how long, ...) has been given by hand, and stays.
+    """
+    of_the_line = {field: value for field, value in document.items() if field in _OF_THE_LINE}
+    given = {field: value for field, value in spec.items() if field not in _OF_THE_LINE or field == "enabled"}
+    labels = {"labels": document.get("labels") or {}}
+    return without_nulls(merged(merged({**given, **of_the_line}, labels), said))
 
 
 def machine_timezone(etc: Path = _ETC) -> tuple[str, str]:
@@ -127,7 +166,7 @@ def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
             if errors:
                 one = Told(line=one.line, became=Became.REFUSED, notes=("; ".join(told(errors)),))
             else:
-                one = Told(line=one.line, became=one.became, notes=(*one.notes, *warnings), document=one.document)
+                one = replace(one, notes=(*one.notes, *warnings))
         result.append(one)
     return result
 
@@ -138,13 +177,13 @@ def _wanted(one: Told) -> Wanted:
 
 def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace) -> list[Step]:
     """The steps of the jobs. New ones are paused, others stay as they are, unless they are to be enabled."""
-    steps = make_plan(client, [_wanted(one) for one in account if one.document is not None], owner=arguments.owner)
+    wanted = [_wanted(one) for one in account if one.document is not None]
+    over = partial(over_what_is_there, said=_said(arguments))
+    steps = make_plan(client, wanted, owner=arguments.owner, over=over)
     return [_paused(step) if step.action is Action.CREATE and not arguments.enable else step for step in steps]
 
 
 def _paused(step: Step) -> Step:
-    from dataclasses import replace
-
     return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
 
 

@@ -201,4 +201,6 @@ def _set_delay(settings: _Settings, value: str) -> str:
     if not (value.isascii() and value.isdecimal() and len(value) < 5):
         return f"RANDOM_DELAY: {value!r} is not a number of minutes; it is left out"
     settings.delay_minutes = int(value)
+    if settings.delay_minutes == 0:
+        return "RANDOM_DELAY: starts below are not spread"
     return f"RANDOM_DELAY: starts below are spread over {value} minutes (jitterSeconds)"

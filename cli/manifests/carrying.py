@@ -6,7 +6,7 @@ If we die in between, what has been saved is saved; applying again does the rest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cli.client import Client, Document, ProblemError, if_match, job_path
@@ -61,8 +61,18 @@ def check(client: Client, wanted: Wanted) -> tuple[list[Document], list[str]]:
     return list(answer["errors"]), list(answer["warnings"])
 
 
-def make_plan(client: Client, wanted: Sequence[Wanted], *, owner: str | None = None, prune: bool = False) -> list[Step]:
-    """The steps in the order of the wanted jobs, then those that prune. CommandError: some are another owner's."""
+def make_plan(
+    client: Client,
+    wanted: Sequence[Wanted],
+    *,
+    owner: str | None = None,
+    prune: bool = False,
+    over: Callable[[Document, Document], Document] = lambda document, _: document,
+) -> list[Step]:
+    """The steps in the order of the wanted jobs, then those that prune. CommandError: some are another owner's.
+
+    ``over``: the document that a job which is there already is to be, of the wanted one and of its spec.
+    """
     there, now_ms = JobsThere(client), SystemClock().wall_ms()
     rows = there.of([one.name for one in wanted])
     foreign = [
@@ -72,10 +82,16 @@ def make_plan(client: Client, wanted: Sequence[Wanted], *, owner: str | None = N
     ]
     if foreign:
         raise CommandError("\n".join(["nothing was changed:", *foreign]), ExitStatus.CONFLICT)
-    steps = [plan_one(one, rows.get(one.name), now_ms=now_ms) for one in wanted]
+    laid = [_laid_over(one, rows.get(one.name), over) for one in wanted]
+    steps = [plan_one(one, rows.get(one.name), now_ms=now_ms) for one in laid]
     if prune and owner is not None:
         steps += plan_prune(there.of_owner(owner), (one.name for one in wanted), now_ms=now_ms)
     return steps
+
+
+def _laid_over(wanted: Wanted, there: Document | None, over: Callable[[Document, Document], Document]) -> Wanted:
+    spec = None if there is None else there.get("spec")
+    return wanted if spec is None else replace(wanted, document=over(wanted.document, spec))
 
 
 def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, str], None]) -> list[Failed]:

@@ -129,8 +129,10 @@ def _arguments(table: type[SharedConfig], gathered: Gathered) -> dict[str, Any]:
 
 def _refuse(config: SharedConfig, gathered: Gathered) -> None:
     """Raise what was gathered together with what does not fit each other (defaults stand in for bad values)."""
-    problems = gathered.problems + config.timings.problems() + access_problems(config)
-    if problems:
+    unfit = {problem.field for problem in gathered.problems}
+    misfits = [*config.timings.problems(), *access_problems(config)]
+    # Of a key whose value is none already, the default is all that could be told, which nobody has written.
+    if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:
         raise ConfigError(problems)
     gathered.notes.extend(access_notes(config))
 

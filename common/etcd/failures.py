@@ -66,6 +66,10 @@ _TOO_LARGE = "received message larger than max"
 _IN_PLAIN_WORDS = {
     "Connection refused": "connection refused",
     "DEADLINE_EXCEEDED": "no answer in time (DEADLINE_EXCEEDED)",
+    "mvcc: database space exceeded": (
+        "database space exceeded: etcd takes no writes until it is compacted and defragmented, "
+        "and its alarm NOSPACE disarmed"
+    ),
 }
 """What the usual failures say somewhere in their line, and what that means."""
 

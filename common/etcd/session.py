@@ -265,7 +265,8 @@ class Session:
             self.ending = ending
             self.ended.set()
             extra = {"action": "session.ended", "key": self.key, "ending": ending.name.lower()}
-            _log.warning("session %s is over: %s", self.key, ending.value, extra=extra)
+            level = logging.INFO if ending is Ending.CLOSED else logging.WARNING
+            _log.log(level, "session %s is over: %s", self.key, ending.value, extra=extra)
 
     async def _ended_within(self, seconds: float) -> None:
         try:

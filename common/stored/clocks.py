@@ -36,6 +36,10 @@ class Measured:
         """Whether it is certainly further from the median than this."""
         return abs(self.offset_ms) - self.within_ms > max_skew_ms
 
+    def tells_nothing(self, max_skew_ms: int) -> bool:
+        """Whether it may be right as well as off: of a process that has just started, say, nobody knows better."""
+        return self.within_ms > max_skew_ms and abs(self.offset_ms) <= self.within_ms
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clocks:

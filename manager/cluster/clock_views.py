@@ -11,9 +11,9 @@ _NAMED: Final = 5
 
 
 def clock_view(clocks: Clocks | None, process: str | None, max_skew_ms: int) -> dict[str, Any]:
-    """How far a process's clock is from the median of all; null where it is not compared."""
+    """How far a process's clock is from the median of all; null where it is not compared, or nobody can tell yet."""
     measured = None if clocks is None or process is None else clocks.measured.get(process)
-    if measured is None:
+    if measured is None or measured.tells_nothing(max_skew_ms):
         return {"clockOffsetMs": None, "clockIsOff": False}
     return {"clockOffsetMs": measured.offset_ms, "clockIsOff": measured.is_off(max_skew_ms)}
 

@@ -3,8 +3,8 @@
 * **ready**: everything is well.
 * **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
   database half full, ...).
-* **unready**: etcd cannot be reached, so nothing can be saved or listed; or this manager's own clock is off, so that it
-  saves nothing, and another one should be asked: 503.
+* **unready**: etcd cannot be reached, so nothing can be saved or listed; or its database is full, so that it takes no
+  writes; or this manager's own clock is off, so that it saves nothing, and another one should be asked: 503.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,11 @@ _NAMED: Final = 5
 _INDEXES_S = 5.0
 QUOTA_BYTES: Final = 2 * 1024**3
 """etcd's default (``--quota-backend-bytes``); it does not tell its own."""
+ETCD_IS_FULL: Final = (
+    "etcd's database is full (alarm NOSPACE): nothing is saved and nothing starts until it is compacted and "
+    "defragmented, and the alarm disarmed"
+)
+_NO_SPACE = "NOSPACE"
 _LOSES_WRITES = frozenset({(3, 5, 0), (3, 5, 1), (3, 5, 2)})
 
 
@@ -86,7 +92,7 @@ class Report:
 
     @property
     def state(self) -> str:
-        if self.etcd["state"] == "unreachable" or self.clocks["state"] == "off":
+        if self.etcd["state"] == "unreachable" or ETCD_IS_FULL in self.problems or self.clocks["state"] == "off":
             return "unready"
         return "degraded" if self.problems else "ready"
 
@@ -123,6 +129,7 @@ class Health:
         self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
         self._log_seen = _Seen(server="log store", where=log_store)
         self._prepared = False
+        self._full_since_ms: int | None = None
 
     async def run(self) -> None:
         """Look every 3 s, so that what goes away and comes back is logged; make the log store's indexes once.
@@ -130,7 +137,7 @@ class Health:
         What is away is looked at every second, so that the console shows soon that it is back.
         """
         while True:
-            await asyncio.gather(self._workers(), self._log_store())
+            await asyncio.gather(self._workers(), self._log_store(), self._fullness())
             if self._log_seen.reachable and not self._prepared:
                 await self._prepare()
             away = not self._etcd_seen.reachable or not self._log_seen.reachable
@@ -141,6 +148,11 @@ class Health:
         """Whether the newest look at the log store got no answer."""
         return self._log_seen.reachable is False
 
+    @property
+    def standstill(self) -> str | None:
+        """Why nothing starts anywhere, as far as the newest look at etcd shows; its being away is told elsewhere."""
+        return None if self._full_since_ms is None else ETCD_IS_FULL
+
     def glance(self, *, etcd_silent_since_ms: int | None) -> dict[str, Any]:
         """What the newest looks have shown, without asking anybody; what the watch on etcd has not heard counts too."""
         silent = etcd_silent_since_ms is not None
@@ -150,8 +162,13 @@ class Health:
         if silent and self._etcd_seen not in away:
             problems.insert(0, f"etcd: nothing has been heard of it since {iso(etcd_silent_since_ms or 0)}")
             since.append(etcd_silent_since_ms or 0)
+        etcd = "away" if silent or self._etcd_seen in away else "ok"
+        if etcd == "ok" and self._full_since_ms is not None:
+            etcd = "full"
+            problems.insert(0, ETCD_IS_FULL)
+            since.append(self._full_since_ms)
         return {
-            "etcd": "away" if silent or self._etcd_seen in away else "ok",
+            "etcd": etcd,
             "logStore": "away" if self._log_seen in away else "ok",
             "sinceMs": min(since, default=None),
             "problem": "; ".join(problems) or None,
@@ -209,6 +226,17 @@ class Health:
             return _Answer(withheld=str(error))
         return _Answer(status=status, problem=problem)
 
+    async def _fullness(self) -> None:
+        """Any member tells the alarms of all; where our user is not told, or nobody answers, none is known."""
+        with suppress(EtcdAccessError):
+            status, problem = await _asked(self._etcd.status(), let_pass=EtcdAccessError)
+            if status is None or problem is not None:
+                return
+            if _NO_SPACE not in status.alarms:
+                self._full_since_ms = None
+            elif self._full_since_ms is None:
+                self._full_since_ms = self._clock.wall_ms()
+
     async def _prepare(self) -> None:
         try:
             await self._runlog.prepare(deadline_seconds=_INDEXES_S)
@@ -265,7 +293,9 @@ def _faults(members: Mapping[str, _Answer]) -> list[str]:
         if status.db_size_bytes * 2 > QUOTA_BYTES:
             share = f"{status.db_size_bytes / QUOTA_BYTES:.0%} of 2 GiB, etcd's default"
             faults.append(f"the database of {endpoint} is {share}: compact and defragment it")
-        faults += [f"etcd has raised the alarm {alarm}" for alarm in status.alarms]
+        faults += [
+            ETCD_IS_FULL if alarm == _NO_SPACE else f"etcd has raised the alarm {alarm}" for alarm in status.alarms
+        ]
     return list(dict.fromkeys(faults))
 
 

@@ -33,6 +33,8 @@ class Measured:
     failing: int | None
     """Of the jobs that there are, those whose newest record is a failure."""
     open_runs: int | None
+    oldest_run_s: float | None
+    """For how long the oldest run that is going has been due to go; 0 where none goes."""
     today: DayCounts | None
     """The fires planned since midnight, UTC, that have a record."""
     workers: Sequence[SeenWorker] | None
@@ -45,7 +47,7 @@ def families(seen: Measured) -> Iterator[Metric]:
     yield from _servers(seen.report)
     yield from _jobs(seen)
     if seen.workers is not None:
-        yield from _workers(seen.workers, seen.clocks)
+        yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
 
 
 def _servers(report: Report) -> Iterator[Metric]:
@@ -78,6 +80,8 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         )
     if seen.open_runs is not None:
         yield _gauge("etcron_runs_open", "Runs that are claimed, or going.", seen.open_runs)
+    if seen.oldest_run_s is not None:
+        yield _gauge("etcron_oldest_run_seconds", "For how long the oldest open run has been going.", seen.oldest_run_s)
     if seen.today is not None:
         fires = GaugeMetricFamily(
             "etcron_fires_today", "Fires planned since 00:00 UTC that have a record.", labels=["status"]
@@ -89,7 +93,7 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         yield _gauge("etcron_longest_run_today_seconds", "The longest run among them.", longest_s)
 
 
-def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None) -> Iterator[Metric]:
+def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: int) -> Iterator[Metric]:
     states = [worker_state(worker) for worker in workers]
     by_state = GaugeMetricFamily("etcron_workers", "Workers by state.", labels=["state"])
     for state in _WORKER_STATES:
@@ -107,7 +111,8 @@ def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None) -> Iterator[M
     yield from _beats(live)
     offset = _of_workers("clock_offset_seconds", "Its clock's distance from the median of all, where compared.")
     for name in live:
-        if clocks is not None and (measured := clocks.measured.get(name)) is not None:
+        measured = None if clocks is None else clocks.measured.get(name)
+        if measured is not None and not measured.tells_nothing(max_skew_ms):
             offset.add_metric([name], measured.offset_ms / 1000)
     yield offset
 

@@ -67,11 +67,13 @@ async def _measured(parts: Parts) -> Measured:
     )
     is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
     jobs_known = watching.jobs_read.is_set() and not is_old
+    runs_known = watching.runs_read.is_set() and not is_old
     return Measured(
         report=report,
         jobs=watching.catalog.states if jobs_known else None,
         failing=failing if jobs_known else None,
-        open_runs=len(watching.open_runs) if watching.runs_read.is_set() and not is_old else None,
+        open_runs=len(watching.open_runs) if runs_known else None,
+        oldest_run_s=watching.open_runs.oldest_ms(parts.clock.wall_ms()) / 1000 if runs_known else None,
         today=today,
         workers=workers,
         clocks=clocks,

@@ -132,6 +132,8 @@ def first_due_ms(spec: JobSpec, anchor_ms: int, now_ms: int) -> int | None:
 
 async def not_taken(spec: JobSpec, slots: FreeSlots) -> str:
     """Why a fire waits that somebody could take, and that no run stands in the way of."""
+    if (standstill := slots.standstill()) is not None:
+        return standstill
     return f"waits for {NO_FREE_SLOT}" if await slots.are_taken(spec) else NOT_TAKEN
 
 

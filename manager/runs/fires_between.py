@@ -15,7 +15,7 @@ from typing import Any, Final
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
-from common.instants import iso
+from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.runlog import RunFilter
@@ -134,6 +134,8 @@ class FiresBetween:
         if saved is not None and not past.is_away:
             warnings += _unplanned(saved, plan, known)
         items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit)
+        if saved is not None and not items and next_cursor is None:
+            warnings += _none_planned(saved.spec, span)
         return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
 
     async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> _Plan:
@@ -338,6 +340,18 @@ def _unplanned(saved: SavedJob, plan: _Plan, known: Sequence[tuple[int, int]]) -
         return []
     since = f"the job is as it is now since {iso(saved.anchor_ms)}, when it was saved or resumed"
     return [f"{since}: of what this schedule would have had before, as at {iso(at)}, there is no record"]
+
+
+def _none_planned(spec: JobSpec, span: Span) -> list[str]:
+    """Where the schedule has no fire in all of the span: between which that lies, and what the clocks did there."""
+    last_ms = spec.schedule.last_before_ms(span.to_ms + 1)
+    if spec.after is not None or (last_ms is not None and last_ms >= span.from_ms):
+        return []
+    following = next(iter(spec.schedule.upcoming(from_ms(span.from_ms - 1), 1)), None)
+    last = "there is none before that" if last_ms is None else f"the last one before that is {iso(last_ms)}"
+    coming = "there is none after it" if following is None else f"the next one is {iso(to_ms(following.at))}"
+    note = f" ({following.note})" if following is not None and following.note else ""
+    return [f"no fire is planned from {iso(span.from_ms)} to {iso(span.to_ms)}: {last}, {coming}{note}"]
 
 
 def _paused_spec(version: JobVersion) -> JobSpec | None:

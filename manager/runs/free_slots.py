@@ -18,10 +18,17 @@ NO_FREE_SLOT: Final = "a free slot: no worker shows one"
 class FreeSlots:
     """Reads the beats when asked; none of it is remembered."""
 
-    def __init__(self, inventory: Inventory, members: Callable[[], Sequence[Member]]) -> None:
-        """``members``: the live workers."""
+    def __init__(
+        self,
+        inventory: Inventory,
+        members: Callable[[], Sequence[Member]],
+        *,
+        standstill: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        """``members``: the live workers. ``standstill``: why none of them can take anything, where that is known."""
         self._inventory = inventory
         self._members = members
+        self.standstill = standstill
 
     async def are_taken(self, spec: JobSpec) -> bool:
         """Whether none of the workers that fit shows as many as the job takes; False, too, where nothing is known."""

@@ -12,7 +12,10 @@ from common.stored.run import Verdict
 from common.stored.saved_job import SavedJob
 from manager.watching.eligibility import Eligibility
 
-_NO_RECORD: Final = "decided, and no record is there: it is on its way, or was removed with the older ones"
+_NO_RECORD: Final = (
+    "decided, and no record is there: it is on its way, or was removed with the older ones, or it was due while etcd "
+    "was restored from a backup"
+)
 _ON_ITS_WAY: Final = "decided, and its record is on its way"
 _AWAY: Final = "the log store, which knows what became of it, cannot be reached"
 _OUT_OF_REACH: Final = "this manager cannot reach etcd, which knows what became of it"

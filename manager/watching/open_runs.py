@@ -58,6 +58,11 @@ class OpenRuns:
     def __len__(self) -> int:
         return self._count
 
+    def oldest_ms(self, now_ms: int) -> int:
+        """For how long that run has been going which was to start first; 0 where none goes."""
+        starts = (run.start_ms for runs in self._by_job.values() for run in runs.values())
+        return max(0, now_ms - min(starts, default=now_ms))
+
     @property
     def jobs(self) -> Container[str]:
         """The names of the jobs that have an open run."""

@@ -11,7 +11,7 @@ import pytest
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, GetPrefix, Put, _rpc, absent
-from tests.support.etcd_server import EtcdServer, cluster, free_port
+from tests.support.etcd_server import EtcdServer, cluster, fill, free_port
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
@@ -182,13 +182,6 @@ async def members(etcd_binary: Path, tmp_path: Path) -> AsyncIterator[list[EtcdS
     finally:
         for server in servers:
             server.destroy()
-
-
-async def fill(client: EtcdClient) -> None:
-    """Writes until the quota does not allow any more (etcd looks at it only every 100 ms)."""
-    async with asyncio.timeout(20):
-        while True:
-            await client.put("0", b"x" * 100_000)
 
 
 async def written(client: EtcdClient, key: str) -> bool:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from common.etcd import EtcdClient
 from tests.support.waiting import wait_until
 
 # The kernel kills the server when its parent dies. A preexec_fn would do it too, but forks a process full of threads.
@@ -228,6 +229,13 @@ class EtcdServer:
         process.send_signal(signal.SIGCONT)
         process.send_signal(number)
         await wait_until(lambda: process.poll() is not None, description="etcd has ended")
+
+
+async def fill(client: EtcdClient) -> None:
+    """Writes until the quota does not allow any more (etcd looks at it only every 100 ms)."""
+    async with asyncio.timeout(20):
+        while True:
+            await client.put("0", b"x" * 100_000)
 
 
 def _stopped(task: Path) -> bool:

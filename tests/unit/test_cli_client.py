@@ -172,7 +172,7 @@ def test_a_manager_with_tls(tmp_path: Path) -> None:
     with _answering(b"", tls=tls) as url, Client([url]) as client, pytest.raises(CommandError) as raised:
         client.get("/x")
     assert raised.value.status is ExitStatus.UNAVAILABLE
-    assert "name who signed it with --ca" in str(raised.value)
+    assert str(raised.value).endswith("name who signed it with --ca)")
 
 
 def test_paths_are_quoted_whole() -> None:
@@ -237,6 +237,22 @@ def test_a_manager_that_stays_away_does() -> None:
     assert raised.value.status is ExitStatus.UNAVAILABLE
     assert "the run is j@r-1#1: it goes on, look at it later" in str(raised.value)
     assert 60 < runs.now < 65
+
+
+def test_a_run_that_has_ended_and_whose_record_stays_away_is_told_and_given_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    runs = _Runs(*_states("running", "ended"))
+    with pytest.raises(CommandError) as raised:
+        runs.wait()
+    assert raised.value.status is ExitStatus.UNAVAILABLE
+    assert "etcron run show 'j@r-1#1'" in str(raised.value)
+    assert 60 < runs.now < 65
+    assert capsys.readouterr().err.count("has ended; its record, which has the verdict, waits for the log store") == 1
+
+
+def test_a_record_that_comes_late_is_waited_for() -> None:
+    assert _Runs(*_states(*["ended"] * 30, "finished")).wait() == {"state": "finished"}
 
 
 def test_a_run_that_is_not_there_is_told_at_once() -> None:

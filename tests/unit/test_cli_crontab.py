@@ -121,6 +121,7 @@ LEVEL=a=b # no comment
         ("my-var=1", "my-var: left out, as no environment variable"),
         ("ETCRON_JOB=1", "ETCRON_JOB: left out"),
         ("RANDOM_DELAY=x", "RANDOM_DELAY: 'x' is not a number of minutes"),
+        ("RANDOM_DELAY=0", "RANDOM_DELAY: starts below are not spread"),
     ],
 )
 def test_variables_without_an_equal_leave_a_note(line: str, note: str) -> None:

@@ -1,10 +1,12 @@
-"""What `etcron worker list` shows of a worker."""
+"""What `etcron worker list` shows of a worker, and the wait for one that is drained."""
 
 from __future__ import annotations
 
 import pytest
 
+from cli.errors import CommandError, ExitStatus
 from cli.worker_commands import _row
+from cli.worker_draining import wait_until_drained
 
 
 @pytest.mark.parametrize(
@@ -13,3 +15,62 @@ from cli.worker_commands import _row
 def test_offset_of_its_clock(offset_ms: int | None, shown: str) -> None:
     row = _row({"name": "w", "state": "accepting", "slots": 1, "clockOffsetMs": offset_ms})
     assert row[6] == shown
+
+
+class _Workers:
+    """A client whose looks at the workers answer the next of these, and a clock that only the sleeps move."""
+
+    def __init__(self, *pages: object) -> None:
+        self._pages = list(pages)
+        self.now = 0.0
+
+    def get(self, path: str) -> object:
+        page = self._pages.pop(0) if len(self._pages) > 1 else self._pages[0]
+        if isinstance(page, Exception):
+            raise page
+        return page
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+    def wait(self, *names: str) -> None:
+        wait_until_drained(self, names, sleep=self.sleep, monotonic=lambda: self.now)  # type: ignore[arg-type]
+
+
+def _page(state: str, running: int, beat_ms: int, *, is_drained: bool = True) -> dict[str, object]:
+    beat = {"wallMs": beat_ms, "running": running}
+    worker = {"name": "w", "state": state, "drained": {"by": "me"} if is_drained else None, "beat": beat}
+    return {"items": [worker, {"name": "other", "state": "accepting", "drained": None, "beat": None}], "warnings": []}
+
+
+def test_a_drain_is_waited_for_until_a_second_beat_shows_that_nothing_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    workers = _Workers(
+        _page("draining", 2, 1), _page("draining", 2, 2), CommandError("away", ExitStatus.UNAVAILABLE),
+        _page("drained", 0, 3), _page("draining", 1, 4), _page("drained", 0, 5), _page("drained", 0, 5),
+        _page("drained", 0, 6),
+    )  # fmt: skip
+    workers.wait("w")
+    assert workers.now == 7
+    told = [line.partition(";")[0] for line in capsys.readouterr().err.splitlines()]
+    assert told == [f"waiting for what runs on w ({count} running)" for count in (2, 0, 1, 0)]
+
+
+def test_a_worker_that_is_gone_has_nothing_to_wait_for() -> None:
+    workers = _Workers({"items": [], "warnings": []})
+    workers.wait("w")
+    assert workers.now == 0
+
+
+@pytest.mark.parametrize(
+    ("page", "status"),
+    [
+        (_page("accepting", 0, 1, is_drained=False), ExitStatus.CONFLICT),
+        ({"items": [], "warnings": ["etcd does not answer"]}, ExitStatus.UNAVAILABLE),
+    ],
+)
+def test_a_drain_that_is_not_one_any_more_or_that_nobody_tells_of_ends_the_wait(page: object, status: int) -> None:
+    workers = _Workers(_page("draining", 1, 1), page)
+    with pytest.raises(CommandError) as raised:
+        workers.wait("w")
+    assert raised.value.status == status
+    assert workers.now < 65

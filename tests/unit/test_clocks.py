@@ -10,6 +10,7 @@ from common.beat_pace import BEAT_S, SOON_S, BeatPace
 from common.clocks.watch import ClockWatch, WatchedClock
 from common.stored.clocks import Clocks, Measured, off_by
 from common.stored.member import Beat
+from manager.cluster.clock_views import clock_view
 from tests.support.fake_clock import FakeClock
 from worker.stewarding.clock_book import ClockBook, Hearing
 
@@ -293,3 +294,15 @@ def test_process_that_is_frozen_between_two_readings_has_not_jumped() -> None:
     watch.look()
     watch.look()
     assert jumps == []
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "within_ms", "shown_ms"),
+    [(3_000, 2_990, 3_000), (3_000, 3_000, None), (-40, 300, None), (-40, 250, -40), (30_000, 1_700, 30_000)],
+)
+def test_offset_of_a_clock_that_may_be_right_as_well_as_off_is_not_shown(
+    offset_ms: int, within_ms: int, shown_ms: int | None
+) -> None:
+    measured = Measured(offset_ms=offset_ms, clock="a.0", within_ms=within_ms)
+    view = clock_view(Clocks(count=3, measured={"w": measured}), "w", 250)
+    assert view["clockOffsetMs"] == shown_ms

@@ -96,6 +96,12 @@ def test_what_does_not_fit_is_told_with_its_key(flags: Mapping[str, object], fie
     assert words in _problems(flags)[field]
 
 
+def test_of_a_value_that_is_none_its_default_is_not_told() -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_manager_config(None, environ={}, flags={"etcdEndpoints": "https://a:1,b:1", "etcdTls": "ca=/dev/null"})
+    assert [one.field for one in raised.value.problems if "127.0.0.1" in str(one)] == []
+
+
 def test_a_password_and_a_file_for_it_are_one_too_many(password: Path) -> None:
     flags = {"etcdUser": "u", "etcdPasswordFile": str(password)}
     assert "too" in _problems(flags, {"ETCRON_CONFIG_ETCDPASSWORD": SECRET})["etcdPassword"]

@@ -66,6 +66,28 @@ async def test_importing_again_changes_nothing_and_pauses_nothing(etcron: Etcron
     assert set((await states(etcron)).values()) == {"enabled"}
 
 
+async def test_importing_again_leaves_what_was_given_by_hand(etcron: Etcron, write: Write) -> None:
+    path = write("tab", "RANDOM_DELAY=5\nHOME=/srv\n0 9 * * * report\n")
+    options = ("--tz", "UTC", "--set", "workers.host=web-1", "--set", "timeoutSeconds=60")
+    await etcron.ok("crontab", "import", path, *options)
+    (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+    assert (row["spec"]["workers"], row["spec"]["timeoutSeconds"]) == ({"host": "web-1"}, 60)
+    by_hand = ("--set", "overlap=skip", "--label", "team=ops", "--set", "workers.zone=eu")
+    await etcron.ok("job", "save", row["name"], "--edit", *by_hand)
+    assert "(1 unchanged)" in (await etcron.ok("crontab", "import", path, "--tz", "UTC")).out
+    write("tab", "0 10 * * * report\n")
+    again = await etcron.ok("crontab", "import", path, "--tz", "UTC", "--owner", "o", "--set", "timeoutSeconds=90")
+    assert "(1 changed)" in again.out
+    (row,) = (await etcron.ok("job", "list", "-o", "json")).json
+    spec = row["spec"]
+    assert (spec["cronExpr"], spec["workdir"], spec["env"], spec["jitterSeconds"]) == ("0 0 10 * * * *", None, {}, 0)
+    assert (spec["workers"], spec["overlap"]) == ({"host": "web-1", "zone": "eu"}, "skip")
+    assert (spec["labels"], spec["timeoutSeconds"]) == ({"team": "ops", "etcron/owner": "o"}, 90)
+    assert row["state"] == "paused"
+    refused = await etcron("crontab", "import", path, "--set", "name=x")
+    assert refused.status == 2
+
+
 async def test_dry_run_and_strict_save_nothing(etcron: Etcron, write: Write) -> None:
     path = write("tab", CRONTAB)
     dry = await etcron("crontab", "import", path, "--dry-run", "-o", "json")

@@ -56,6 +56,9 @@ async def test_save_with_edit_changes_only_what_is_said(etcron: Etcron) -> None:
     }  # fmt: skip
     assert (await spec_of(etcron, "backup"))["timeoutSeconds"] == 60
     assert (await etcron("job", "save", "nothing", "--edit", "--timeout", "1")).status == 3
+    refused = await etcron("job", "save", "backup", "--edit", "--timeout", "5m")
+    assert refused.status == 2
+    assert "argument --timeout: '5m' is not a number of seconds, such as 300" in refused.err
 
 
 async def test_save_does_not_resume_a_paused_job_by_the_way(etcron: Etcron) -> None:
@@ -192,6 +195,8 @@ async def test_fires_between_two_times_with_what_became_of_each(etcron: Etcron, 
     assert "w1" in lines[2]
     not_run = (await etcron.ok("job", "fires", "hourly", *since, "--not-run", "-o", "json")).json
     assert [one["verdict"] for one in not_run] == ["skipped", "missed"]
+    ran = await etcron.ok("job", "fires", "hourly", "--from", iso(hours[0]), "--to", iso(hours[0]), "--not-run")
+    assert ran.err == "none: every fire of these times has a run (1)\n"
     one = await etcron.ok("job", "fires", "hourly", *since, "--limit", "1")
     assert len(one.out.splitlines()) == 2
     assert one.err.startswith(f"there are more before {local(hours[3])}: ask with --to")

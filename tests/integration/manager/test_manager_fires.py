@@ -159,6 +159,27 @@ async def test_who_asks_for_a_time_before_the_job_was_so_is_told_since_when_it_i
     assert (await fires(manager, minute - 5 * MINUTE_MS, minute))["warnings"] == []
 
 
+async def test_where_no_fire_is_planned_it_is_said_between_which_it_lies_and_what_the_clocks_did(
+    manager: Managed,
+) -> None:
+    await save(manager, cronExpr="0 */30 2 * * * *", timezone="Europe/Berlin", startAt="2035-03-24T00:00:00")
+
+    async def said_of(first: str, last: str) -> list[str]:
+        query = {"from": first, "to": last}
+        warnings: list[str] = (await manager.get("/api/v1/jobs/j/fires", **query))["warnings"]
+        return warnings
+
+    (in_the_gap,) = await said_of("2035-03-25T00:00:00Z", "2035-03-25T12:00:00Z")
+    assert in_the_gap == (
+        "no fire is planned from 2035-03-25T00:00:00.000Z to 2035-03-25T12:00:00.000Z: the last one before that is "
+        "2035-03-24T01:30:00.000Z, the next one is 2035-03-26T00:00:00.000Z "
+        "(02:00 to 02:30 do not exist on 2035-03-25 in Europe/Berlin; no fire then)"
+    )
+    (before_its_window,) = await said_of("2034-01-01T00:00:00Z", "2034-01-02T00:00:00Z")
+    assert before_its_window.endswith("there is none before that, the next one is 2035-03-24T01:00:00.000Z")
+    assert await said_of("2035-03-24T00:00:00Z", "2035-03-25T12:00:00Z") == []
+
+
 async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
     minute = await save(manager)
     await manager.write([record_of(RunId.planned("j", minute - number * MINUTE_MS)) for number in range(3, 25)])

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import EtcdAccessError, Problem
+from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
 from common.etcd import EtcdClient
 from common.runlog import RetentionState
+from common.stored.keys import encode_mark
 from common.stored.member import Beat
+from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, etcd35, fill
 from tests.support.joining import join
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
@@ -111,6 +113,33 @@ async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: Lo
 
             await wait_until(is_ready, description="the manager to be ready", timeout=20)
             await manager.save(JOB)
+
+
+async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(
+    tmp_path: Path, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.cluster.health.PROBE_S", 0.1)
+    binary = etcd35()
+    assert binary is not None
+    full = EtcdServer(binary, tmp_path / "etcd", arguments=("--quota-backend-bytes", str(1024 * 1024)))
+    async with full, managing(Place.new(etcd=full.endpoint, log_store=log_store.uri), loops=True) as manager:
+        await join(manager, "w1")
+        await manager.save('{"name":"j","command":"a","every":"1s"}')
+        await manager.etcd.put(manager.keys.mark("j"), encode_mark(0))
+        with pytest.raises(EtcdInDoubtError, match="its alarm NOSPACE disarmed"):
+            await fill(manager.etcd)
+        answer = await manager.http.get("/readyz")
+        assert answer.status == 503
+        assert ETCD_IS_FULL in (await answer.json())["problems"]
+        refusal = await refusal_of(await manager.http.post("/job/save", data={"job": JOB}), 503)
+        assert "etcd takes no writes until" in refusal
+
+        async def is_said() -> bool:
+            return {fire["reason"] for fire in (await manager.get("/api/v1/jobs/j/fires"))["recent"]} == {ETCD_IS_FULL}
+
+        await wait_until(is_said, description="the fire to say why it waits", timeout=20)
+        glance = manager.parts.health.glance(etcd_silent_since_ms=None)
+        assert (glance["etcd"], glance["logStore"], glance["problem"]) == ("full", "ok", ETCD_IS_FULL)
 
 
 async def test_coming_and_going_is_logged_once(

@@ -96,11 +96,14 @@ async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest
 
 
 async def test_open_runs(manager: Managed) -> None:
-    assert (await scrape(manager))["etcron_runs_open"] == 0
-    await claim(manager, "a", now_ms())
+    samples = await scrape(manager)
+    assert (samples["etcron_runs_open"], samples["etcron_oldest_run_seconds"]) == (0, 0)
+    await claim(manager, "a", now_ms() - 3_600_000)
     await claim(manager, "b", now_ms())
     await wait_until(lambda: len(manager.parts.watching.open_runs) == 2, description="both are seen")
-    assert (await scrape(manager))["etcron_runs_open"] == 2
+    samples = await scrape(manager)
+    assert samples["etcron_runs_open"] == 2
+    assert 3600 <= samples["etcron_oldest_run_seconds"] < 3660
 
 
 async def test_workers_and_what_each_says_of_itself(manager: Managed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -61,6 +62,18 @@ async def test_one_that_takes_no_fires_says_so_and_is_not_ranked(place: Place, w
         await wait_until(lambda: list(other.parts.members.accepting()) == ["w2"], description="one is not ranked")
         await one.agent.spool_refuses(None)
         await wait_until(lambda: len(other.parts.members.accepting()) == 2, description="both are ranked again")
+
+
+async def test_one_reason_of_two_that_goes_lets_no_fires_in(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "worker.registry")
+    async with working(place) as worker:
+        await worker.deciding()
+        for source, fault in (("spool", "full"), ("clock", "off"), ("spool", None), ("clock", None)):
+            await worker.parts.registry.set_fault(source, fault)
+    told = [one.getMessage() for one in caplog.records if getattr(one, "action", "") == "worker.accepting"]
+    assert told[:4] == [
+        "takes no new fires: full", "takes no new fires: full; off", "takes no new fires: off", "takes new fires",
+    ]  # fmt: skip
 
 
 async def test_what_changed_while_etcd_was_away_is_published_later(place: Place, world: World) -> None:

@@ -103,5 +103,6 @@ export class Stream {
 function healthOf(report) {
   const { etcd, logStore } = report.checks ?? {};
   const away = (/** @type {any} */ check) => (check?.state === "unreachable" ? "away" : "ok");
-  return { etcd: away(etcd), logStore: away(logStore), sinceMs: null, problem: report.problems?.[0] ?? null };
+  const full = etcd?.endpoints?.some((/** @type {any} */ member) => member.alarms?.includes("NOSPACE"));
+  return { etcd: full ? "full" : away(etcd), logStore: away(logStore), sinceMs: null, problem: report.problems?.[0] ?? null };
 }
