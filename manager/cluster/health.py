@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
@@ -33,6 +34,8 @@ T = TypeVar("T")
 
 PROBE_S: Final = 3.0
 RETRY_S: Final = 1.0
+FULLNESS_EVERY: Final = 5
+"""So many looks; once etcd is full, with each."""
 """How often what is away is looked at: somebody waits for it."""
 _ANSWER_S = 1.5
 _NAMED: Final = 5
@@ -136,8 +139,11 @@ class Health:
 
         What is away is looked at every second, so that the console shows soon that it is back.
         """
-        while True:
-            await asyncio.gather(self._workers(), self._log_store(), self._fullness())
+        for number in itertools.count():
+            looks: list[Awaitable[object]] = [self._workers(), self._log_store()]
+            if number % FULLNESS_EVERY == 0 or self._full_since_ms is not None:
+                looks.append(self._fullness())
+            await asyncio.gather(*looks)
             if self._log_seen.reachable and not self._prepared:
                 await self._prepare()
             away = not self._etcd_seen.reachable or not self._log_seen.reachable
