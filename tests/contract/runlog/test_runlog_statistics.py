@@ -126,6 +126,45 @@ async def test_writer_without_a_spool_counts_what_a_call_that_failed_has_stored(
     assert await counted(runlog) == {"success": 2}
 
 
+async def test_record_of_a_call_that_failed_is_not_counted_by_the_same_process_with_a_spool(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(*_: object) -> None:
+        raise UnavailableError("told to be away")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(RunLog, "_replace_lost", away)
+        with pytest.raises(UnavailableError):
+            await runlog.write([record(0)])
+    await Writer(runlog, "a").deliver([record(0)])
+    await runlog.write([record(0)])
+    assert await counted(runlog) == {"success": 1}
+
+
+async def test_writers_without_a_spool_put_their_counts_one_after_the_other(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, under_way = Statistics.put, 0
+
+    async def alone(self: Statistics, owed: OwedCounts) -> None:
+        nonlocal under_way
+        under_way += 1
+        assert under_way == 1
+        await put(self, owed)
+        under_way -= 1
+
+    monkeypatch.setattr(Statistics, "put", alone)
+    await asyncio.gather(*(runlog.write([record(number)]) for number in range(5)))
+    assert await counted(runlog) == {"success": 5}
+
+
+async def test_each_record_of_a_big_batch_keeps_its_position(runlog: RunLog) -> None:
+    batch = [record(number) for number in range(120)]
+    for _ in range(2):  # the second time it finds its own
+        result = await Writer(runlog, "a").write(batch, at=5)
+        assert [(one.position, one.record) for one in result.written] == list(enumerate(batch, start=5))
+
+
 async def test_counts_whose_answer_was_lost_are_not_added_again(
     runlog: RunLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,13 +96,16 @@ async def test_last_run_is_the_newest_that_started(runlog: RunLog) -> None:
 
 
 async def test_runs_whose_records_came_this_moment_can_be_included(runlog: RunLog) -> None:
-    await runlog.write([record(1)])
-    await runlog.write([record(2, status=Verdict.FAILED), record(0, job="other")], advance_last=False)
+    await runlog.write([record(1), record(1, job="third")])
+    news = [record(2, status=Verdict.FAILED), record(0, job="other"), record(2, job="third", status=Verdict.SKIPPED)]
+    await runlog.write(news, advance_last=False)
     there = await runlog.job_results(
-        ["backup", "other"], including=[record(2).run_id, record(0, job="other").run_id, RunId("no", "1")]
+        ["backup", "other", "third"], including=[*(one.run_id for one in news), RunId("no", "1")]
     )
     assert [entry["status"] for entry in there["backup"].recent] == ["success", "failed"]
     assert (there["other"].last or {})["status"] == "success"
+    assert (there["third"].last or {})["status"] == "skipped"
+    assert (there["third"].last_run or {})["runId"] == str(record(1, job="third").run_id)
     assert [entry["status"] for entry in (await results(runlog)).recent] == ["success"]
 
 
