@@ -1,6 +1,6 @@
 """The former specs of jobs: a document each in the collection ``versions``, the newest ``KEPT`` of every job.
 
-The ``_id`` sorts as "job, when it was replaced", so a job's pages are ranges of the one index that every collection
+The ``_id`` sorts as "job, when it was replaced", so what a job has is a range of the one index that every collection
 has. The spec is kept as JSON text: a job's field may have a name, or a number, that BSON does not take.
 """
 
@@ -47,18 +47,13 @@ class Versions:
             await self._trim(job)
         return refused
 
-    async def newest(self, job: str, *, before_ms: int | None, limit: int) -> list[JobVersion]:
-        """The job's versions, newest first; those that were replaced before an instant."""
-        upper = f"{_of(job)}~" if before_ms is None else f"{_of(job)}{before_ms:016d}"
-        cursor = self._collection.find(
-            {"_id": {"$gt": _of(job), "$lt": upper}}, sort=[("_id", -1)], limit=limit, batch_size=limit
-        )
+    async def newest(self, job: str, limit: int) -> list[JobVersion]:
+        """The job's versions, newest first."""
+        cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
         return [_read(document) for document in await cursor.to_list()]
 
     async def _trim(self, job: str) -> None:
-        cursor = self._collection.find(
-            {"_id": {"$gt": _of(job), "$lt": f"{_of(job)}~"}}, {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT
-        )
+        cursor = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
         old = [document["_id"] for document in await cursor.to_list()]
         if old:
             await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
@@ -67,6 +62,10 @@ class Versions:
 def _of(job: str) -> str:
     # Prefixed: nx-27017 takes text that looks like a number or a date for one.
     return f"version/{job}/"
+
+
+def _all_of(job: str) -> Document:
+    return {"_id": {"$gt": _of(job), "$lt": f"{_of(job)}~"}}
 
 
 def _id(version: JobVersion) -> str:

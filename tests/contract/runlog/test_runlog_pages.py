@@ -12,7 +12,7 @@ from bson import ObjectId
 
 from common.errors import InvalidInputError
 from common.runlog import RunFilter, RunLog
-from common.runlog.pages import plan_page
+from common.runlog.pages import encode_cursor, plan_page
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStore
@@ -107,6 +107,8 @@ async def test_records_that_come_meanwhile_shift_no_page(runlog: RunLog) -> None
     await runlog.write([record(number) for number in range(10, 20)])
     second = await runlog.runs(cursor=first.next_cursor, limit=5)
     assert second.next_cursor is None
+    before = await runlog.runs(RunFilter(to_ms=record(2).plan_ms), cursor=first.next_cursor)
+    assert [item["planTime"] for item in before.items] == [record(number).plan_ms for number in (1, 0)]
     assert [item["planTime"] for item in second.items] == [record(number).plan_ms for number in (4, 3, 2, 1, 0)]
 
 
@@ -144,7 +146,9 @@ async def test_a_page_looks_at_a_bounded_number_of_records(runlog: RunLog) -> No
     assert await all_pages(runlog, wanted, 3) == []
 
 
-@pytest.mark.parametrize("cursor", ["", "x", "!!!", "bm90IGEgY3Vyc29y", "ü"])
+@pytest.mark.parametrize(
+    "cursor", ["", "x", "!!!", "bm90IGEgY3Vyc29y", "ü", encode_cursor("0" * 16), encode_cursor("a" * 16 + "/j@1#1")]
+)
 async def test_a_cursor_that_is_none_is_the_callers_mistake(runlog: RunLog, cursor: str) -> None:
     with pytest.raises(InvalidInputError, match="cursor"):
         await runlog.runs(cursor=cursor)

@@ -12,7 +12,7 @@ from pymongo import AsyncMongoClient
 from common.errors import UnavailableError
 from common.runlog import OwedCounts, RunLog, WriteResult, Written
 from common.runlog.client import bulk
-from common.runlog.counting import day_of
+from common.runlog.counting import LAST_DAY, LifeCounts, day_of
 from common.runlog.statistics import Statistics
 from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStore
@@ -54,15 +54,26 @@ async def test_days_count_runs_by_verdict_and_say_how_long_they_took(runlog: Run
     await writer.deliver([
         record(0), record(1, end_ms=PLAN_0_MS + 3000), record(2, status=Verdict.FAILED),
         record(3, status=Verdict.SKIPPED), record(4, status=Verdict.MISSED, count=20), record(5, status=Verdict.LOST),
-        record(0, job="other"), record(0, plan_ms=PLAN_0_MS + DAY_MS),
+        record(0, job="other"), record(0, plan_ms=PLAN_0_MS + DAY_MS), record(6, status=Verdict.TIMEOUT, end_ms=0),
     ])  # fmt: skip
     assert await runlog.statistics("backup", [DAY]) == []  # not folded yet
-    assert await counted(runlog) == {"success": 2, "failed": 1, "skipped": 1, "missed": 20, "lost": 1}
-    assert await counted(runlog, None) == {"success": 3, "failed": 1, "skipped": 1, "missed": 20, "lost": 1}
-    first, second = await runlog.statistics("backup", [DAY, DAY + 1])
-    assert (first.day, first.timed, first.duration_ms, first.max_duration_ms) == (DAY, 3, 5 + 1998 + 5, 1998)
+    counts = {"success": 2, "failed": 1, "timeout": 1, "skipped": 1, "missed": 20, "lost": 1}
+    assert await counted(runlog) == counts
+    assert await counted(runlog, None) == {**counts, "success": 3}
+    first, second = await runlog.statistics("backup", [DAY + 1, DAY])
+    # One clock was set back while its run went on: that one took no time.
+    assert (first.day, first.timed, first.duration_ms, first.max_duration_ms) == (DAY, 4, 5 + 1998 + 5, 1998)
     assert (second.day, second.by_status[Verdict.SUCCESS], second.timed) == (DAY + 1, 1, 1)
+    await writer.deliver([record(7)], at=10)
+    assert await counted(runlog) == {**counts, "success": 3}
+    for job, timed in (("backup", 5), (None, 6)):
+        [day] = await runlog.statistics(job, [DAY])
+        assert (day.timed, day.duration_ms, day.max_duration_ms) == (timed, 1998 + 5 * (timed - 2), 1998)
     assert await runlog.statistics("nobody", [DAY]) == []
+
+
+def test_every_instant_has_a_day() -> None:
+    assert [day_of(ms) for ms in (-5, 0, DAY_MS - 1, DAY_MS, 10**18)] == [0, 0, 0, 1, LAST_DAY]
 
 
 async def test_jobs_are_counted_whatever_they_are_called(runlog: RunLog) -> None:
@@ -156,6 +167,33 @@ async def test_writers_without_a_spool_put_their_counts_one_after_the_other(
     monkeypatch.setattr(Statistics, "put", alone)
     await asyncio.gather(*(runlog.write([record(number)]) for number in range(5)))
     assert await counted(runlog) == {"success": 5}
+
+
+async def test_call_that_ends_after_a_later_one_was_counted_is_counted_too(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert, answered = RunLog._insert, asyncio.Event()
+
+    async def slow(self: RunLog, encoded: Any) -> Any:
+        faults = await insert(self, encoded)
+        if encoded[0].record == record(0):
+            await answered.wait()
+        return faults
+
+    monkeypatch.setattr(RunLog, "_insert", slow)
+    first = asyncio.ensure_future(runlog.write([record(0)]))
+    await asyncio.sleep(0)
+    await runlog.write([record(1)])
+    assert await counted(runlog) == {"success": 1}
+    answered.set()
+    await first
+    assert await counted(runlog) == {"success": 2}
+
+
+def test_what_a_process_is_in_doubt_of_has_a_bound() -> None:
+    life = LifeCounts()
+    source = life.begin(10_001)
+    assert [life.is_in_doubt(source.stamp(index)) for index in (0, 1, 10_000)] == [False, True, True]
 
 
 async def test_each_record_of_a_big_batch_keeps_its_position(runlog: RunLog) -> None:
