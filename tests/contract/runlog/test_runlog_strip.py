@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
+from common.errors import UnavailableError
 from common.runlog import JobResults, RunLog
 from common.runlog.client import bulk
 from common.runlog.last import KEPT, LastResults
+from common.runlog.results import WriteFaults
 from common.stored.keys import RunId
 from common.stored.run import RunRecord, Verdict
 from tests.support.records import PLAN_0_MS, record
@@ -109,6 +111,15 @@ async def test_who_merges_by_what_it_has_read_before_a_newer_record_came_takes_n
     await runlog.write([record(4)])
     assert await strip(runlog) == ids([record(number) for number in (3, 4, 5, 6)])
     assert calls == 2
+
+
+async def test_who_finds_others_there_again_and_again_says_so(runlog: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def too_late(*_: object) -> tuple[int, WriteFaults]:
+        return 0, WriteFaults(duplicates=(0,), refused={})
+
+    monkeypatch.setattr("common.runlog.last.bulk", too_late)
+    with pytest.raises(UnavailableError, match="tried again"):
+        await runlog.advance_last([record(1)])
 
 
 async def test_the_late_verdict_takes_the_place_of_lost(runlog: RunLog) -> None:
