@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -10,6 +11,7 @@ from common.beat_pace import BEAT_S, SOON_S, BeatPace
 from common.clocks.watch import ClockWatch, WatchedClock
 from common.stored.clocks import Clocks, Measured, off_by
 from common.stored.member import Beat
+from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from worker.stewarding.clock_book import ClockBook, Hearing
 
@@ -290,6 +292,16 @@ def test_process_that_is_frozen_between_two_readings_has_not_jumped() -> None:
     clock = Frozen(WALL)
     watch = ClockWatch(clock, max_skew_ms=250, on_jump=jumps.append)
     clock.freezes = 1
-    watch.look()
+    assert watch.look() == WALL + 8_000, "the time after it"
     watch.look()
     assert jumps == []
+
+
+async def test_jump_is_told_though_nobody_reads_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.clocks.watch._LOOK_S", 0.001)
+    jumped = asyncio.Event()
+    clock = FakeClock(WALL)
+    watch = ClockWatch(clock, max_skew_ms=250, on_jump=lambda _: jumped.set())
+    async with running(watch.run()), asyncio.timeout(5):
+        clock.set_wall(WALL + 30_000)
+        await jumped.wait()
