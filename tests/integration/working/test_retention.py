@@ -126,19 +126,19 @@ async def test_record_that_a_run_still_waits_for_stays(world: World) -> None:
 async def test_results_of_a_deleted_job_go_once_they_are_as_old_as_records_get(world: World) -> None:
     keeper = Keeper(world, days=30)
     await world.save("there")
-    await world.runlog.write([keeper.aged(40, "there"), keeper.aged(40, "gone"), keeper.aged(20, "just gone")])
+    await world.runlog.write([keeper.aged(40, "there"), keeper.aged(40, "gone"), keeper.aged(20, "just-gone")])
     async with running(keeper.retention.run()):
         await keeper.passed()
         left = await world.runlog.kept_jobs(after="", limit=10)
-        assert [job.name for job in left] == ["just gone", "there"]
+        assert [job.name for job in left] == ["just-gone", "there"]
 
 
 async def test_results_of_a_deleted_job_stay_for_30_days_where_records_go_by_number(world: World) -> None:
     keeper = Keeper(world, per_job=4)
-    await world.runlog.write([keeper.aged(31, "gone"), keeper.aged(29, "just gone")])
+    await world.runlog.write([keeper.aged(31, "gone"), keeper.aged(29, "just-gone")])
     async with running(keeper.retention.run()):
         await keeper.passed()
-        assert [job.name for job in await world.runlog.kept_jobs(after="", limit=10)] == ["just gone"]
+        assert [job.name for job in await world.runlog.kept_jobs(after="", limit=10)] == ["just-gone"]
 
 
 async def test_nothing_goes_by_a_clock_that_is_off(world: World) -> None:
@@ -200,7 +200,9 @@ async def test_after_a_long_pass_rests_are_shorter(world: World, monkeypatch: py
         assert keeper.retention._rests < 20.0
 
 
-async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_store_that_is_away_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     keeper = Keeper(world, days=30)
     await world.runlog.write([keeper.aged(31)])
     refused = asyncio.Event()
@@ -217,6 +219,7 @@ async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: p
         await keeper.passed()
     assert refused.is_set()
     assert await ids(world) == set()
+    assert [entry.__dict__.get("action") for entry in caplog.records] == ["retention.postponed"]
 
 
 async def test_documents_that_are_none_of_ours_harm_nothing(world: World) -> None:
