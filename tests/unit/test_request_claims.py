@@ -17,7 +17,9 @@ from common.stored.keys import Keys, RunId
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
-from worker.requests.request_claims import NO_LIMIT_MS, RequestClaim, handed_on, is_overtaken
+from worker.deciding.claims import Claims
+from worker.identity import Identity
+from worker.requests.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, handed_on, is_overtaken
 
 KEYS = Keys()
 SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})
@@ -58,6 +60,17 @@ def a_claim(mark: KeyValue | None = None, spec: JobSpec = SPEC, **changes: Any) 
 
 def answered(*kvs: KeyValue | None) -> TxnResult:
     return TxnResult(succeeded=False, revision=9, results=tuple((kv,) if kv is not None else () for kv in kvs))
+
+
+@pytest.mark.parametrize(("not_before_ms", "dispatch_ms"), [(9, 9), (7, 8)])
+def test_run_is_due_when_its_request_may_be_claimed(not_before_ms: int, dispatch_ms: int) -> None:
+    claim = a_claim(dispatch_ms=8, not_before_ms=not_before_ms)
+    claim = claim_of(
+        claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
+        identity=Identity(worker="w1", instance="i", host="h"),
+        claims=cast(Claims, SimpleNamespace(lost_after_ms=lambda _: 5)), now_ms=9, mark=None,
+    )  # fmt: skip
+    assert claim.entry.dispatch_ms == dispatch_ms
 
 
 def test_claim_of_a_retry_in_doubt_is_over_once_the_mark_has_moved() -> None:
