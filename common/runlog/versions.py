@@ -7,6 +7,7 @@ has. The spec is kept as JSON text: a job's field may have a name, or a number, 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ from pymongo.asynchronous.collection import AsyncCollection
 from common.runlog.client import Document, bulk
 from common.runlog.documents import to_bson
 from common.stored.job_version import JobVersion
+from common.stored.values import MALFORMED, brief
+
+_log = logging.getLogger(__name__)
 
 KEPT: Final = 50
 
@@ -50,7 +54,7 @@ class Versions:
     async def newest(self, job: str, limit: int) -> list[JobVersion]:
         """The job's versions, newest first."""
         cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
-        return [_read(document) for document in await cursor.to_list()]
+        return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
     async def _trim(self, job: str) -> None:
         cursor = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
@@ -78,9 +82,14 @@ def _document(version: JobVersion) -> Document:
     return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
 
 
-def _read(document: Document) -> JobVersion:
-    """ValueError where somebody else has written it."""
-    spec = json.loads(document.get("specJson", ""))
-    return JobVersion.from_document(
-        {**document, "spec": spec}, job=str(document["jobName"]), revision=int(document["revision"])
-    )
+def _read(document: Document) -> JobVersion | None:
+    """None where somebody else has written it: it harms no other, and is told of."""
+    try:
+        spec = json.loads(document["specJson"])
+        return JobVersion.from_document(
+            {**document, "spec": spec}, job=str(document["jobName"]), revision=int(document["revision"])
+        )
+    except MALFORMED as error:
+        extra = {"action": "version.odd", "id": document["_id"]}
+        _log.error("%s in the collection versions is none of a job: %s", document["_id"], brief(error), extra=extra)
+        return None

@@ -43,3 +43,18 @@ async def test_what_the_store_does_not_take_is_told_by_its_place(
     refused = await runlog.put_versions(batch)
     assert (list(refused), refused[2]) == ([0, 2], "no (code 121)")
     assert [one.revision for one in await runlog.versions("backup")] == [6, 2]
+
+
+async def test_what_is_no_version_harms_no_other_and_is_told_of(
+    runlog: RunLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    await runlog.put_versions([version(1)])
+    [good] = await runlog._versions._collection.find({}).to_list()
+    odd: list[dict[str, Any]] = [{}, {**good, "revision": "x"}, {**good, "jobName": 7, "endedMs": None}]
+    odd += [{**good, "specJson": text} for text in (None, 5, "", "[", "[" * 9999, "[]")]
+    ids = [f"{good['_id']}{number}" for number in range(len(odd))]
+    await runlog._versions._collection.insert_many(
+        [{**one, "_id": one_id} for one, one_id in zip(odd, ids, strict=True)]
+    )
+    assert await runlog.versions("backup") == [version(1)]
+    assert [one.__dict__.get("id") for one in caplog.records] == ids[::-1]
