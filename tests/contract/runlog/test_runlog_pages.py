@@ -126,11 +126,15 @@ def short_walks(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         RunFilter(job="job-0", worker="w0"),
         RunFilter(worker="w1", statuses=FAILED_OR_LOST),
-        RunFilter(job="job-2", worker="w1", statuses=FAILED_OR_LOST | {Verdict.SUCCESS}),
+        RunFilter(job="uneven", worker="w1", statuses=frozenset({Verdict.FAILED, Verdict.SUCCESS})),
     ],
 )
 async def test_walks_of_many_steps_miss_nothing(runlog: RunLog, wanted: RunFilter, limit: int) -> None:
-    records = history()
+    statuses = [Verdict.FAILED, *([Verdict.SUCCESS] * 4)]
+    uneven = [
+        record(number, job="uneven", status=statuses[number % 5], worker=f"w{number // 2 % 2}") for number in range(60)
+    ]
+    records = [*history(), *uneven]
     await runlog.write(records)
     assert [item["_id"] for item in await all_pages(runlog, wanted, limit)] == matching(records, wanted)
 
