@@ -113,6 +113,19 @@ async def test_who_merges_by_what_it_has_read_before_a_newer_record_came_takes_n
     assert calls == 2
 
 
+async def test_record_that_the_store_does_not_add_to_what_is_there_is_merged(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(*_: object) -> tuple[int, WriteFaults]:
+        monkeypatch.setattr("common.runlog.last.bulk", bulk)
+        return 0, WriteFaults(refused={0: "The field 'recent' must be an array"})
+
+    await runlog.write([record(1)])
+    monkeypatch.setattr("common.runlog.last.bulk", refusing)
+    await runlog.write([record(2)])
+    assert await strip(runlog) == ids([record(1), record(2)])
+
+
 async def test_who_finds_others_there_again_and_again_says_so(runlog: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
     async def too_late(*_: object) -> tuple[int, WriteFaults]:
         return 0, WriteFaults(duplicates=(0,), refused={})

@@ -229,7 +229,8 @@ async def test_documents_that_are_none_of_ours_harm_nothing(world: World) -> Non
     odd: list[dict[str, Any]] = [{"_id": "job/odd"}, {"_id": "job/a/b", "jobName": ["a"]}]
     odd.append({"_id": "job/" + "x" * 70_000, "order": 5})
     await world.runlog._jobs.insert_many(odd)
-    await world.runlog._log.insert_one({"_id": "job/with/slashes", "pageKey": "0000000000000000/?", "jobName": 7})
+    odd_record = {"_id": "job/with/slashes", "pageKey": "0000000000000000/?", "jobName": 7, "rangeEndTime": "soon"}
+    await world.runlog._log.insert_one(odd_record)
     async with running(keeper.retention.run()):
         await keeper.passed()
         assert await ids(world) == set()
