@@ -195,8 +195,6 @@ async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_sta
     assert await own.told(None) is not None
     assert await own.told(0, within_ms=5) is None, "the others have been set, too"
     assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5)
-    assert await own.told(90, within_ms=251) is None
-    assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5), "better than what is known no better than that"
 
 
 async def test_clock_that_has_not_jumped_is_judged_however_badly_it_was_measured(own: Own) -> None:
@@ -333,10 +331,9 @@ async def test_jump_is_looked_into_at_once(own: Own) -> None:
 
     own.check._on_change = hear
     await own.told(0)
-    own.clock.advance(60_000)
-    await own.told(0)
+    own.check.offset_ms = None
     async with running(own.check.run()):
-        await wait_until(lambda: own.check.offset_ms == 0, description="it is settled")
+        await wait_until(lambda: own.check.offset_ms == 0, description="it has looked")
         own.jump(30_000)
         assert own.check.offset_ms is None, "what was measured is no more"
         async with asyncio.timeout(5):

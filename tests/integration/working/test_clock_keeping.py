@@ -272,8 +272,8 @@ async def test_beat_was_put_after_the_last_look_that_has_not_seen_it(
 async def test_new_steward_tells_nothing_while_only_some_are_measured(world: World, term: Term) -> None:
     """Those that have just jumped beat sooner than the others: they alone would be the median."""
     async with listening(world) as steward:
-        await steward.rounds(**EVERYBODY)
         steward.clock.advance(60_000)
+        await steward.rounds(**EVERYBODY)
         steward.keeping.end()
         steward.keeping.begin()
         await steward.keeping.perform(term)
