@@ -139,6 +139,15 @@ async def test_a_late_record_that_the_store_refuses_leaves_lost_in_its_place(
     assert last["status"] == "lost"
 
 
+async def test_a_record_that_is_too_large_with_the_mark_of_being_late_is_rejected(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rejection = Rejection(run_id=record(1).run_id, reason="too large")
+    await runlog.write([record(1, status=Verdict.LOST)])
+    monkeypatch.setattr("common.runlog.store.encode_late", lambda *_: rejection)
+    assert await runlog.write([record(1)]) == WriteResult(rejected=(rejection,))
+
+
 async def test_nothing_is_taken_for_written_that_a_majority_has_not_on_its_disks(runlog: RunLog) -> None:
     written = (
         runlog._log, runlog._jobs, runlog._statistics._collection, runlog._versions._collection,

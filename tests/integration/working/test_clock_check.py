@@ -156,8 +156,10 @@ async def test_jump_from_where_it_was_right_makes_it_wrong_also_when_too_few_are
     own: Own, world: World
 ) -> None:
     await own.told(-40, within_ms=30)
+    assert own.check.offset_ms == -40
     await say_clocks(world.etcd, world.keys, count=2)
     await own.check.look()
+    assert own.check.offset_ms is None
     own.jump(30_000)
     await own.check.look()
     assert own.check.fault is not None
