@@ -62,15 +62,18 @@ def answered(*kvs: KeyValue | None) -> TxnResult:
     return TxnResult(succeeded=False, revision=9, results=tuple((kv,) if kv is not None else () for kv in kvs))
 
 
-@pytest.mark.parametrize(("not_before_ms", "dispatch_ms"), [(9, 9), (7, 8)])
-def test_run_is_due_when_its_request_may_be_claimed(not_before_ms: int, dispatch_ms: int) -> None:
-    claim = a_claim(dispatch_ms=8, not_before_ms=not_before_ms)
+@pytest.mark.parametrize(("not_before_ms", "dispatch_ms", "overlap"), [(9, 9, "skip"), (7, 8, "allow")])
+def test_run_is_due_when_its_request_may_be_claimed_and_says_whether_it_took_the_lock(
+    not_before_ms: int, dispatch_ms: int, overlap: str
+) -> None:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": overlap})
+    claim = a_claim(spec=spec, dispatch_ms=8, not_before_ms=not_before_ms)
     claim = claim_of(
         claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
         identity=Identity(worker="w1", instance="i", host="h"),
         claims=cast(Claims, SimpleNamespace(lost_after_ms=lambda _: 5)), now_ms=9, mark=None,
     )  # fmt: skip
-    assert claim.entry.dispatch_ms == dispatch_ms
+    assert (claim.entry.dispatch_ms, claim.entry.locked) == (dispatch_ms, overlap == "skip")
 
 
 def test_claim_of_a_retry_in_doubt_is_over_once_the_mark_has_moved() -> None:
@@ -102,11 +105,12 @@ def test_only_a_job_that_takes_the_lock_waits_for_it(overlap: str, meets: bool) 
     ],
 )  # fmt: skip
 def test_run_is_to_start_before_its_request_expires(origin: Origin, expires_ms: int | None, start_by_ms: int) -> None:
-    run = a_claim(origin=origin, expires_ms=expires_ms).won(fence=4, sent=1.0)
+    run = a_claim(origin=origin, expires_ms=expires_ms, mark_ms=6).won(fence=4, sent=1.0)
     assert (run.fence, run.mod_revision, run.start_by_ms) == (4, 4, start_by_ms)
     again = handed_on(run, now_ms=50)
     assert again.expires_ms == (None if start_by_ms == NO_LIMIT_MS else start_by_ms)
     assert again.is_chain is (origin is Origin.CHAIN)
+    assert again.mark_ms is None, "fires that came due meanwhile were skipped because of it"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -343,6 +343,22 @@ def test_one_that_goes_while_it_waits_for_slots_is_not_tried(worker: Worker) -> 
     assert worker.tries() == []
 
 
+def test_one_of_a_paused_job_is_tried_soon_after_that_goes_on(worker: Worker) -> None:
+    worker.job(enabled=False)
+    worker.ask(run_id=RunId.planned("job", 7))
+    assert worker.tries() == []
+    worker.job()
+    worker.queue.job_changed("job")
+    assert worker.tries(after_ms=1_000) == ["7"]
+
+
+async def test_the_steward_hears_of_those_that_are_due(worker: Worker) -> None:
+    worker.queue.due_jobs.begin()
+    worker.ask(in_ms=500)
+    assert await worker.queue.due_jobs.at(worker.clock.wall_ms()) == []
+    assert await worker.queue.due_jobs.at(worker.clock.wall_ms() + 500) == ["job"]
+
+
 async def test_one_that_goes_during_its_try_comes_back_in_no_turn(worker: Worker) -> None:
     change = worker.ask()
     assert worker.tries() == ["1"]
@@ -389,6 +405,16 @@ async def test_while_the_lock_is_held_the_first_two_look_at_it(
     assert await look_at_locks(worker, monkeypatch) == (["1"] if looks else [])
     worker.queue.lock_freed("job")
     assert worker.tries() == ([] if looks else ["1"]), "who frees it tries at once"
+
+
+@pytest.mark.parametrize("worker", [{"order": ("w1", "w2")}], indirect=True)
+async def test_who_is_to_be_avoided_leaves_a_free_lock_to_the_others_for_two_hedges(worker: Worker) -> None:
+    worker.ask(avoid="w1")
+    assert worker.tries(after_ms=2 * HEDGE_MS) == ["1"]
+    await worker.answered(MET_LOCK)
+    worker.queue.lock_freed("job")
+    assert worker.tries(after_ms=2 * HEDGE_MS - 1) == []
+    assert worker.tries(after_ms=1) == ["1"]
 
 
 async def test_a_look_at_the_locks_in_vain_changes_nothing(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
