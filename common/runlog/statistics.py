@@ -90,7 +90,7 @@ class Statistics:
 
     async def fold(self, limit: int) -> int:
         """The oldest deltas, at most so many, are in the days' counts and gone; how many."""
-        deltas = [delta for delta in await self._span("new/", limit) if _is_ours(delta)]
+        deltas = await self._deltas(limit)
         parts: dict[str, _Part] = {}
         counted = await self._writers({str(delta["column"]) for delta in deltas})
         # Others are folded already; or come so late that their writer has looked meanwhile, and counted otherwise.
@@ -151,6 +151,18 @@ class Statistics:
         found = await by_ids(self._collection, list(wanted), projection={"counted": 1})
         return {wanted[one["_id"]]: _position(one.get("counted")) for one in found}
 
+    async def _deltas(self, limit: int) -> list[Document]:
+        """The oldest ones, at most so many; also behind what is none, which stays."""
+        deltas: list[Document] = []
+        after = "new/"
+        while (left := limit - len(deltas)) > 0:
+            page = await self._span(after, left, end=f"new/{_AFTER_ALL}")
+            deltas += [delta for delta in page if _is_ours(delta)]
+            if len(page) < left:
+                break
+            after = page[-1]["_id"]
+        return deltas
+
     async def _add(self, parts: Sequence[_Part]) -> None:
         for _ in range(_ROUNDS):
             found = await by_ids(self._collection, [part.id for part in parts], projection=_WHOLE)
@@ -169,8 +181,8 @@ class Statistics:
             parts = [changed[index][0] for index in faults.duplicates]
         raise UnavailableError("the counts were written by others all the time; they are tried again")
 
-    async def _span(self, prefix: str, limit: int, *, end: str = "") -> list[Document]:
-        span = {"$gt": prefix, "$lt": end or f"{prefix}{_AFTER_ALL}"}
+    async def _span(self, after: str, limit: int, *, end: str) -> list[Document]:
+        span = {"$gt": after, "$lt": end}
         return await self._collection.find({"_id": span}, sort=[("_id", 1)], limit=limit, batch_size=limit).to_list()
 
     async def _remove(self, documents: Sequence[Document]) -> None:

@@ -290,12 +290,10 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._versions.put(versions)
 
-    async def versions(
-        self, job: str, *, before_ms: int | None = None, limit: int = 50, deadline_seconds: float = _READ_SECONDS
-    ) -> list[JobVersion]:
-        """The job's former specs, newest first; ``before_ms``: those that were replaced before it."""
+    async def versions(self, job: str, *, limit: int = 50, deadline_seconds: float = _READ_SECONDS) -> list[JobVersion]:
+        """The job's former specs, newest first."""
         async with asking(self._client, deadline_seconds):
-            return await self._versions.newest(job, before_ms=before_ms, limit=limit)
+            return await self._versions.newest(job, limit)
 
     async def old_records(
         self, before_ms: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS

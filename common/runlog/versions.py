@@ -1,12 +1,13 @@
 """The former specs of jobs: a document each in the collection ``versions``, the newest ``KEPT`` of every job.
 
-The ``_id`` sorts as "job, when it was replaced", so a job's pages are ranges of the one index that every collection
+The ``_id`` sorts as "job, when it was replaced", so what a job has is a range of the one index that every collection
 has. The spec is kept as JSON text: a job's field may have a name, or a number, that BSON does not take.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,6 +17,9 @@ from pymongo.asynchronous.collection import AsyncCollection
 from common.runlog.client import Document, bulk
 from common.runlog.documents import to_bson
 from common.stored.job_version import JobVersion
+from common.stored.values import MALFORMED, brief
+
+_log = logging.getLogger(__name__)
 
 KEPT: Final = 50
 
@@ -47,18 +51,13 @@ class Versions:
             await self._trim(job)
         return refused
 
-    async def newest(self, job: str, *, before_ms: int | None, limit: int) -> list[JobVersion]:
-        """The job's versions, newest first; those that were replaced before an instant."""
-        upper = f"{_of(job)}~" if before_ms is None else f"{_of(job)}{before_ms:016d}"
-        cursor = self._collection.find(
-            {"_id": {"$gt": _of(job), "$lt": upper}}, sort=[("_id", -1)], limit=limit, batch_size=limit
-        )
-        return [_read(document) for document in await cursor.to_list()]
+    async def newest(self, job: str, limit: int) -> list[JobVersion]:
+        """The job's versions, newest first."""
+        cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
+        return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
 
     async def _trim(self, job: str) -> None:
-        cursor = self._collection.find(
-            {"_id": {"$gt": _of(job), "$lt": f"{_of(job)}~"}}, {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT
-        )
+        cursor = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
         old = [document["_id"] for document in await cursor.to_list()]
         if old:
             await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
@@ -67,6 +66,10 @@ class Versions:
 def _of(job: str) -> str:
     # Prefixed: nx-27017 takes text that looks like a number or a date for one.
     return f"version/{job}/"
+
+
+def _all_of(job: str) -> Document:
+    return {"_id": {"$gt": _of(job), "$lt": f"{_of(job)}~"}}
 
 
 def _id(version: JobVersion) -> str:
@@ -79,9 +82,14 @@ def _document(version: JobVersion) -> Document:
     return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
 
 
-def _read(document: Document) -> JobVersion:
-    """ValueError where somebody else has written it."""
-    spec = json.loads(document.get("specJson", ""))
-    return JobVersion.from_document(
-        {**document, "spec": spec}, job=str(document["jobName"]), revision=int(document["revision"])
-    )
+def _read(document: Document) -> JobVersion | None:
+    """None where somebody else has written it: it harms no other, and is told of."""
+    try:
+        spec = json.loads(document["specJson"])
+        return JobVersion.from_document(
+            {**document, "spec": spec}, job=str(document["jobName"]), revision=int(document["revision"])
+        )
+    except MALFORMED as error:
+        extra = {"action": "version.odd", "id": document["_id"]}
+        _log.error("%s in the collection versions is none of a job: %s", document["_id"], brief(error), extra=extra)
+        return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
@@ -11,6 +12,7 @@ from common.clocks.watch import ClockWatch, WatchedClock
 from common.stored.clocks import Clocks, Measured, off_by
 from common.stored.member import Beat
 from manager.cluster.clock_views import clock_view
+from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from worker.stewarding.clock_book import ClockBook, Hearing
 
@@ -291,7 +293,7 @@ def test_process_that_is_frozen_between_two_readings_has_not_jumped() -> None:
     clock = Frozen(WALL)
     watch = ClockWatch(clock, max_skew_ms=250, on_jump=jumps.append)
     clock.freezes = 1
-    watch.look()
+    assert watch.look() == WALL + 8_000, "the time after it"
     watch.look()
     assert jumps == []
 
@@ -306,3 +308,13 @@ def test_offset_of_a_clock_that_may_be_right_as_well_as_off_is_not_shown(
     measured = Measured(offset_ms=offset_ms, clock="a.0", within_ms=within_ms)
     view = clock_view(Clocks(count=3, measured={"w": measured}), "w", 250)
     assert view["clockOffsetMs"] == shown_ms
+
+
+async def test_jump_is_told_though_nobody_reads_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("common.clocks.watch._LOOK_S", 0.001)
+    jumped = asyncio.Event()
+    clock = FakeClock(WALL)
+    watch = ClockWatch(clock, max_skew_ms=250, on_jump=lambda _: jumped.set())
+    async with running(watch.run()), asyncio.timeout(5):
+        clock.set_wall(WALL + 30_000)
+        await jumped.wait()

@@ -67,7 +67,7 @@ def test_it_does_not_grow_with_what_is_written_again_and_again() -> None:
     queue = Queue()
     for number in range(10_000):
         queue.put("a", "k", 1_000_000 + number)
-    assert len(queue.due._times) < 2_000
+        assert len(queue.due._times) < 2_000
     assert queue.due_at(2_000_000) == ["a"]
 
 

@@ -48,6 +48,17 @@ def test_the_lineup_is_those_whose_time_has_come_oldest_first(steps: list[tuple[
         assert sorted(lineup.values(), key=order_of) == sorted(there.values(), key=order_of)
 
 
+def test_what_is_put_twice_stands_there_once() -> None:
+    """As a mirror may tell it that reads again."""
+    lineup, one = Lineup(), request("a")
+    for _ in range(2):
+        lineup.put("a", one)
+    lineup.advance(0)
+    assert list(lineup.heads(3)) == [("a", one)]
+    lineup.remove("a")
+    assert list(lineup.heads(3)) == []
+
+
 def due(times: Timetable) -> list[str]:
     found = []
     while (turn := times.first_due()) is not None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import dataclasses
+from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 
 from common.etcd import KeyValue, Session, TxnResult
+from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.stored.keys import Keys, RunId
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
-from worker.requests.request_claims import RequestClaim
+from worker.deciding.claims import Claims
+from worker.identity import Identity
+from worker.requests.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, handed_on, is_overtaken
 
 KEYS = Keys()
 SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})
@@ -38,12 +43,97 @@ def refused(request: KeyValue | None, job: KeyValue | None, own: KeyValue | None
     ],
 )
 def test_claim_in_doubt_is_over_only_when_it_can_never_come_true(answer: TxnResult, is_over: bool) -> None:
-    claim = RequestClaim(
-        keys=KEYS, entry=RunEntry(state=EntryState.OPEN), session=cast(Session, SimpleNamespace(lease_id=10)),
-        request=Request(
-            run_id=RunId.planned("job", 7), origin=Origin.OFFERED, job_create_revision=3, plan_ms=7, dispatch_ms=7,
-            not_before_ms=7, revision=5,
-        ),
-        job=CatalogJob(spec=SPEC, schedule=SPEC.schedule, anchor_ms=0, revision=5, create_revision=3),
+    assert a_claim().is_over(answer) is is_over
+
+
+def a_claim(mark: KeyValue | None = None, spec: JobSpec = SPEC, **changes: Any) -> RequestClaim:
+    values: dict[str, Any] = {
+        "run_id": RunId.planned("job", 7), "origin": Origin.OFFERED, "job_create_revision": 3, "plan_ms": 7,
+        "dispatch_ms": 7, "not_before_ms": 7, "revision": 5,
+    }  # fmt: skip
+    return RequestClaim(
+        keys=KEYS, entry=RunEntry(state=EntryState.OPEN, worker="w1"), request=Request(**(values | changes)),
+        session=cast(Session, SimpleNamespace(lease_id=10)), mark=mark,
+        job=CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3),
     )  # fmt: skip
-    assert claim.is_over(answer) is is_over
+
+
+def answered(*kvs: KeyValue | None) -> TxnResult:
+    return TxnResult(succeeded=False, revision=9, results=tuple((kv,) if kv is not None else () for kv in kvs))
+
+
+@pytest.mark.parametrize(("not_before_ms", "dispatch_ms", "overlap"), [(9, 9, "skip"), (7, 8, "allow")])
+def test_run_is_due_when_its_request_may_be_claimed_and_says_whether_it_took_the_lock(
+    not_before_ms: int, dispatch_ms: int, overlap: str
+) -> None:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": overlap})
+    claim = a_claim(spec=spec, dispatch_ms=8, not_before_ms=not_before_ms)
+    claim = claim_of(
+        claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
+        identity=Identity(worker="w1", instance="i", host="h"),
+        claims=cast(Claims, SimpleNamespace(lost_after_ms=lambda _: 5)), now_ms=9, mark=None,
+    )  # fmt: skip
+    assert (claim.entry.dispatch_ms, claim.entry.locked) == (dispatch_ms, overlap == "skip")
+
+
+def test_claim_of_a_retry_in_doubt_is_over_once_the_mark_has_moved() -> None:
+    claim = a_claim(mark=replace(KV, value=b"7"))
+    for mark, is_over in ((b"7", False), (b"8", True)):
+        assert claim.is_over(answered(None, None, KV, KV, KV, replace(KV, value=mark))) is is_over
+    assert claim.is_over(answered(None, None, KV, KV, KV, None))
+
+
+def test_only_a_run_as_it_was_sent_shows_that_a_claim_was_carried_out() -> None:
+    claim = a_claim()
+    of_another = replace(KV, value=RunEntry(state=EntryState.OPEN, worker="w2").to_json())
+    for run, fence in ((None, None), (of_another, None), (replace(KV, value=claim.entry.to_json()), 3)):
+        assert claim.is_carried_out_in(answered(run, None, None, KV, KV)) == fence
+
+
+@pytest.mark.parametrize(("overlap", "meets"), [("skip", True), ("allow", False)])
+def test_only_a_job_that_takes_the_lock_waits_for_it(overlap: str, meets: bool) -> None:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": overlap})
+    assert a_claim(spec=spec).meets_lock(answered(None, KV, KV, KV, KV)) is meets
+    assert not a_claim(spec=spec).meets_lock(answered(None, None, KV, KV, KV))
+
+
+@pytest.mark.parametrize(
+    ("origin", "expires_ms", "start_by_ms"),
+    [
+        (Origin.OFFERED, 99, 99), (Origin.OFFERED, None, NO_LIMIT_MS),
+        pytest.param(Origin.CHAIN, 99, NO_LIMIT_MS, id="a link never expires"),
+    ],
+)  # fmt: skip
+def test_run_is_to_start_before_its_request_expires(origin: Origin, expires_ms: int | None, start_by_ms: int) -> None:
+    run = a_claim(origin=origin, expires_ms=expires_ms, mark_ms=6).won(fence=4, sent=1.0)
+    assert (run.fence, run.mod_revision, run.start_by_ms) == (4, 4, start_by_ms)
+    again = handed_on(run, now_ms=50)
+    assert again.expires_ms == (None if start_by_ms == NO_LIMIT_MS else start_by_ms)
+    assert again.is_chain is (origin is Origin.CHAIN)
+    assert again.mark_ms is None, "fires that came due meanwhile were skipped because of it"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Retry:
+    """A retry after which the mark stood at 5 s, of a job that fires every second."""
+
+    mark_ms: int | None
+    anchor_ms: int = 0
+    overlap: str = "skip"
+    overtaken: bool
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        Retry(mark_ms=5_000, overtaken=False), Retry(mark_ms=6_000, overtaken=True),
+        Retry(mark_ms=6_000, anchor_ms=6_000, overtaken=False), Retry(mark_ms=7_000, anchor_ms=6_000, overtaken=True),
+        Retry(mark_ms=6_000, overlap="allow", overtaken=False), Retry(mark_ms=None, overtaken=False),
+        pytest.param(Retry(mark_ms=5_500, overtaken=False), id="the mark of an edit, no fire"),
+    ],
+)  # fmt: skip
+def test_a_retry_is_overtaken_by_a_newer_fire_that_was_decided(case: Retry) -> None:
+    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": case.overlap})
+    claim = a_claim(spec=spec, origin=Origin.RETRY, plan_ms=4_000, mark_ms=5_000)
+    job = dataclasses.replace(claim.job, anchor_ms=case.anchor_ms)
+    assert is_overtaken(claim.request, job, case.mark_ms) is case.overtaken

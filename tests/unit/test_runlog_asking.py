@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from pymongo._asyncio_lock import Condition, Lock
+from pymongo.errors import PyMongoError
 
 from common.errors import UnavailableError
 from common.runlog.client import Client, asking
+
+
+class Found:
+    """A client that has found its server."""
+
+    options = SimpleNamespace(server_selection_timeout=1.0)
+
+    @property
+    async def is_primary(self) -> Any:
+        return True
 
 
 class Stumbling:
@@ -48,12 +60,34 @@ def no_thread(_thread: threading.Thread) -> None:
     raise RuntimeError("can't start new thread")
 
 
-async def test_other_errors_of_the_caller_stay_what_they_are() -> None:
-    class Found(Stumbling):
+async def test_a_cancellation_that_pymongo_swallows_is_one_all_the_same() -> None:
+    class Swallowing(Stumbling):
         @property
         async def is_primary(self) -> Any:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
             return True
 
+    async def ask() -> None:
+        async with asking(cast(Client, Swallowing()), 10):
+            pass
+
+    asked = asyncio.ensure_future(ask())
+    await asyncio.sleep(0)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+
+@pytest.mark.parametrize("rest", [", Timeout: 5s, Topology Description: <...>", ", full error: {'writeErrors': [...]}"])
+async def test_of_what_pymongo_says_the_first_part_is_told(rest: str) -> None:
+    with pytest.raises(UnavailableError) as caught:
+        async with asking(cast(Client, Found()), 1):
+            raise PyMongoError("it is away" + rest)
+    assert str(caught.value).endswith("PyMongoError: it is away")
+
+
+async def test_other_errors_of_the_caller_stay_what_they_are() -> None:
     with pytest.raises(RuntimeError, match="mine"):
         async with asking(cast(Client, Found()), 1):
             raise RuntimeError("mine")

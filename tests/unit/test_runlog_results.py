@@ -24,6 +24,7 @@ def test_duplicates_and_refused_documents_are_told_apart() -> None:
 
 def test_a_vague_error_is_the_documents_own_where_a_later_one_was_taken() -> None:
     assert faults_of(failed((0, VAGUE), (1, 11000)), 3).refused == {0: "no (code 8)"}
+    assert faults_of(failed((1, VAGUE)), 3).refused == {1: "no (code 8)"}
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from pymongo.errors import BulkWriteError
 
-from common.runlog import RunLog, WriteResult
+from common.runlog import Rejection, RunLog, WriteResult
+from common.runlog.counting import day_of
 from common.stored.run import RunRecord, Verdict
-from tests.support.records import record
+from tests.support.records import PLAN_0_MS, record
 
 
 async def stored(runlog: RunLog, one: RunRecord) -> RunRecord:
@@ -42,11 +44,17 @@ async def test_a_late_record_takes_the_place_of_lost_and_says_so(runlog: RunLog)
     assert await runlog.write([late]) == WriteResult(already_there=1)
 
 
-@pytest.mark.parametrize("second", [Verdict.LOST, Verdict.FAILED, Verdict.SKIPPED])
-async def test_a_verdict_stays_whatever_comes_after_it(runlog: RunLog, second: Verdict) -> None:
-    await runlog.write([record(1)])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (Verdict.SUCCESS, Verdict.LOST), (Verdict.SUCCESS, Verdict.FAILED), (Verdict.SUCCESS, Verdict.SKIPPED),
+        (Verdict.LOST, Verdict.LOST),
+    ],
+)  # fmt: skip
+async def test_a_verdict_stays_whatever_comes_after_it(runlog: RunLog, first: Verdict, second: Verdict) -> None:
+    await runlog.write([record(1, status=first)])
     assert await runlog.write([record(1, status=second)]) == WriteResult(already_there=1)
-    assert await stored(runlog, record(1)) == record(1)
+    assert await stored(runlog, record(1)) == record(1, status=first)
 
 
 async def test_lost_and_the_late_record_in_one_batch(runlog: RunLog) -> None:
@@ -86,6 +94,69 @@ async def test_an_impossible_record_is_rejected_and_harms_no_other(runlog: RunLo
     assert await runlog.run(str(bad.run_id)) is None
 
 
+async def came_to(runlog: RunLog) -> tuple[object, dict[str, int]]:
+    """The newest record's run, and how many of each verdict are counted."""
+    await runlog.fold_statistics(limit=10)
+    last = (await runlog.job_results(["backup"]))["backup"].last or {}
+    [day] = await runlog.statistics("backup", [day_of(PLAN_0_MS)])
+    return last["runId"], {str(status): number for status, number in day.by_status.items() if number}
+
+
+REFUSAL = {"code": 121, "errmsg": "Document failed validation"}
+
+
+async def test_a_record_that_the_store_refuses_is_rejected_and_counts_for_nothing(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    insert = runlog._log.insert_many
+
+    async def refusing(documents: list[Any], **options: Any) -> None:
+        await insert([documents[0], documents[2]], **options)
+        raise BulkWriteError({"writeErrors": [{"index": 1, **REFUSAL}]})
+
+    monkeypatch.setattr(runlog._log, "insert_many", refusing)
+    bad = record(2)
+    rejection = Rejection(run_id=bad.run_id, reason="Document failed validation (code 121)")
+    assert await runlog.write([record(0), bad, record(1)]) == WriteResult(inserted=2, rejected=(rejection,))
+    assert await came_to(runlog) == (str(record(1).run_id), {"success": 2})
+
+
+async def test_a_late_record_that_the_store_refuses_leaves_lost_in_its_place(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refusing(*_: object, **__: object) -> None:
+        raise BulkWriteError({"nMatched": 0, "writeErrors": [{"index": 0, **REFUSAL}]})
+
+    lost = record(1, status=Verdict.LOST)
+    await runlog.write([lost])
+    monkeypatch.setattr(runlog._log, "bulk_write", refusing)
+    rejection = Rejection(run_id=lost.run_id, reason="Document failed validation (code 121)")
+    assert await runlog.write([record(1)]) == WriteResult(rejected=(rejection,))
+    assert await stored(runlog, lost) == lost
+    assert await came_to(runlog) == (str(lost.run_id), {"lost": 1})
+    last = (await runlog.job_results(["backup"]))["backup"].last
+    assert last is not None
+    assert last["status"] == "lost"
+
+
+async def test_a_record_that_is_too_large_with_the_mark_of_being_late_is_rejected(
+    runlog: RunLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rejection = Rejection(run_id=record(1).run_id, reason="too large")
+    await runlog.write([record(1, status=Verdict.LOST)])
+    monkeypatch.setattr("common.runlog.store.encode_late", lambda *_: rejection)
+    assert await runlog.write([record(1)]) == WriteResult(rejected=(rejection,))
+
+
+async def test_nothing_is_taken_for_written_that_a_majority_has_not_on_its_disks(runlog: RunLog) -> None:
+    written = (
+        runlog._log, runlog._jobs, runlog._statistics._collection, runlog._versions._collection,
+        runlog._removal._log, runlog._removal._last, runlog._removal._state,
+    )  # fmt: skip
+    assert [one.write_concern.document for one in written] == [{"w": "majority", "j": True}] * len(written)
+    assert runlog._settled.read_concern.level == "majority", "what ends a run must not be rolled back"
+
+
 async def test_an_impossible_late_record_leaves_lost_in_its_place(runlog: RunLog) -> None:
     await runlog.write([record(1, status=Verdict.LOST)])
     result = await runlog.write([record(1, output="\ud800")])
@@ -114,8 +185,10 @@ async def test_find_gives_those_that_are_there_without_their_output(runlog: RunL
 
 
 async def test_find_of_many_runs(runlog: RunLog) -> None:
-    await runlog.write([record(number) for number in range(500)])
-    assert len(await runlog.find(record(number).run_id for number in range(2500))) == 500
+    there = [0, *range(995, 1005), 2499]
+    await runlog.write([record(number) for number in there])
+    found = await runlog.find(record(number).run_id for number in range(2500))
+    assert sorted(found) == sorted(str(record(number).run_id) for number in there)
 
 
 async def test_there_is_no_run_by_a_name_that_is_none(runlog: RunLog) -> None:

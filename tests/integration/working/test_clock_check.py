@@ -10,10 +10,12 @@ from typing import cast
 
 import pytest
 
-from common.clocks.check import ClockCheck
+from common.clocks.check import FIRST_S, ClockCheck
 from common.clocks.watch import ClockWatch
+from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, KeyValue
 from common.instants import from_ms
+from tests.support.background import running
 from tests.support.clocks import say_clocks
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
@@ -121,13 +123,14 @@ async def test_clock_that_is_set_right_is_trusted_before_it_is_compared(own: Own
     assert own.check.fault is not None
     own.jump(-300)
     assert own.check.fault is None
+    assert await own.told(None) is None
 
 
 async def test_clock_that_jumped_and_may_be_right_is_trusted_once_that_is_certain(own: Own) -> None:
     await own.told(None)
     own.jump(400)
-    assert await own.told(300, within_ms=600) is not None
-    assert await own.told(100, within_ms=200) is None
+    assert await own.told(300, within_ms=251) is not None
+    assert await own.told(100, within_ms=250) is None
 
 
 async def test_clock_that_may_be_right_is_none_that_was_found_wrong(own: Own) -> None:
@@ -145,14 +148,18 @@ async def test_too_few_to_compare_make_a_clock_that_must_be_wrong_no_right_one(o
     own.clock.advance(10_000)
     await own.check.look()
     assert own.check.fault is None
+    own.jump(300)
+    assert own.check.fault is None, "it is taken for right where it was"
 
 
 async def test_jump_from_where_it_was_right_makes_it_wrong_also_when_too_few_are_left_to_compare(
     own: Own, world: World
 ) -> None:
     await own.told(-40, within_ms=30)
+    assert own.check.offset_ms == -40
     await say_clocks(world.etcd, world.keys, count=2)
     await own.check.look()
+    assert own.check.offset_ms is None
     own.jump(30_000)
     await own.check.look()
     assert own.check.fault is not None
@@ -190,6 +197,20 @@ async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_sta
     assert await own.told(None) is not None
     assert await own.told(0, within_ms=5) is None, "the others have been set, too"
     assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5)
+
+
+async def test_clock_that_has_not_jumped_is_judged_however_badly_it_was_measured(own: Own) -> None:
+    assert await own.told(100, within_ms=600) is None
+    async with asyncio.timeout(5):
+        await own.check.first()  # waits for nothing
+
+
+async def test_small_steps_of_a_clock_that_is_found_right_each_time_are_no_jump(own: Own) -> None:
+    name = own.watch.name
+    for _ in range(3):
+        await own.told(0)
+        own.jump(200)
+    assert own.watch.name == name
 
 
 async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_start(
@@ -242,6 +263,9 @@ async def test_jump_that_is_borne_at_the_first_look_is_told_to_who_has_decided_n
     await own.check.look()
     assert own.check.fault is None
     assert heard == [None], "it is told, and once"
+    for offset_ms in (30_000, 30_000, 0):
+        await own.told(offset_ms)
+    assert [fault is None for fault in heard] == [True, False, True], "so is what a comparison says"
 
 
 async def test_jump_before_it_was_known_that_others_are_compared_counts(own: Own, world: World) -> None:
@@ -259,6 +283,85 @@ async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for
     assert await own.for_seconds(110, others=False) is not None
     assert await own.for_seconds(20, others=False) is None
     assert await own.told(30_000) is not None
+
+
+@pytest.mark.parametrize("error", [EtcdError("refused"), UnavailableError("away")], ids=["refused", "away"])
+async def test_time_in_which_etcd_cannot_be_read_changes_no_verdict(own: Own, error: Exception) -> None:
+    class Away:
+        async def get(self, _key: str) -> KeyValue | None:
+            raise error
+
+    await own.told(None)
+    own.jump(30_000)
+    there, own.check._client = own.check._client, cast(EtcdClient, Away())
+    for _ in range(10):
+        own.clock.advance(10_000)
+        assert not await own.check.look()
+    assert own.check.clocks is not None
+    own.check._client = there
+    assert await own.told(None) is not None, "nobody has compared it since"
+
+
+async def test_it_looks_every_second_while_something_is_open_or_just_begins(own: Own) -> None:
+    await own.told(None)
+    own.clock.advance(59_000)
+    assert own.check._pause_s() == 1
+    await own.told(0)
+    assert own.check._pause_s() == 10
+    own.jump(30_000)
+    assert own.check._pause_s() == 1
+    await own.told(30_000)
+    assert own.check._pause_s() == 1
+    await own.told(0)
+    assert own.check._pause_s() == 10
+    for measured in ({}, {"offset_ms": 100, "within_ms": 600}):
+        own.jump(30_000)
+        own.clock.advance(120_000)
+        await say_clocks(own.world.etcd, own.world.keys, count=2)
+        await own.check.look()
+        assert own.check._pause_s() == 10, "nobody can tell"
+        await own.told(measured.get("offset_ms"), within_ms=measured.get("within_ms", 0))
+        assert own.check._pause_s() == 1
+
+
+async def test_jump_is_looked_into_at_once(own: Own) -> None:
+    heard = asyncio.Event()
+
+    async def hear(fault: str | None) -> None:
+        if fault is not None:
+            heard.set()
+
+    own.check._on_change = hear
+    await own.told(0)
+    own.check.offset_ms = None
+    async with running(own.check.run()):
+        await wait_until(lambda: own.check.offset_ms == 0, description="it has looked")
+        own.jump(30_000)
+        assert own.check.offset_ms is None, "what was measured is no more"
+        async with asyncio.timeout(5):
+            await heard.wait()
+
+
+@pytest.mark.parametrize(("others", "for_s"), [(False, FIRST_S), (True, 15.0)])
+async def test_first_decision_waits_no_longer_than_that(own: Own, others: bool, for_s: float) -> None:
+    await own.told(None, others=others)
+    own.check._first_s = own.clock.monotonic() - for_s
+    async with asyncio.timeout(5):
+        await own.check.first()
+
+
+async def test_comparison_that_is_not_written_anew_for_30_s_says_nothing_more(own: Own) -> None:
+    await own.told(0)
+    for value in (None, b"garbage"):
+        own.clock.advance(30_000)
+        await own.check.look()
+        assert own.check.clocks is not None
+        own.clock.advance(1)
+        if value is not None:
+            await own.world.etcd.put(own.world.keys.clocks, value)
+        await own.check.look()
+        assert own.check.clocks is None
+        await own.told(0)
 
 
 async def test_first_decision_waits_long_where_others_have_been_compared(own: Own) -> None:
@@ -293,6 +396,8 @@ async def test_who_is_not_compared_with_anybody_waits_for_nothing(own: Own) -> N
     await say_clocks(own.world.etcd, own.world.keys, count=1)
     await own.check.first()
     assert own.check.awaited is None
+    own.jump(30_000)
+    assert own.check.fault is None
 
 
 async def test_jump_while_it_was_frozen_is_borne_until_it_has_looked(own: Own) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -84,6 +85,7 @@ async def listening(world: World) -> AsyncIterator[Steward]:
 
 
 async def test_offsets_from_the_median_are_put_under_the_stewards_session(world: World, term: Term) -> None:
+    await world.etcd.put(world.keys.clocks, b"not what a former steward tells")
     async with listening(world) as steward:
         await steward.rounds(**EVERYBODY)
         await steward.keeping.perform(term)
@@ -138,6 +140,9 @@ async def test_beats_that_lay_there_already_were_not_heard(world: World, term: T
         await world.etcd.put(world.keys.beat(process), beat.to_json())
     async with listening(world) as steward:
         await steward.rounds(1, **dict.fromkeys(EVERYBODY, 0))
+        steward.clock.advance(5_000)
+        await steward.keeping.perform(term)
+        assert await steward.told() is None, "what a former steward told holds"
         steward.clock.advance(int(PUT_EVERY_S * 1000))
         await steward.keeping.perform(term)
         assert await steward.told() == Clocks(count=3)
@@ -207,24 +212,72 @@ async def test_it_looks_how_far_etcd_is_while_some_clock_was_not_heard_well(worl
 
 
 async def test_next_steward_goes_on_from_what_the_former_one_told(world: World, term: Term) -> None:
-    async with listening(world) as former:
-        await former.rounds(a=0, b=0, c=0, d=0)
-        await former.keeping.perform(term)
     async with listening(world) as steward:
+        await steward.keeping.perform(term)  # its own former term: nobody had told anything
+        async with listening(world) as former:
+            await former.rounds(a=0, b=0, c=0, d=0)
+            await former.keeping.perform(term)
+        steward.keeping.end()
+        steward.keeping.begin()
         await steward.rounds(a=0, b=0)
-        for process in "cd":  # these have jumped, and their clocks have other names
-            wall_ms = steward.clock.wall_ms() + 30_000
-            for at_ms in (-3_000, 0):
-                beat = Beat(kind="worker", wall_ms=wall_ms + at_ms, clock="c.1", round_trip_ms=3)
-                await steward.heard(await world.etcd.put(world.keys.beat(process), beat.to_json()))
+        await half_jump(steward, term)
+
+
+async def test_what_was_told_last_counts_though_nothing_could_be_measured_since(world: World, term: Term) -> None:
+    async with listening(world) as steward:
+        await steward.rounds(a=0, b=0, c=0, d=0)
         await steward.keeping.perform(term)
-        offsets = await steward.offsets()
-        assert [abs(offsets[process]) <= 250 for process in "abcd"] == [True, True, False, False]
+        steward.clock.advance(60_000)
+        await steward.keeping.perform(term)
+        assert await steward.offsets() == {}
+        await steward.rounds(a=0, b=0)
+        await half_jump(steward, term)
+
+
+async def half_jump(steward: Steward, term: Term) -> None:
+    """Two of four clocks jump: these are wrong, by where the median was before."""
+    for process in "cd":  # their clocks have other names
+        wall_ms = steward.clock.wall_ms() + 30_000
+        for at_ms in (-3_000, 0):
+            beat = Beat(kind="worker", wall_ms=wall_ms + at_ms, clock="c.1", round_trip_ms=3)
+            await steward.heard(await steward.world.etcd.put(steward.world.keys.beat(process), beat.to_json()))
+    await steward.keeping.perform(term)
+    offsets = await steward.offsets()
+    assert [abs(offsets[process]) <= 250 for process in "abcd"] == [True, True, False, False]
+
+
+async def test_beat_was_put_after_the_last_look_that_has_not_seen_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with listening(world) as steward:
+        txn = world.etcd.txn
+
+        async def slowly(*arguments: Any) -> Any:
+            answer = await txn(*arguments)
+            steward.clock.advance(500)
+            return answer
+
+        monkeypatch.setattr(world.etcd, "txn", slowly)
+        looks: list[tuple[int, int]] = []
+        for _ in range(3):
+            sent_ms = round(steward.clock.boottime() * 1000)
+            looks.append((await world.etcd.put("elsewhere", b""), sent_ms))
+            await steward.keeping.probe()
+            steward.clock.advance(1_000)
+        first, second, third = looks
+        assert [steward.keeping._not_before_ms(revision) for revision, _ in looks] == [None, first[1], second[1]]
+        assert steward.keeping._not_before_ms(third[0] + 1) == third[1]
 
 
 async def test_new_steward_tells_nothing_while_only_some_are_measured(world: World, term: Term) -> None:
     """Those that have just jumped beat sooner than the others: they alone would be the median."""
     async with listening(world) as steward:
+        steward.clock.advance(60_000)
+        await steward.rounds(**EVERYBODY)
+        steward.keeping.end()
+        steward.keeping.begin()
+        await steward.keeping.perform(term)
+        assert await steward.told() is None, "what it has heard in a former term is forgotten"
         await steward.beat(a=0, b=0, c=30_000, d=30_000)
         await steward.rounds(2, b=0, c=30_000, d=30_000)
         await steward.keeping.perform(term)

@@ -16,7 +16,6 @@ from common.stored.request import Origin, Request
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.requests.request_claiming import Tried
 from worker.requests.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -188,31 +187,6 @@ async def test_after_a_fault_is_over_what_waits_is_taken(place: Place, world: Wo
         await wait_until(lambda: "job" in by_job, description="it is seen")
         assert await world.entry(run_id) is None
         await worker.agent.spool_refuses(None)
-        assert (await world.record(run_id))["status"] == "success"
-
-
-async def test_a_lock_that_came_free_during_a_try_is_not_forgotten(
-    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.requests.request_queue.LOOK_AT_LOCKS_S", 1000)  # there is no later look
-    job = await world.save()
-    async with working(place) as worker:
-        await worker.deciding()
-        queue, tries = worker.parts.requests, 0
-        claim = queue._claiming.claim
-
-        async def answered_late(*arguments: Any) -> Tried:
-            nonlocal tries
-            tries += 1
-            if tries > 1:
-                return await claim(*arguments)
-            queue.lock_freed("job")
-            return Tried(met_lock=True)  # as the answer says, which is older
-
-        queue._claiming.claim = answered_late  # type: ignore[method-assign,assignment]
-        run_id = await world.ask(job, SystemClock().wall_ms())
-        await wait_until(lambda: tries > 0, description="it is tried")
-        await wait_until(lambda: tries > 1, description="it is tried again at once")
         assert (await world.record(run_id))["status"] == "success"
 
 

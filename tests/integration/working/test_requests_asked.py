@@ -164,17 +164,6 @@ async def test_where_slots_are_scarce_the_more_urgent_job_goes_first(
     assert evidence.read_text().split() == ["high", "low", "low"]
 
 
-async def test_one_that_is_not_due_yet_stands_in_nobodys_way(place: Place, world: World) -> None:
-    job = await world.save()
-    later = request(job, "r-later", plan_ms=now_ms() - 60_000, not_before_ms=now_ms() + 60_000)
-    at_once = request(job, "r-now")
-    await put(world, later, at_once)
-    async with working(place) as worker:
-        await worker.deciding()
-        assert (await world.record(at_once.run_id))["status"] == "success"
-        assert await world.has(later.key(world.keys))
-
-
 # Whom to avoid
 
 
@@ -193,30 +182,6 @@ async def test_another_worker_takes_what_is_to_avoid_one(place: Place, world: Wo
         asked = [request(job, f"r-{number}", avoid="w1") for number in range(8)]
         await put(world, *asked)
         assert {(await world.record(one.run_id))["worker"] for one in asked} == {"w2"}
-
-
-async def test_the_avoided_worker_takes_it_where_nobody_else_does(place: Place, world: World) -> None:
-    job = await world.save(overlap="allow")
-    async with working(place, "w1") as one, working(place, "w2") as other:
-        await one.deciding()
-        await other.deciding()
-        await wait_until(lambda: len(one.parts.members.accepting()) == 2, description="both are ranked")
-        other.parts.requests.accepting = False
-        asked = request(job, avoid="w1")
-        await put(world, asked)
-        record = await world.record(asked.run_id)
-        assert record["worker"] == "w1"
-        assert record["claimTime"] - asked.not_before_ms >= 1000, "two hedges"
-
-
-async def test_a_worker_that_is_alone_takes_what_is_to_avoid_it_at_once(place: Place, world: World) -> None:
-    job = await world.save()
-    async with working(place, "w1") as worker:
-        await worker.deciding()
-        asked = request(job, avoid="w1")
-        await put(world, asked)
-        record = await world.record(asked.run_id)
-        assert record["claimTime"] - asked.not_before_ms < 900
 
 
 async def test_a_workers_own_sequence_is_run_by_that_worker(place: Place, world: World) -> None:

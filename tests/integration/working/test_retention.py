@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -108,7 +108,7 @@ async def test_records_go_by_number_of_each_job(world: World) -> None:
     await world.save("few")
     await world.runlog.write([*many, *few])
     async with running(keeper.retention.run()):
-        await keeper.passed()
+        assert await keeper.passed() == 0, "the first pass has removed all of them"
         assert await ids(world) == ids_of([*many[:4], *few])
 
 
@@ -126,11 +126,19 @@ async def test_record_that_a_run_still_waits_for_stays(world: World) -> None:
 async def test_results_of_a_deleted_job_go_once_they_are_as_old_as_records_get(world: World) -> None:
     keeper = Keeper(world, days=30)
     await world.save("there")
-    await world.runlog.write([keeper.aged(40, "there"), keeper.aged(40, "gone"), keeper.aged(20, "just gone")])
+    await world.runlog.write([keeper.aged(40, "there"), keeper.aged(40, "gone"), keeper.aged(20, "just-gone")])
     async with running(keeper.retention.run()):
         await keeper.passed()
         left = await world.runlog.kept_jobs(after="", limit=10)
-        assert [job.name for job in left] == ["just gone", "there"]
+        assert [job.name for job in left] == ["just-gone", "there"]
+
+
+async def test_results_of_a_deleted_job_stay_for_30_days_where_records_go_by_number(world: World) -> None:
+    keeper = Keeper(world, per_job=4)
+    await world.runlog.write([keeper.aged(31, "gone"), keeper.aged(29, "just-gone")])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert [job.name for job in await world.runlog.kept_jobs(after="", limit=10)] == ["just-gone"]
 
 
 async def test_nothing_goes_by_a_clock_that_is_off(world: World) -> None:
@@ -149,9 +157,34 @@ async def test_nothing_goes_by_a_clock_that_is_off(world: World) -> None:
     async with running(keeper.retention.run()):
         await wait_until(lambda: looks > 3, description="it has looked at its clock")
         assert await ids(world) == ids_of([old])
+        assert await world.runlog.retention() is None, "it has nothing to say"
         keeper.clock_is_off = False
         await keeper.passed()
         assert await ids(world) == set()
+
+
+async def test_clock_that_goes_off_in_the_middle_of_a_pass_ends_it(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper, looks = Keeper(world, days=30), 0
+    await world.runlog.write([keeper.aged(31 + number) for number in range(9)])
+    remove = world.runlog.remove
+
+    async def remove_some(run_ids: Sequence[str]) -> None:
+        await remove(run_ids)
+        keeper.clock_is_off = True
+
+    def is_off() -> bool:
+        nonlocal looks
+        looks += keeper.clock_is_off
+        return keeper.clock_is_off
+
+    monkeypatch.setattr(world.runlog, "remove", remove_some)
+    keeper.retention._is_clock_off = is_off
+    async with running(keeper.retention.run()):
+        await wait_until(lambda: looks > 3, description="passes end at the look at its clock")
+    assert len(await ids(world)) == 6
+    assert len(await world.runlog.kept_jobs(after="", limit=10)) == 1, "nor is a job too long gone"
 
 
 async def test_after_a_long_pass_rests_are_shorter(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +200,9 @@ async def test_after_a_long_pass_rests_are_shorter(world: World, monkeypatch: py
         assert keeper.retention._rests < 20.0
 
 
-async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_log_store_that_is_away_is_waited_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     keeper = Keeper(world, days=30)
     await world.runlog.write([keeper.aged(31)])
     refused = asyncio.Event()
@@ -184,6 +219,7 @@ async def test_log_store_that_is_away_is_waited_for(world: World, monkeypatch: p
         await keeper.passed()
     assert refused.is_set()
     assert await ids(world) == set()
+    assert [entry.__dict__.get("action") for entry in caplog.records] == ["retention.postponed"]
 
 
 async def test_documents_that_are_none_of_ours_harm_nothing(world: World) -> None:
@@ -193,7 +229,8 @@ async def test_documents_that_are_none_of_ours_harm_nothing(world: World) -> Non
     odd: list[dict[str, Any]] = [{"_id": "job/odd"}, {"_id": "job/a/b", "jobName": ["a"]}]
     odd.append({"_id": "job/" + "x" * 70_000, "order": 5})
     await world.runlog._jobs.insert_many(odd)
-    await world.runlog._log.insert_one({"_id": "job/with/slashes", "pageKey": "0000000000000000/?", "jobName": 7})
+    odd_record = {"_id": "job/with/slashes", "pageKey": "0000000000000000/?", "jobName": 7, "rangeEndTime": "soon"}
+    await world.runlog._log.insert_one(odd_record)
     async with running(keeper.retention.run()):
         await keeper.passed()
         assert await ids(world) == set()
