@@ -57,8 +57,8 @@ export function byId(id) {
   return found;
 }
 
-/** @param {(Child | Child[])[]} children */
-function nodes(children) {
+/** Those that are there. @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
+export function nodes(children) {
   return children.flat().filter((one) => one !== null && one !== undefined && one !== false)
     .map((one) => (one instanceof Node ? one : String(one)));
 }

@@ -17,8 +17,8 @@ import { DEFAULTS, fieldsOf, same, specOf, TIMING } from "./spec.js";
 
 const CHECK_MS = 600;
 
-/** What is being edited: what it was when it was read, and the revision of that. */
-const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, done: false };
+/** What is being edited: what it was when it was read, and the revision of that; `begun`: what is in the form and saved. */
+const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {} };
 /** Fields that the user has touched: nobody is told off for what he has not come to yet. @type {Set<string>} */
 const touched = new Set();
 
@@ -28,7 +28,8 @@ export async function start(target) {
   fillZones(byId("zones"));
   const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
   if (!(await begin(target))) return;
-  form.attr("aria-busy", "false");
+  form.attr("aria-busy", "false").prop("inert", false);
+  window.addEventListener("pageshow", () => void (/** @type {HTMLButtonElement} */ (byId("save")).disabled = false)); // Back, after it was saved
   const check = new Refresher(checkAll, CHECK_MS);
   form.on("input", ({ target: changed }) => {
     if (changed.name === "trigger" || changed.name === "given" || changed.id === "f-calendar-mode") turned(changed);
@@ -49,7 +50,7 @@ export async function start(target) {
     void save(edit.etag);
   });
   startUnfolding(byId("unfold"));
-  window.addEventListener("beforeunload", (event) => !edit.done && !same(readInputs(), edit.begun) && event.preventDefault());
+  window.addEventListener("beforeunload", (event) => !same(readInputs(), edit.begun) && event.preventDefault());
   preview.now();
   (edit.name ? byId("f-command") : byId("f-name")).focus();
 }
@@ -106,17 +107,19 @@ async function save(etag) {
   const mine = readInputs();
   if (ownErrors().length) return refused({ errors: ownErrors() }, mine);
   const button = /** @type {HTMLButtonElement} */ (byId("save"));
-  button.disabled = true;
+  const isThere = document.activeElement === button;
+  button.disabled = true; // and the focus is lost
   try {
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
     const { job } = await send("PUT", jobPath(/^\.{0,2}$/.test(mine.name) ? "-" : mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
     wrote(mine.name, job?.revision);
-    edit.done = true;
+    edit.begun = mine; // what was typed since is not saved
+    if (edit.name) Object.assign(edit, { etag: job?.etag ?? edit.etag, base: mine });
     window.location.assign(`/jobs/${encodeURIComponent(mine.name)}`);
   } catch (error) {
-    refused(error, mine);
-  } finally {
     button.disabled = false;
+    if (isThere) button.focus({ preventScroll: true });
+    refused(error, mine);
   }
 }
 
@@ -125,7 +128,8 @@ function refused(error, mine) {
   if (error.status === 412 && edit.name) {
     const current = error.body?.current;
     return showConflict(byId("conflict"), { base: edit.base, spec: edit.spec, mine, current }, {
-      take: (fields) => {
+      take: (theirs) => {
+        const fields = { ...readInputs(), ...theirs }; // with what was typed since
         byId("conflict").replaceChildren();
         Object.assign(edit, { base: fieldsOf(current.spec), spec: current.spec, etag: current.etag });
         show(fields);
