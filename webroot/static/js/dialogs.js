@@ -34,7 +34,7 @@ export function ask({ title, body = [], action, tone = "primary", reason = null 
  * @param {{title: string, body: Child[], action: string, tone?: "danger" | "primary", send: () => Promise<Child[] | null>}} question
  *   `send`: carries it out. What it gives takes the place of the question (nothing: the dialog closes); null: it could
  *   not be done, and it has said why
- * @returns {Promise<boolean>} whether it was carried out
+ * @returns {Promise<boolean>} whether it was carried out, also where nobody has waited for that
  */
 export function askFor({ title, body, action, tone = "primary", send }) {
   const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
@@ -43,13 +43,19 @@ export function askFor({ title, body, action, tone = "primary", send }) {
   const form = h("form", { class: "modal-content", novalidate: true }, head(title), inner, h("div", { class: "modal-footer" }, dismiss, submit));
   return new Promise((resolve) => {
     let done = false;
-    const hide = show(form, { focus: submit, closed: () => resolve(done) });
+    let isGoing = false;
+    const go = (/** @type {boolean} */ on) => {
+      isGoing = on;
+      submit.classList.toggle("disabled", on); // but it can have the focus: without it nobody would hear Escape
+      submit.setAttribute("aria-disabled", String(on));
+    };
+    const hide = show(form, { focus: submit, closed: () => isGoing || resolve(done) });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (done || submit.hasAttribute("disabled")) return;
-      submit.setAttribute("disabled", "");
-      const told = await send();
-      submit.removeAttribute("disabled");
+      if (done || isGoing) return;
+      go(true);
+      const told = await send().finally(() => go(false));
+      if (!form.isConnected) return resolve(told !== null);
       if (told === null) return;
       done = true;
       if (!told.length) return hide();
