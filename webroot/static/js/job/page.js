@@ -47,7 +47,7 @@ export async function start(name) {
     if (action === "delete") window.location.assign("/");
     else again();
   });
-  on(["again", "workers"], () => page.soon());
+  on(["again", "workers", "health"], () => page.soon());
   on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.heard());
   on(["runs"], ({ jobs }) => name in jobs && page.heard());
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());

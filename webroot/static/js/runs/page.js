@@ -34,7 +34,7 @@ export function start() {
     typing = window.setTimeout(() => void refresher.now(), 200);
   });
   for (const [name, value] of Object.entries(query())) form.find(`[name=${name}]`).val(value);
-  on(["again", "runs"], () => refresher.soon());
+  on(["again", "runs", "health"], () => refresher.soon());
   on(["jobs"], ({ all }) => all && refresher.soon()); // the runs of so many that nobody names them
   return refresher.now();
 }
