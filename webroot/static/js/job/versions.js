@@ -23,6 +23,7 @@ export class Versions {
     this.to = /** @type {number | null} */ (null);
     this.comparing = new Refresher((signal) => this.compare(signal));
     this.loads = 0;
+    this.shown = 0;
     this.details = byId("versions-of");
     this.details.addEventListener("toggle", () => this.isOpen && void this.load());
     if (window.location.hash === "#versions-of") this.open();
@@ -41,7 +42,8 @@ export class Versions {
     const turn = (this.loads += 1);
     try {
       const answer = await get(this.path, { signal });
-      if (turn !== this.loads) return answer; // a newer one is shown, or awaited
+      if (turn < this.shown) return answer; // a newer one is shown
+      this.shown = turn;
       this.items = answer.items;
       note(byId("versions-problem"), null);
       this.draw();

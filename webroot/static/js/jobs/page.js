@@ -21,7 +21,7 @@ const BY_RUNS = ["running", "failing"];
 
 export function start() {
   const table = new JobTable(document.querySelector("#jobs tbody"));
-  const list = new Refresher((signal) => load(table, picked, signal));
+  const list = new Refresher((signal) => load(table, picked, signal, () => list.soon()));
   const picked = new Picked(table, () => changed(list));
   const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
   startFilters(list);
@@ -63,8 +63,8 @@ function changed(list) {
 /** A saved job may belong into the list that is shown, or on a page of its own: on the first page one looks again. */
 const matters = (names, table) => !query().cursor || names.some((name) => table.job(name));
 
-/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal */
-async function load(table, picked, signal) {
+/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal @param {() => void} again */
+async function load(table, picked, signal, again) {
   const wanted = query();
   const element = byId("jobs");
   try {
@@ -79,6 +79,7 @@ async function load(table, picked, signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.status === 0) again(); // no event may follow: the stream can have gone on
   } finally {
     element.setAttribute("aria-busy", "false");
   }
