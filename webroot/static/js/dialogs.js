@@ -1,5 +1,5 @@
 /** Dialogs on Bootstrap's Modal, which keeps the focus inside; at the end it goes back to where it was. */
-import { fill, h, icon } from "./dom.js";
+import { fill, h, hold, icon, isHeld } from "./dom.js";
 import { t } from "./text.js";
 import { Modal } from "./vendor.js";
 
@@ -43,18 +43,12 @@ export function askFor({ title, body, action, tone = "primary", send }) {
   const form = h("form", { class: "modal-content", novalidate: true }, head(title), inner, h("div", { class: "modal-footer" }, dismiss, submit));
   return new Promise((resolve) => {
     let done = false;
-    let isGoing = false;
-    const go = (/** @type {boolean} */ on) => {
-      isGoing = on;
-      submit.classList.toggle("disabled", on); // but it can have the focus: without it nobody would hear Escape
-      submit.setAttribute("aria-disabled", String(on));
-    };
-    const hide = show(form, { focus: submit, closed: () => isGoing || resolve(done) });
+    const hide = show(form, { focus: submit, closed: () => isHeld(submit) || resolve(done) });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (done || isGoing) return;
-      go(true);
-      const told = await send().finally(() => go(false));
+      if (done || isHeld(submit)) return;
+      hold(submit, true);
+      const told = await send().finally(() => hold(submit, false));
       if (!form.isConnected) return resolve(told !== null);
       if (told === null) return;
       done = true;

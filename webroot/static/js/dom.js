@@ -38,6 +38,15 @@ export function icon(name) {
   return svg;
 }
 
+/** A button that waits for an answer. It keeps the focus, which a disabled one loses. @param {Element} button @param {boolean} on */
+export function hold(button, on) {
+  button.classList.toggle("disabled", on);
+  button.setAttribute("aria-disabled", String(on));
+}
+
+/** @param {Element} button */
+export const isHeld = (button) => button.classList.contains("disabled");
+
 /**
  * Replaces what is inside.
  * @param {Element | null} element

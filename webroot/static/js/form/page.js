@@ -1,6 +1,7 @@
 /** A new job, or a change to one. */
 import { jobPath, send } from "../api.js";
-import { byId } from "../dom.js";
+import { byId, hold, isHeld } from "../dom.js";
+import { jobUrl } from "../links.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
@@ -18,7 +19,7 @@ import { DEFAULTS, fieldsOf, same, specOf, TIMING } from "./spec.js";
 const CHECK_MS = 600;
 
 /** What is being edited: what it was when it was read, and the revision of that; `begun`: what is in the form and saved. */
-const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {} };
+const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, saved: false };
 /** Fields that the user has touched: nobody is told off for what he has not come to yet. @type {Set<string>} */
 const touched = new Set();
 
@@ -28,8 +29,7 @@ export async function start(target) {
   fillZones(byId("zones"));
   const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
   if (!(await begin(target))) return;
-  form.attr("aria-busy", "false").prop("inert", false);
-  window.addEventListener("pageshow", () => void (/** @type {HTMLButtonElement} */ (byId("save")).disabled = false)); // Back, after it was saved
+  form.attr("aria-busy", "false");
   const check = new Refresher(checkAll, CHECK_MS);
   form.on("input", ({ target: changed }) => {
     if (changed.name === "trigger" || changed.name === "given" || changed.id === "f-calendar-mode") turned(changed);
@@ -47,7 +47,10 @@ export async function start(target) {
   });
   form.on("submit", (event) => {
     event.preventDefault();
-    void save(edit.etag);
+    if (isHeld(byId("save"))) return;
+    const mine = readInputs();
+    if (edit.saved && same(mine, edit.begun)) window.location.assign(jobUrl(edit.name)); // clicked twice, or back again
+    else void save(mine.name === edit.name ? edit.etag : "");
   });
   startUnfolding(byId("unfold"));
   window.addEventListener("beforeunload", (event) => !same(readInputs(), edit.begun) && event.preventDefault());
@@ -106,26 +109,23 @@ async function checkAll(signal) {
 async function save(etag) {
   const mine = readInputs();
   if (ownErrors().length) return refused({ errors: ownErrors() }, mine);
-  const button = /** @type {HTMLButtonElement} */ (byId("save"));
-  const isThere = document.activeElement === button;
-  button.disabled = true; // and the focus is lost
+  hold(byId("save"), true);
   try {
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
     const { job } = await send("PUT", jobPath(/^\.{0,2}$/.test(mine.name) ? "-" : mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
     wrote(mine.name, job?.revision);
-    edit.begun = mine; // what was typed since is not saved
-    if (edit.name) Object.assign(edit, { etag: job?.etag ?? edit.etag, base: mine });
-    window.location.assign(`/jobs/${encodeURIComponent(mine.name)}`);
+    Object.assign(edit, { name: mine.name, etag: job?.etag ?? edit.etag, base: mine, begun: mine, saved: true }); // not what was typed since
+    window.location.assign(jobUrl(mine.name));
   } catch (error) {
-    button.disabled = false;
-    if (isThere) button.focus({ preventScroll: true });
     refused(error, mine);
+  } finally {
+    hold(byId("save"), false);
   }
 }
 
 /** @param {any} error @param {Record<string, any>} mine */
 function refused(error, mine) {
-  if (error.status === 412 && edit.name) {
+  if (error.status === 412 && mine.name === edit.name) {
     const current = error.body?.current;
     return showConflict(byId("conflict"), { base: edit.base, spec: edit.spec, mine, current }, {
       take: (theirs) => {
