@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from typing import Any
 
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from tests.console.console import Console, settled
 from tests.support.cluster import Cluster
@@ -57,6 +58,7 @@ async def test_preview_shows_words_offsets_and_changes_of_the_clocks(console: Co
     await page.locator("#f-timezone").fill("America/New_York")
     await expect(preview).to_contain_text("At 06:30, Monday through Friday")
     await expect(preview.locator("tbody tr")).to_have_count(5)
+    await expect(preview.locator("time[aria-live=off]")).to_have_count(5)  # else each second would be read aloud
     await expect(preview.locator("th").nth(1)).to_have_text("America/New_York")
     await expect(preview.locator("th").nth(2)).to_have_text("Here (Europe/Berlin)")
     await expect(preview.locator("tbody tr").first).to_contain_text(
@@ -81,13 +83,15 @@ async def test_stale_edit_shows_what_changed_and_takes_it_over(console: Console,
     await expect(conflict.get_by_role("row").filter(has_text="Expression")).to_contain_text("@monthly")
     await expect(conflict.get_by_role("row").filter(has_text="Time zone")).to_contain_text("Asia/Tokyo")
     await console.shoot(page, "stale-edit")
+    await page.get_by_label("Command").fill("echo mine, typed since")
     await conflict.get_by_role("button", name="Take over their changes").click()
     await expect(page.get_by_label("Expression")).to_have_value("@monthly")
-    await expect(page.get_by_label("Command")).to_have_value("echo mine")
+    await expect(page.get_by_label("Command")).to_have_value("echo mine, typed since")
     await page.get_by_role("button", name="Save").click()
     await page.wait_for_url(f"**/jobs/{name}")
     saved = await spec_of(cluster, name)
-    assert (saved["command"], saved["cronExpr"], saved["timezone"]) == ("echo mine", "@monthly", "Asia/Tokyo")
+    assert (saved["cronExpr"], saved["timezone"]) == ("@monthly", "Asia/Tokyo")
+    assert saved["command"] == "echo mine, typed since"
 
 
 async def test_stale_edit_can_overwrite(console: Console, cluster: Cluster, name: str) -> None:
@@ -101,3 +105,33 @@ async def test_stale_edit_can_overwrite(console: Console, cluster: Cluster, name
     await page.wait_for_url(f"**/jobs/{name}")
     saved = await spec_of(cluster, name)
     assert (saved["command"], saved["cronExpr"]) == ("echo mine", "@yearly")
+
+
+async def test_what_is_typed_while_it_is_saved_is_not_left_behind(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    page = await console.open("/new")
+    await settled(page)
+    await page.locator("#f-name").fill(name)
+    await page.locator("#f-cronExpr").fill("@yearly")
+    sent, typed = asyncio.Event(), asyncio.Event()
+
+    async def slow(route: Route) -> None:
+        sent.set()
+        await typed.wait()
+        await route.continue_()
+
+    await page.route(f"**/api/v1/jobs/{name}", slow, times=1)
+    await page.locator("#f-command").fill("echo saved")
+    await page.locator("#save").click()
+    await sent.wait()
+    await page.locator("#f-command").press_sequentially(", and more")
+    async with page.expect_event("dialog") as asks:
+        typed.set()
+    assert (await asks.value).type == "beforeunload"
+    await (await asks.value).dismiss()
+    await expect(page.locator("#f-command")).to_have_value("echo saved, and more")
+    assert (await spec_of(cluster, name))["command"] == "echo saved"
+    await page.locator("#save").click()
+    await page.wait_for_url(f"**/jobs/{name}")
+    assert (await spec_of(cluster, name))["command"] == "echo saved, and more"

@@ -61,6 +61,21 @@ async def test_runs_of_so_many_jobs_that_nobody_names_them_are_looked_at(
     await expect(page.locator("#runs tbody .status")).to_have_text(" success")
 
 
+async def test_what_failed_is_asked_for_again_when_a_server_is_back(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    away = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "the log store is away"}'}
+    for path in (f"/runs?job={name}", f"/jobs/{name}"):
+        page = await console.open("about:blank", script=NO_SHARED_WORKER + HAND_MADE_EVENTS, watched=False)
+        await page.route("**/api/v1/runs?*", lambda route: route.fulfill(**away), times=1)
+        await page.route("**/api/v1/runs?*", lambda route: route.abort(), times=1)  # then nobody need tell of it
+        await page.goto(path)
+        await expect(page.locator("#problem")).to_have_text("the log store is away")
+        await page.evaluate("tell('health', { etcd: 'ok', logStore: 'ok' })")
+        await expect(page.locator("#problem")).to_be_empty()
+
+
 async def test_the_page_of_a_job_shows_what_is_going_once(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "sleep 600", "@yearly")
     for _ in range(2):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from urllib.parse import unquote
 
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
@@ -41,6 +42,28 @@ async def test_one_click_in_the_list_and_a_confirmation_run_a_paused_job(
     await expect(page.locator("#state")).to_have_text(" success")
     await expect(page.locator("#output")).to_have_text("it ran")
     await expect(page.locator("#facts")).to_contain_text("by hand")
+
+
+async def test_run_that_nobody_has_waited_for_is_told_all_the_same(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(f"/?q={name}")
+    asked, closed = asyncio.Event(), asyncio.Event()
+
+    async def late(route: Route) -> None:
+        asked.set()
+        await closed.wait()
+        await route.continue_()
+
+    await page.route(f"**/api/v1/jobs/{name}/run", late)
+    dialog = await open_dialog(page, options=False)
+    await dialog.get_by_role("button", name="Run now").click()
+    await asked.wait()
+    await page.keyboard.press("Escape")
+    await expect(dialog).to_have_count(0)
+    closed.set()
+    await expect(page.locator("#toasts")).to_contain_text("The run is asked for.")
 
 
 async def test_manager_that_is_out_of_reach_is_said_in_the_question(

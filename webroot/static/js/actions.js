@@ -22,8 +22,8 @@ const KINDS = {
 /** @param {string} name */
 const isJobName = (name) => /^[A-Za-z0-9._-]{1,128}$/.test(name) && !/^\.{1,2}$/.test(name);
 
-/** Nobody is asked twice by a double click. */
-let isAsking = false;
+/** What is under way: nobody is asked twice by a double click. @type {Set<string>} */
+const underWay = new Set();
 
 /**
  * Asks where that is due, does it, says what became of it.
@@ -32,12 +32,13 @@ let isAsking = false;
  * @returns {Promise<boolean>} whether something was done
  */
 export async function act(action, name) {
-  if (isAsking) return false;
-  isAsking = true;
+  const what = `${action} ${name}`;
+  if (underWay.has(what)) return false;
+  underWay.add(what);
   try {
     return await acted(action, name);
   } finally {
-    isAsking = false;
+    underWay.delete(what);
   }
 }
 

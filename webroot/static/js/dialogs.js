@@ -1,5 +1,5 @@
 /** Dialogs on Bootstrap's Modal, which keeps the focus inside; at the end it goes back to where it was. */
-import { fill, h, icon } from "./dom.js";
+import { fill, h, hold, icon, isHeld } from "./dom.js";
 import { t } from "./text.js";
 import { Modal } from "./vendor.js";
 
@@ -34,7 +34,7 @@ export function ask({ title, body = [], action, tone = "primary", reason = null 
  * @param {{title: string, body: Child[], action: string, tone?: "danger" | "primary", send: () => Promise<Child[] | null>}} question
  *   `send`: carries it out. What it gives takes the place of the question (nothing: the dialog closes); null: it could
  *   not be done, and it has said why
- * @returns {Promise<boolean>} whether it was carried out
+ * @returns {Promise<boolean>} whether it was carried out, also where nobody has waited for that
  */
 export function askFor({ title, body, action, tone = "primary", send }) {
   const submit = h("button", { type: "submit", class: `btn btn-${tone}` }, action);
@@ -43,13 +43,13 @@ export function askFor({ title, body, action, tone = "primary", send }) {
   const form = h("form", { class: "modal-content", novalidate: true }, head(title), inner, h("div", { class: "modal-footer" }, dismiss, submit));
   return new Promise((resolve) => {
     let done = false;
-    const hide = show(form, { focus: submit, closed: () => resolve(done) });
+    const hide = show(form, { focus: submit, closed: () => isHeld(submit) || resolve(done) });
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      if (done || submit.hasAttribute("disabled")) return;
-      submit.setAttribute("disabled", "");
-      const told = await send();
-      submit.removeAttribute("disabled");
+      if (done || isHeld(submit)) return;
+      hold(submit, true);
+      const told = await send().finally(() => hold(submit, false));
+      if (!form.isConnected) return resolve(told !== null);
       if (told === null) return;
       done = true;
       if (!told.length) return hide();

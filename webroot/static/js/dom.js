@@ -38,6 +38,15 @@ export function icon(name) {
   return svg;
 }
 
+/** A button that waits for an answer. It keeps the focus, which a disabled one loses. @param {Element} button @param {boolean} on */
+export function hold(button, on) {
+  button.classList.toggle("disabled", on);
+  button.setAttribute("aria-disabled", String(on));
+}
+
+/** @param {Element} button */
+export const isHeld = (button) => button.classList.contains("disabled");
+
 /**
  * Replaces what is inside.
  * @param {Element | null} element
@@ -57,8 +66,8 @@ export function byId(id) {
   return found;
 }
 
-/** @param {(Child | Child[])[]} children */
-function nodes(children) {
+/** Those that are there. @param {(Child | Child[])[]} children @returns {(Node | string)[]} */
+export function nodes(children) {
   return children.flat().filter((one) => one !== null && one !== undefined && one !== false)
     .map((one) => (one instanceof Node ? one : String(one)));
 }

@@ -21,6 +21,11 @@ export class Refresher {
     document.addEventListener("visibilitychange", () => this.spacingMs < Infinity && this.want(this.spacingMs));
   }
 
+  /** Whether an answer is awaited: what has been heard since it was asked for may not be in it. */
+  get isLoading() {
+    return this.going !== null;
+  }
+
   /** What is shown may be old. */
   soon() {
     this.want(this.everyMs);

@@ -10,6 +10,9 @@ const LAST_MS = 8.64e15;
 
 /** @typedef {"moment" | "long" | "clock" | "ago" | "until" | "lasting"} Style */
 
+/** Those that change each second: where changes are read aloud these are not. */
+const TICKING = ["ago", "until", "lasting"];
+
 /** @type {Record<Style, (ms: number, zone: string) => string>} */
 const styles = {
   moment: (ms, zone) => (isToday(ms, zone) ? parts(ms, zone).time : `${parts(ms, zone).date} ${parts(ms, zone).time}`),
@@ -27,7 +30,7 @@ const styles = {
  */
 export function stamp(ms, { as = "moment", zone = "" } = {}) {
   if (ms === null || ms === undefined || !(Math.abs(ms) <= LAST_MS)) return null;
-  const element = h("time", { datetime: new Date(ms).toISOString(), "data-style": as, "data-zone": zone });
+  const element = h("time", { datetime: new Date(ms).toISOString(), "data-style": as, "data-zone": zone, "aria-live": TICKING.includes(as) ? "off" : null });
   refresh(element);
   return element;
 }
@@ -57,5 +60,5 @@ const isToday = (ms, zone) => parts(ms, zone).date === parts(now(), zone).date;
 /** @param {string} selector */
 const refreshAll = (selector) => document.querySelectorAll(selector).forEach((one) => refresh(/** @type {HTMLElement} */ (one)));
 
-everySecond(() => refreshAll("time[data-style=until], time[data-style=ago], time[data-style=lasting]"));
+everySecond(() => refreshAll(TICKING.map((style) => `time[data-style=${style}]`).join()));
 onChange(() => refreshAll("time[data-style]"));

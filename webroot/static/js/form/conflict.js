@@ -11,8 +11,8 @@ const WHEN = [...TRIGGERS, "offset"];
  * @param {HTMLElement} box
  * @param {{base: Record<string, any>, spec: any, mine: Record<string, any>, current: any}} edit what it was (by
  *   field, and as it was read), what I want, what it is
- * @param {{take: (fields: Record<string, any>) => void, overwrite: () => void}} choices `take`: theirs where they have
- *   changed something, mine elsewhere
+ * @param {{take: (theirs: Record<string, any>) => void, overwrite: () => void}} choices `take`: the fields that they have
+ *   changed; all others stay mine, as they are by then
  */
 export function showConflict(box, { base, spec, mine, current }, { take, overwrite }) {
   if (!current?.spec) {
@@ -24,7 +24,6 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
   const changed = FIELDS.filter((field) => !same(theirs[field], base[field]));
   const isOtherTrigger = changed.some((field) => WHEN.includes(field));
   const taken = isOtherTrigger ? [...changed, ...WHEN] : changed; // a job has one trigger: theirs as a whole
-  const merged = { ...mine, ...Object.fromEntries(taken.map((field) => [field, theirs[field]])) };
   const told = FIELDS.filter((field) => changed.includes(field) || (isOtherTrigger && WHEN.includes(field) && !same(theirs[field], mine[field])));
   const rows = told.map((field) => row(field, base[field], theirs[field], mine[field]));
   for (const field of new Set([...unknownIn(spec), ...unknownIn(current.spec)])) {
@@ -37,7 +36,7 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
       h("thead", {}, h("tr", {}, ["field", "before", "now", "mine"].map((one) => h("th", { scope: "col" }, t(`conflict.${one}`))))),
       h("tbody", {}, rows))),
     h("div", { class: "form-end" },
-      h("button", { type: "button", class: "btn btn-primary", onclick: () => take(merged) }, t("conflict.take")),
+      h("button", { type: "button", class: "btn btn-primary", onclick: () => take(Object.fromEntries(taken.map((field) => [field, theirs[field]]))) }, t("conflict.take")),
       h("button", { type: "button", class: "btn btn-danger", onclick: overwrite }, t("conflict.overwrite")))));
   box.querySelector("h2").focus();
 }

@@ -1,6 +1,7 @@
 /** A new job, or a change to one. */
 import { jobPath, send } from "../api.js";
-import { byId } from "../dom.js";
+import { byId, hold, isHeld } from "../dom.js";
+import { jobUrl } from "../links.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
@@ -17,8 +18,8 @@ import { DEFAULTS, fieldsOf, same, specOf, TIMING } from "./spec.js";
 
 const CHECK_MS = 600;
 
-/** What is being edited: what it was when it was read, and the revision of that. */
-const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, done: false };
+/** What is being edited: what it was when it was read, and the revision of that; `begun`: what is in the form and saved. */
+const edit = { name: "", etag: "", base: /** @type {Record<string, any>} */ (DEFAULTS), spec: {}, begun: {}, saved: false };
 /** Fields that the user has touched: nobody is told off for what he has not come to yet. @type {Set<string>} */
 const touched = new Set();
 
@@ -46,10 +47,13 @@ export async function start(target) {
   });
   form.on("submit", (event) => {
     event.preventDefault();
-    void save(edit.etag);
+    if (isHeld(byId("save"))) return;
+    const mine = readInputs();
+    if (edit.saved && same(mine, edit.begun)) window.location.assign(jobUrl(edit.name)); // clicked twice, or back again
+    else void save(mine.name === edit.name ? edit.etag : "");
   });
   startUnfolding(byId("unfold"));
-  window.addEventListener("beforeunload", (event) => !edit.done && !same(readInputs(), edit.begun) && event.preventDefault());
+  window.addEventListener("beforeunload", (event) => !same(readInputs(), edit.begun) && event.preventDefault());
   preview.now();
   (edit.name ? byId("f-command") : byId("f-name")).focus();
 }
@@ -105,27 +109,27 @@ async function checkAll(signal) {
 async function save(etag) {
   const mine = readInputs();
   if (ownErrors().length) return refused({ errors: ownErrors() }, mine);
-  const button = /** @type {HTMLButtonElement} */ (byId("save"));
-  button.disabled = true;
+  hold(byId("save"), true);
   try {
     const headers = etag ? { "If-Match": etag } : { "If-None-Match": "*" };
     const { job } = await send("PUT", jobPath(/^\.{0,2}$/.test(mine.name) ? "-" : mine.name), { body: specOf(mine, edit.spec), headers: /** @type {any} */ (headers) });
     wrote(mine.name, job?.revision);
-    edit.done = true;
-    window.location.assign(`/jobs/${encodeURIComponent(mine.name)}`);
+    Object.assign(edit, { name: mine.name, etag: job?.etag ?? edit.etag, base: mine, begun: mine, saved: true }); // not what was typed since
+    window.location.assign(jobUrl(mine.name));
   } catch (error) {
     refused(error, mine);
   } finally {
-    button.disabled = false;
+    hold(byId("save"), false);
   }
 }
 
 /** @param {any} error @param {Record<string, any>} mine */
 function refused(error, mine) {
-  if (error.status === 412 && edit.name) {
+  if (error.status === 412 && mine.name === edit.name) {
     const current = error.body?.current;
     return showConflict(byId("conflict"), { base: edit.base, spec: edit.spec, mine, current }, {
-      take: (fields) => {
+      take: (theirs) => {
+        const fields = { ...readInputs(), ...theirs }; // with what was typed since
         byId("conflict").replaceChildren();
         Object.assign(edit, { base: fieldsOf(current.spec), spec: current.spec, etag: current.etag });
         show(fields);

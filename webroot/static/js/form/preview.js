@@ -1,7 +1,8 @@
 /** The schedule as one types it: in words, with warnings, its next fires here and there. */
 import { send } from "../api.js";
 import { now } from "../clock.js";
-import { fill, h, icon } from "../dom.js";
+import { h, icon } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -63,8 +64,8 @@ export class Preview {
       this.complain(error.errors ?? []);
       const isOfTrigger = error.errors?.some((/** @type {any} */ one) => one.field.startsWith(trigger));
       if (isOfTrigger) examples(this.box, trigger);
-      else if (error.errors?.length) fill(this.box, h("p", { class: "muted" }, t("preview.mend")));
-      else fill(this.box, h("p", { class: "tone-bad" }, error.message));
+      else if (error.errors?.length) redraw(this.box, h("p", { class: "muted" }, t("preview.mend")));
+      else redraw(this.box, h("p", { class: "tone-bad" }, error.message));
     }
   }
 }
@@ -73,7 +74,7 @@ export class Preview {
 function draw(box, { words, fires, warnings, timezone, cronExpr, after }) {
   const other = timezone !== MINE;
   const isToldBelow = (/** @type {string} */ warning) => fires.some((/** @type {any} */ fire) => fire.note && warning.includes(fire.note));
-  fill(box,
+  redraw(box,
     h("p", { class: "words" }, icon("check2"), " ", words === cronExpr ? t("preview.valid") : words),
     warnings.filter((/** @type {string} */ one) => !isToldBelow(one)).map((/** @type {string} */ one) => h("p", { class: "tone-warn" }, icon("exclamation-triangle-fill"), " ", one)),
     after && h("p", { class: "muted" }, t("preview.after")),
@@ -95,7 +96,7 @@ function row({ ms, local, note, open }, other) {
 
 /** What one may type. @param {HTMLElement} box @param {string} trigger */
 function examples(box, trigger) {
-  fill(box, h("p", { class: "muted" }, t("preview.fields")),
+  redraw(box, h("p", { class: "muted" }, t("preview.fields")),
     h("dl", { class: "pairs" }, Object.entries(EXAMPLES[trigger]()).map(([text, what]) => [
       h("dt", {}, h("button", { type: "button", class: "example", "data-example": text, "data-for": trigger }, h("code", {}, text))), h("dd", {}, t(`preview.example.${what}`))]).flat()));
 }

@@ -1,5 +1,6 @@
 /** Every field of a job in words, those that were chosen first. */
-import { fill, h } from "../dom.js";
+import { h } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { nameOf, partsOf, valueOf } from "./values.js";
@@ -13,7 +14,7 @@ const IF_GIVEN = ["cronExpr", "every", "offset", "after", "at", "startAt", "endA
 export function showDefinition(box, { spec, savedMs, savedBy, revision }, above = ABOVE) {
   const rows = Object.entries(spec).filter(([field]) => !above.includes(field)).flatMap(([field, value]) => partsOf(field, value))
     .filter(([field, value]) => value !== null || !IF_GIVEN.includes(field));
-  fill(box,
+  redraw(box,
     rows.flatMap(([field, value]) => [h("dt", {}, nameOf(field)), h("dd", {}, valueOf(field, value))]),
     h("dt", {}, t("job.saved")), h("dd", {}, stamp(savedMs), ` ${savedBy ?? ""}, `, t("job.revision", { revision: String(revision) })));
 }

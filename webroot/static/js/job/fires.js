@@ -1,10 +1,11 @@
 /** Why did it not run? Every planned fire with what became of it, and those to come with who would take them. */
 import { get, jobPath } from "../api.js";
 import { now } from "../clock.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { runUrl } from "../links.js";
+import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge, whyOf } from "../verdicts.js";
@@ -23,8 +24,11 @@ export class Fires {
     this.changed = changed;
     /** Cursors of the pages up to this one. @type {string[]} */
     this.cursors = [];
+    /** Of the page after the one that is shown. @type {string | null} */
+    this.nextCursor = null;
     this.range = new Range(byId("range"), () => {
       this.cursors = [];
+      this.nextCursor = null; // that of the range before
       changed();
     });
   }
@@ -53,33 +57,35 @@ export class Fires {
 
   /** @param {{items: any[], nextCursor: string | null}} page @param {string} [zone] */
   showPast({ items, nextCursor }, zone) {
-    const box = byId("recent");
-    const key = JSON.stringify([items, nextCursor, this.cursors.length]);
-    if (box.dataset.drawn === key) return;
-    box.dataset.drawn = key;
-    const focused = box.contains(document.activeElement) ? document.activeElement?.getAttribute("href") : null;
     const columns = [
       { key: "planned", draw: (/** @type {any} */ fire) => [stamp(fire.planTime, { zone }), ...(fire.rangeEndTime ? [" … ", stamp(fire.rangeEndTime, { zone })] : [])] },
       { key: "verdict", draw: verdict },
       { key: "why", draw: why, className: "wraps sub" },
     ];
     const none = t(this.range.isNewest ? "job.recent.none" : "job.recent.none.there");
-    fill(box, items.length ? scrolls(t("job.recent"), grid(t("job.recent"), columns, items, "auto stack")) : h("p", { class: "muted" }, none), this.pager(nextCursor));
-    if (focused) box.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+    this.nextCursor = nextCursor;
+    const table = items.length > 0 && scrolls(t("job.recent"), grid(t("job.recent"), columns, items, "auto stack", keyOf));
+    redraw(byId("recent"), table || h("p", { class: "muted" }, none), this.pager());
   }
 
-  /** @param {string | null} nextCursor */
-  pager(nextCursor) {
-    const step = (/** @type {string} */ label, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", onclick: () => {
+  pager() {
+    const step = (/** @type {string} */ key, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", "data-key": key, onclick: () => {
       move();
       this.changed();
-    } }, label);
-    if (!nextCursor && !this.cursors.length) return null;
+    } }, t(`pager.${key}`));
+    if (!this.nextCursor && !this.cursors.length) return null;
     return h("nav", { class: "pager", "aria-label": t("job.pager") },
-      this.cursors.length > 0 && step(t("pager.previous"), () => this.cursors.pop()),
-      nextCursor && step(t("pager.next"), () => this.cursors.push(nextCursor)));
+      this.cursors.length > 0 && step("previous", () => this.cursors.pop()), this.nextCursor && step("next", () => this.next()));
+  }
+
+  /** Clicked twice before the page is there it is one step. */
+  next() {
+    if (this.nextCursor && this.cursors.at(-1) !== this.nextCursor) this.cursors.push(this.nextCursor);
   }
 }
+
+/** @param {any} fire that was planned, or that is to come */
+const keyOf = ({ planTime, ms }) => ms ?? planTime;
 
 /** @param {any} fire */
 function verdict({ verdict: code, runId, startTime, attempts }) {
@@ -115,12 +121,8 @@ function showUpcoming(fires, zone, job) {
     { key: "in", draw: (/** @type {any} */ fire) => stamp(fire.ms, { as: "until" }) },
     { key: "takers", draw: (/** @type {any} */ fire) => taker(fire, said), className: "wraps" },
   ];
-  const box = byId("upcoming");
-  const drawn = JSON.stringify([fires, job?.state, zone]);
-  if (box.dataset.drawn === drawn) return;
-  box.dataset.drawn = drawn;
-  fill(box, said && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, said)),
-    fires.length ? scrolls(t("job.upcoming"), grid(t("job.upcoming"), columns, fires)) : h("p", { class: "muted" }, none(job)));
+  redraw(byId("upcoming"), said && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, said)),
+    fires.length ? scrolls(t("job.upcoming"), grid(t("job.upcoming"), columns, fires, "auto", keyOf)) : h("p", { class: "muted" }, none(job)));
 }
 
 /** A table that is wider than its place is moved by itself. @param {string} label @param {HTMLElement} table */

@@ -1,7 +1,8 @@
 /** The head of a job's page: its state, what can be done to it, what it is. */
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, h, icon } from "../dom.js";
 import { facts } from "../grid.js";
 import { encoded, jobUrl, runUrl } from "../links.js";
+import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge } from "../verdicts.js";
@@ -12,21 +13,13 @@ import { commandOf, expressions, selector } from "./values.js";
 export function showHead(job) {
   const { spec } = job;
   const zone = spec?.timezone;
-  fill(byId("state"), badge(job.state));
-  const actions = byId("actions");
-  const key = `${job.state} ${job.running.length > 0}`;
-  if (actions.dataset.drawn !== key) {
-    actions.dataset.drawn = key;
-    fill(actions, buttons(job));
-  }
+  redraw(byId("state"), badge(job.state));
+  redraw(byId("actions"), buttons(job));
   if (spec) showDefinition(byId("definition"), job);
   const paused = job.state === "paused" && job.paused;
-  fill(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
+  redraw(byId("paused"), paused && h("p", { class: "note" }, icon("pause-circle"), h("span", {},
     t("job.paused", { by: paused.by ?? "?" }), " ", stamp(paused.sinceMs, { zone }), paused.reason && `: ${paused.reason}`)));
-  const drawn = JSON.stringify([job.state, job.words, job.nextFire, job.running, spec]);
-  if (byId("facts").dataset.drawn === drawn) return; // else a click that has begun would be lost, and the focus
-  byId("facts").dataset.drawn = drawn;
-  fill(byId("facts"), facts([
+  redraw(byId("facts"), facts([
     ["column.schedule", spec && [h("div", {}, job.words), ...expressions(spec.cronExpr).flatMap((one, at) => [at > 0 && "| ", h("code", { class: "expression" }, one)]), h("span", { class: "zone" }, zone)]],
     ["column.next", next(job, zone)],
     ["column.running", job.running.map(running)],
@@ -59,7 +52,7 @@ const attemptOf = (id) => Number(/#(\d+)$/.exec(id)?.[1] ?? 1);
 /** @param {any} run */
 function running(run) {
   const attempt = attemptOf(run.id);
-  return h("div", {}, h("a", { href: runUrl(run.id) }, badge(run.state)), " ",
+  return h("div", { "data-key": run.id }, h("a", { href: runUrl(run.id) }, badge(run.state)), " ",
     stamp(run.startTime ?? run.planTime, { as: "lasting" }), " ", t("ask.on", { worker: run.worker }),
     attempt > 1 && `, ${t("job.attempt", { n: attempt })}`);
 }
@@ -68,7 +61,7 @@ function running(run) {
 function buttons(job) {
   const toggle = job.state === "paused" ? ["resume", "play-fill"] : ["pause", "pause-fill"];
   const button = (/** @type {string} */ action, /** @type {string} */ glyph, disabled = false) =>
-    h("button", { type: "button", class: "btn btn-plain", "data-action": action, disabled }, icon(glyph), " ", t(`action.${action}`));
+    h("button", { type: "button", class: "btn btn-plain", "data-key": action, "data-action": action, disabled }, icon(glyph), " ", t(`action.${action}`));
   return [
     button("run", "play-circle-fill", job.state === "broken"),
     h("a", { class: "btn btn-plain", href: `${jobUrl(job.name)}/edit`, id: "edit" }, icon("pencil"), " ", t("action.edit")),

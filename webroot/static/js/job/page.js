@@ -2,10 +2,11 @@
 import { act } from "../actions.js";
 import { get, jobPath } from "../api.js";
 import { everySecond, now } from "../clock.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
+import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { RunList } from "../runs/list.js";
 import { stamp } from "../stamp.js";
@@ -18,7 +19,7 @@ import { showHead } from "./head.js";
 import { showStatisticsWhenOpened } from "./statistics.js";
 import { Versions } from "./versions.js";
 
-/** @typedef {{name: string, job: any, runs: RunList, fires: Fires, versions: Versions}} Shown */
+/** @typedef {{name: string, job: any, isGone: boolean, runs: RunList, fires: Fires, versions: Versions}} Shown */
 
 /** @param {string} name */
 export async function start(name) {
@@ -28,13 +29,14 @@ export async function start(name) {
   };
   const runs = new RunList(byId("runs"), { caption: t("job.log"), query: () => ({ job: name }), job: false, zoneOf: () => shown.job?.spec?.timezone });
   /** @type {Shown} */
-  const shown = { name, job: null, runs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
+  const shown = { name, job: null, isGone: false, runs, fires: new Fires(name, () => void page.now()), versions: new Versions(name, again) };
   const page = new Refresher(async (signal) => {
     try {
       await load(shown, signal);
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
+      if (error.status === 0) page.soon(); // no event may follow: the stream can have gone on
     }
     byId("facts").setAttribute("aria-busy", "false");
   });
@@ -46,7 +48,7 @@ export async function start(name) {
     if (action === "delete") window.location.assign("/");
     else again();
   });
-  on(["again", "workers"], () => page.soon());
+  on(["again", "workers", "health"], () => page.soon());
   on(["jobs"], ({ all, names = [] }) => (all || names.includes(name)) && page.heard());
   on(["runs"], ({ jobs }) => name in jobs && page.heard());
   everySecond(() => shown.job?.nextFire && shown.job.nextFire.ms < now() - 500 && page.soon());
@@ -66,12 +68,15 @@ async function load(shown, signal) {
   }
   const { job } = shown;
   if (job) {
+    shown.isGone = false;
     byId("facts").hidden = false;
     showHead(job);
     byId("facts").setAttribute("aria-busy", "false");
   }
-  await Promise.all([fires.load(job, signal), runs.load(signal), versions.isOpen && versions.load(signal)]);
-  note(byId("problem"), job?.problem ?? null); // only now: while they fail, what is said stays
+  const parts = await Promise.allSettled([fires.load(job, signal), runs.load(signal), versions.isOpen && versions.load(signal)]);
+  const failed = parts.find(({ status }) => status === "rejected"); // only now: else what is late could come after what is newer
+  if (failed) throw failed.reason;
+  note(byId("problem"), job?.problem ?? null); // while they fail, what is said stays
 }
 
 /** Whether there was such a job: then its versions are there, and the way back. @param {Shown} shown @param {AbortSignal} signal */
@@ -80,12 +85,12 @@ async function showGone(shown, signal) {
   if (!deleted) return false;
   const last = await get(`${jobPath(shown.name)}/versions/${items[0].revision}`, { signal });
   shown.job = null;
-  [byId("actions"), byId("state"), byId("facts"), byId("definition")].forEach((box) => fill(box));
-  [byId("actions"), byId("facts")].forEach((box) => delete box.dataset.drawn);
+  [byId("actions"), byId("state"), byId("facts")].forEach((box) => redraw(box));
   showDefinition(byId("definition"), last, ["name"]);
   byId("facts").hidden = true;
-  fill(byId("paused"), h("p", { class: "note note-warn", id: "deleted" }, icon("trash"), h("span", {},
+  redraw(byId("paused"), h("p", { class: "note note-warn", id: "deleted" }, icon("trash"), h("span", {},
     t("job.deleted", { by: deleted.by ?? "?" }), " ", stamp(deleted.ms), ", ", stamp(deleted.ms, { as: "ago" }), ". ", t("job.deleted.back"))));
-  shown.versions.open();
+  if (!shown.isGone) shown.versions.open(); // else who has closed them would see them opened each time
+  shown.isGone = true;
   return true;
 }

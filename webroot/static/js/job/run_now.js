@@ -3,7 +3,7 @@ import { ApiError, jobPath, send } from "../api.js";
 import { askFor } from "../dialogs.js";
 import { fill, h, icon } from "../dom.js";
 import { runUrl } from "../links.js";
-import { announce, note } from "../notices.js";
+import { announce, note, toast } from "../notices.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { MINE } from "../zones.js";
@@ -24,9 +24,12 @@ export function runNow(name) {
       const { body, faults } = read(inputs);
       if (faults.length) return complain(faults, options, problem, t("run.now.mend"));
       try {
-        return told(await send("POST", `${jobPath(name)}/run`, { body }));
+        const answer = await send("POST", `${jobPath(name)}/run`, { body });
+        if (!problem.isConnected) toast(said(answer)); // the dialog was closed meanwhile
+        return told(answer);
       } catch (error) {
         if (!(error instanceof ApiError)) throw error;
+        if (!problem.isConnected) toast(`${t("action.run")}: ${error.message}`, "bad");
         return complain(error.errors, options, problem, error.message);
       }
     },
@@ -95,8 +98,12 @@ function complain(faults, options, problem, text) {
 }
 
 /** @param {any} answer of POST /jobs/{name}/run */
-function told({ runId, runIds, deduplicated, planTime, createTime }) {
-  const text = t(deduplicated ? "run.now.known" : "run.now.asked");
+const said = ({ deduplicated }) => t(deduplicated ? "run.now.known" : "run.now.asked");
+
+/** @param {any} answer of POST /jobs/{name}/run */
+function told(answer) {
+  const { runId, runIds, deduplicated, planTime, createTime } = answer;
+  const text = said(answer);
   announce(text);
   const ids = /** @type {string[]} */ (runIds ?? [runId]);
   const later = !deduplicated && planTime > createTime + 1000;

@@ -4,6 +4,7 @@ import { ask } from "../dialogs.js";
 import { byId, fill, h, icon } from "../dom.js";
 import { grid } from "../grid.js";
 import { announce, note, toast } from "../notices.js";
+import { Refresher } from "../refresher.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { wrote } from "../written.js";
@@ -20,6 +21,9 @@ export class Versions {
     /** The revisions that are compared; `to` null: the newest. */
     this.from = /** @type {number | null} */ (null);
     this.to = /** @type {number | null} */ (null);
+    this.comparing = new Refresher((signal) => this.compare(signal));
+    this.loads = 0;
+    this.shown = 0;
     this.details = byId("versions-of");
     this.details.addEventListener("toggle", () => this.isOpen && void this.load());
     if (window.location.hash === "#versions-of") this.open();
@@ -35,8 +39,11 @@ export class Versions {
 
   /** @param {AbortSignal} [signal] @returns {Promise<any>} the answer, or null */
   async load(signal) {
+    const turn = (this.loads += 1);
     try {
       const answer = await get(this.path, { signal });
+      if (turn < this.shown) return answer; // a newer one is shown
+      this.shown = turn;
       this.items = answer.items;
       note(byId("versions-problem"), null);
       this.draw();
@@ -62,8 +69,8 @@ export class Versions {
       { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
     ];
     fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
-    if (focused) document.getElementById(focused)?.focus();
-    if (this.from !== null) void this.compare();
+    if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+    if (this.from !== null) void this.comparing.now();
   }
 
   /** @param {any} version */
@@ -91,17 +98,19 @@ export class Versions {
       const field = document.getElementById(`compare-${name}`);
       if (field) /** @type {HTMLSelectElement} */ (field).value = String(value);
     }
-    void this.compare();
+    void this.comparing.now();
   }
 
-  async compare() {
+  /** @param {AbortSignal} signal */
+  async compare(signal) {
     const box = byId("comparison");
     try {
-      const found = await get(`${this.path}/${this.from}/compare`, { query: { to: this.to ?? this.items[0].revision } });
+      const found = await get(`${this.path}/${this.from}/compare`, { query: { to: this.to ?? this.items[0].revision }, signal });
       const title = t("versions.compared", { from: String(found.from), to: String(found.to) });
       fill(box, h("h3", {}, title), differences(title, found.changes));
       announce(`${title}: ${t("versions.changes", { n: found.changes.length })}`);
     } catch (error) {
+      if (signal.aborted) throw error;
       note(box, error.message);
     }
   }

@@ -1,6 +1,7 @@
 /** What is picked, on whatever page of the list, and the bar with what can be done to all of it. */
 import { actOnAll } from "../actions.js";
-import { byId, fill, h } from "../dom.js";
+import { byId, h } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { t } from "../text.js";
 import { $ } from "../vendor.js";
 
@@ -37,9 +38,7 @@ export class Picked {
     $("#jobs [data-pick]").each((_, box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
     const bar = byId("bulk");
     bar.hidden = this.jobs.size === 0;
-    if (bar.hidden || bar.dataset.drawn === String(this.jobs.size)) return; // drawn again it would lose the focus
-    bar.dataset.drawn = String(this.jobs.size);
-    fill(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),
+    redraw(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),
       ["pause", "resume", "kill", "delete"].map((action) =>
         h("button", { type: "button", class: "btn btn-plain", onclick: () => this.act(action) }, t(`action.${action}`))),
       h("button", { type: "button", class: "btn btn-quiet", onclick: () => this.clear() }, t("bulk.clear")));
@@ -47,15 +46,17 @@ export class Picked {
 
   /** @param {any} action */
   async act(action) {
-    if (!(await actOnAll(action, [...this.jobs.values()]))) return;
-    this.clear();
+    const jobs = [...this.jobs.values()];
+    if (!(await actOnAll(action, jobs))) return;
+    this.clear(jobs); // what was picked meanwhile stays picked
     this.done();
   }
 
-  clear() {
+  /** @param {any[]} [jobs] */
+  clear(jobs = [...this.jobs.values()]) {
     const isHere = byId("bulk").contains(document.activeElement);
-    this.jobs.clear();
+    jobs.forEach(({ name }) => this.jobs.delete(name));
     this.draw();
-    if (isHere) this.all.focus(); // else it is lost with the bar
+    if (isHere && byId("bulk").hidden) this.all.focus(); // else it is lost with the bar
   }
 }

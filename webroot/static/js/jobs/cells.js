@@ -139,6 +139,6 @@ function link(action, glyph, href, job) {
 /** @param {string} action @param {string} glyph @param {JobRow} job @param {boolean} [off] */
 function button(action, glyph, job, off = false) {
   const label = `${t(`action.${action}`)}: ${job.name}`;
-  const attributes = { type: "button", class: "btn btn-quiet btn-icon", "data-action": action, "aria-label": label };
+  const attributes = { type: "button", class: "btn btn-quiet btn-icon", "data-key": action, "data-action": action, "aria-label": label };
   return h("button", { ...attributes, title: t(`action.${action}`), disabled: off }, icon(glyph));
 }

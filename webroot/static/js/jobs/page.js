@@ -6,6 +6,7 @@ import { byId, fill, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { announce, note } from "../notices.js";
+import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
 import { isOld, upToDate } from "../written.js";
@@ -20,7 +21,7 @@ const BY_RUNS = ["running", "failing"];
 
 export function start() {
   const table = new JobTable(document.querySelector("#jobs tbody"));
-  const list = new Refresher((signal) => load(table, picked, signal));
+  const list = new Refresher((signal) => load(table, picked, signal, () => list.soon()));
   const picked = new Picked(table, () => changed(list));
   const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
   startFilters(list);
@@ -29,15 +30,17 @@ export function start() {
     if (await act(action, event.currentTarget.closest("tr").dataset.name)) changed(list);
   });
   $("#pager").on("click", "[data-cursor]", (event) => {
-    setQuery({ cursor: event.currentTarget.dataset.cursor });
+    const { cursor } = event.currentTarget.dataset;
+    if (cursor !== query().cursor) setQuery({ cursor }); // clicked twice before the page is there it is one step
     void list.now();
     window.scrollTo(0, 0);
   });
   on(["again", "health"], () => { list.soon(); workers.soon(); });
   on(["jobs"], ({ all, names = [] }) => (all || matters(names, table)) && list.heard());
   on(["runs"], ({ jobs }) => {
-    Object.entries(jobs).forEach(([name, heard]) => table.update(name, changeOf(heard)));
-    if (BY_RUNS.includes(query().state)) list.soon();
+    const isShown = Object.entries(jobs).filter(([name, heard]) => table.update(name, changeOf(heard))).length > 0;
+    const mayBeOverwritten = list.isLoading && (isShown || table.jobs.length === 0); // by an answer that is older
+    if (mayBeOverwritten || BY_RUNS.includes(query().state)) list.soon();
   });
   on(["workers"], () => workers.heard());
   everySecond(() => {
@@ -60,13 +63,14 @@ function changed(list) {
 /** A saved job may belong into the list that is shown, or on a page of its own: on the first page one looks again. */
 const matters = (names, table) => !query().cursor || names.some((name) => table.job(name));
 
-/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal */
-async function load(table, picked, signal) {
+/** @param {JobTable} table @param {Picked} picked @param {AbortSignal} signal @param {() => void} again */
+async function load(table, picked, signal, again) {
   const wanted = query();
   const element = byId("jobs");
   try {
     const ask = () => get("/jobs", { query: { ...wanted, limit: 50 }, signal });
     const page = await upToDate(ask, ({ items }) => !items.some(isOld));
+    if (JSON.stringify(wanted) !== JSON.stringify(query())) return; // somebody types: others are asked for in a moment
     const known = page.warnings.length ? page.items.map((/** @type {any} */ job) => withWhatIsKnown(job, table.job(job.name))) : page.items;
     table.show(known, (name) => picked.jobs.has(name));
     picked.draw();
@@ -75,6 +79,7 @@ async function load(table, picked, signal) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
+    if (error.status === 0) again(); // no event may follow: the stream can have gone on
   } finally {
     element.setAttribute("aria-busy", "false");
   }
@@ -98,15 +103,12 @@ function showTotal(page, wanted) {
   }
   const empty = byId("empty");
   empty.hidden = page.items.length > 0 || Boolean(page.nextCursor);
-  fill(empty, filtered ? t("jobs.none.found") : [h("p", {}, t("jobs.none")), h("a", { class: "btn btn-primary", href: "/new" }, t("jobs.first"))]);
+  redraw(empty, filtered ? t("jobs.none.found") : [h("p", {}, t("jobs.none")), h("a", { class: "btn btn-primary", href: "/new" }, t("jobs.first"))]);
   const pager = byId("pager");
   pager.hidden = !page.nextCursor && !wanted.cursor;
-  const drawn = JSON.stringify([wanted.cursor, page.nextCursor]);
-  if (pager.dataset.drawn === drawn) return; // else a click that has begun would be lost, and the focus
-  pager.dataset.drawn = drawn;
-  fill(pager,
-    wanted.cursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": "" }, icon("chevron-left"), " ", t("pager.first")),
-    page.nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-cursor": page.nextCursor }, t("pager.next"), " ", icon("chevron-right")));
+  redraw(pager,
+    wanted.cursor && h("button", { type: "button", class: "btn btn-plain", "data-key": "first", "data-cursor": "" }, icon("chevron-left"), " ", t("pager.first")),
+    page.nextCursor && h("button", { type: "button", class: "btn btn-plain", "data-key": "next", "data-cursor": page.nextCursor }, t("pager.next"), " ", icon("chevron-right")));
 }
 
 /** What a row becomes by what was heard of its runs. @param {any} heard */
@@ -134,18 +136,22 @@ function startFilters(list) {
     form.find("[name=label]").val(label);
     form.find("[data-state]").each((_, button) => button.setAttribute("aria-pressed", String(button.dataset.state === state)));
   };
+  /** What the pager leads to belongs to what is not asked for any more. */
+  const turned = () => redraw(byId("pager"));
   let typing = 0;
   form.on("submit", (event) => event.preventDefault());
   form.on("input", "input", (event) => {
     setQuery({ [event.currentTarget.name]: event.currentTarget.value.trim() }, { typed: true });
+    turned();
     window.clearTimeout(typing);
     typing = window.setTimeout(() => void list.now(), 200);
   });
   form.on("click", "[data-state]", (event) => {
     setQuery({ state: event.currentTarget.dataset.state });
     show();
+    turned();
     void list.now();
   });
-  onBack(() => { show(); void list.now(); });
+  onBack(() => { show(); turned(); void list.now(); });
   show();
 }

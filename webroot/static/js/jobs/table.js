@@ -1,5 +1,6 @@
 /** The rows of the list, by name. They are changed in place, cell by cell. */
 import { h } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { t } from "../text.js";
 import { COLUMNS } from "./cells.js";
 
@@ -44,13 +45,14 @@ export class JobTable {
     });
     this.rows = ordered;
     // What had the focus is gone: what has its place now has it, else it would be lost.
-    if (focused >= 0 && !this.body.contains(document.activeElement)) [...this.body.querySelectorAll(".row-name")].at(Math.min(focused, jobs.length - 1))?.focus();
+    if (focused >= 0 && !this.body.contains(document.activeElement)) [...this.body.querySelectorAll(".row-name")].at(Math.min(focused, jobs.length - 1))?.focus({ preventScroll: true });
   }
 
-  /** What has been heard of some jobs; the others stay. @param {string} name @param {Partial<JobRow>} change */
+  /** What has been heard of a job. @param {string} name @param {Partial<JobRow>} change @returns {boolean} whether it is shown */
   update(name, change) {
     const row = this.rows.get(name);
     if (row) draw(row, { ...row.job, ...change });
+    return Boolean(row);
   }
 }
 
@@ -70,15 +72,7 @@ function draw(row, job) {
     const key = JSON.stringify(of(job));
     if (row.drawn.get(name) === key) return;
     row.drawn.set(name, key);
-    replace(row.element.children[index + 1], drawCell(job));
+    redraw(row.element.children[index + 1], drawCell(job));
   });
 }
 
-/** Keeps the focus in the same place of the cell. @param {Element} cell @param {import("../dom.js").Child[]} children */
-function replace(cell, children) {
-  const controls = () => [...cell.querySelectorAll("a, button")];
-  const at = controls().indexOf(document.activeElement);
-  const kept = children.filter((child) => child !== null && child !== undefined && child !== false);
-  cell.replaceChildren(...kept.map((child) => (child instanceof Node ? child : String(child))));
-  if (at >= 0) controls()[at]?.focus();
-}

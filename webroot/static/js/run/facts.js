@@ -4,6 +4,7 @@ import { duration } from "../durations.js";
 import { facts } from "../grid.js";
 import { jobUrl, runUrl } from "../links.js";
 import { commandOf } from "../job/values.js";
+import { redraw } from "../redraw.js";
 import { lateness, took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { size, t, word } from "../text.js";
@@ -18,7 +19,7 @@ export function showFacts(run, zone) {
     byId("state").dataset.code = next;
     fill(byId("state"), badge(next));
   }
-  fill(byId("facts"), facts([
+  redraw(byId("facts"), facts([
     ["run.why", whyOf(run)],
     ["column.exit", run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null)],
     ["run.until", stamp(run.rangeEndTime, { as: "long", zone })],

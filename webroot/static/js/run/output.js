@@ -1,5 +1,6 @@
 /** The whole output on the page: blocks of text that the browser lays out only where they are seen. */
 import { h } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { t } from "../text.js";
 import { blockAt, blocksOf } from "./blocks.js";
 import { printable } from "../printed.js";
@@ -85,6 +86,6 @@ export class Output {
   /** @param {string} text what to say where there is no output */
   none(text) {
     this.show("");
-    this.box.replaceChildren(h("p", { class: "muted" }, text || t("run.no.output")));
+    redraw(this.box, h("p", { class: "muted" }, text || t("run.no.output")));
   }
 }

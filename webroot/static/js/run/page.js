@@ -5,6 +5,7 @@ import { byId, fill, h, icon } from "../dom.js";
 import { keep, kept } from "../kept.js";
 import { on } from "../live/live.js";
 import { note, toast } from "../notices.js";
+import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t } from "../text.js";
 import { showFacts } from "./facts.js";
@@ -66,7 +67,7 @@ function show(run, zone, output, find) {
   const isNew = output.show(run.output);
   if (isNew && find.field.value) find.search(); // else whoever goes from place to place would be at the first one again
   byId("output-size").textContent = size(run.outputBytes ?? run.output.length);
-  fill(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
+  redraw(byId("cut"), run.outputTruncated && h("p", { class: "note note-warn" }, icon("exclamation-triangle-fill"), h("span", {}, t("run.cut", { printed: size(run.outputBytes) }))));
 }
 
 /** Of a lost run nobody knows whether it printed anything, and often not whether it had started. @param {any} run */

@@ -1,9 +1,10 @@
 /** Runs with all their times, page by page; those that are going first, then the newest. */
 import { get } from "../api.js";
-import { fill, h, icon } from "../dom.js";
+import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { jobUrl, runUrl } from "../links.js";
+import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { badge, whyOf } from "../verdicts.js";
@@ -62,11 +63,18 @@ export class RunList {
     this.columns = columns(zoneOf).filter(({ key }) => job || key !== "job");
     /** Cursors of the pages up to this one. @type {string[]} */
     this.cursors = [];
+    /** Of the page after the one that is shown. @type {string | null} */
+    this.nextCursor = null;
   }
 
   /** Goes back to the first page. */
   reset() {
     this.cursors = [];
+    this.nextCursor = null;
+  }
+
+  wanted() {
+    return { ...this.query(), cursor: this.cursors.at(-1) };
   }
 
   /**
@@ -74,8 +82,9 @@ export class RunList {
    * @returns {Promise<{items: any[], warnings: string[]}>} what the page has, and what there is to know about it
    */
   async load(signal) {
-    const cursor = this.cursors.at(-1);
-    const { items, nextCursor, waiting = [], warnings = [] } = await get("/runs", { query: { ...this.query(), cursor, limit: A_PAGE }, signal });
+    const wanted = this.wanted();
+    const { items, nextCursor, waiting = [], warnings = [] } = await get("/runs", { query: { ...wanted, limit: A_PAGE }, signal });
+    if (JSON.stringify(wanted) !== JSON.stringify(this.wanted())) return { items, warnings }; // somebody types: others are asked for in a moment
     const known = new Set(items.map((/** @type {any} */ run) => run.id));
     const ended = items.findIndex((/** @type {any} */ run) => run.state === "finished");
     const going = ended < 0 ? items.length : ended;
@@ -86,20 +95,20 @@ export class RunList {
 
   /** @param {any[]} runs @param {string | null} nextCursor */
   draw(runs, nextCursor) {
-    const key = JSON.stringify([runs, nextCursor]);
-    if (this.drawn === key) return;
-    this.drawn = key;
-    const focused = this.box.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
-    const step = (/** @type {string} */ label, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", onclick: () => {
+    this.nextCursor = nextCursor;
+    const step = (/** @type {string} */ key, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", "data-key": key, onclick: () => {
       move();
       this.onStep();
-    } }, label);
-    fill(this.box,
-      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(Object.entries(this.query()).some(([name, value]) => value && (this.withJob || name !== "job")) ? "runs.none" : "runs.none.yet")),
+    } }, t(`pager.${key}`));
+    redraw(this.box,
+      runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs, "auto", ({ id }) => id)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(Object.entries(this.query()).some(([name, value]) => value && (this.withJob || name !== "job")) ? "runs.none" : "runs.none.yet")),
       (nextCursor || this.cursors.length > 0) && h("nav", { class: "pager", "aria-label": t("pager.label") },
-        this.cursors.length > 0 && step(t("pager.previous"), () => this.cursors.pop()),
-        nextCursor && step(t("pager.next"), () => this.cursors.push(nextCursor))));
-    if (focused) this.box.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus();
+        this.cursors.length > 0 && step("previous", () => this.cursors.pop()), nextCursor && step("next", () => this.next())));
+  }
+
+  /** Clicked twice before the page is there it is one step. */
+  next() {
+    if (this.nextCursor && this.cursors.at(-1) !== this.nextCursor) this.cursors.push(this.nextCursor);
   }
 
   /** Somebody wants another page; whoever loads replaces this. */

@@ -20,6 +20,7 @@ export function start() {
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
+      if (error.status === 0) refresher.soon(); // no event may follow: the stream can have gone on
     }
   });
   list.onStep = () => void refresher.now();
@@ -34,7 +35,7 @@ export function start() {
     typing = window.setTimeout(() => void refresher.now(), 200);
   });
   for (const [name, value] of Object.entries(query())) form.find(`[name=${name}]`).val(value);
-  on(["again", "runs"], () => refresher.soon());
+  on(["again", "runs", "health"], () => refresher.soon());
   on(["jobs"], ({ all }) => all && refresher.soon()); // the runs of so many that nobody names them
   return refresher.now();
 }

@@ -1,10 +1,11 @@
 /** Whether everything behind the manager is well, in words; versions; where each value of the configuration is from. */
 import { get } from "../api.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
+import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { size, t, word } from "../text.js";
 import { badge } from "../verdicts.js";
@@ -42,8 +43,8 @@ async function load(signal) {
 function show(system, aheadMs, seen) {
   const { ready } = system;
   const { etcd, logStore, workers, clocks: compared, ...others } = ready.checks ?? {};
-  fill(byId("state"), badge(ready.status));
-  fill(byId("checks"),
+  redraw(byId("state"), badge(ready.status));
+  redraw(byId("checks"),
     check("etcd", etcd, (etcd?.endpoints ?? []).map((/** @type {any} */ one) => endpoint(one, ready.problems.includes(etcd.problem))), ready.problems),
     check("logStore", logStore, [logStore?.where, logStore?.version && t("system.version", { version: logStore.version }), ...kept(logStore?.retention)], ready.problems),
     check("workers", workers && { state: stateOf(workers) }, workers?.live === null ? [] : [t("jobs.healthy", { n: workers?.live ?? 0 })]),
@@ -52,19 +53,19 @@ function show(system, aheadMs, seen) {
     clocks(aheadMs, compared, seen.filter((worker) => beatOffMs(worker.beat, system.nowMs)), ready.problems),
     ready.problems.map((/** @type {string} */ text) => said(text, ready.status === "unready" ? "bad" : "warn")),
     ready.notes.map((/** @type {string} */ text) => said(text, "info")));
-  fill(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
+  redraw(byId("versions"), [["etcron", system.version], ["Python", system.python], ["etcd", (etcd?.endpoints ?? []).map((/** @type {any} */ one) => one.version).filter(Boolean).join(", ")], [word("check", "logStore"), logStore?.version]]
     .filter(([, version]) => version).flatMap(([name, version]) => [h("dt", {}, name), h("dd", {}, version)]));
-  fill(byId("managers"), system.managers.length === 0 ? h("p", { class: "muted" }, word("verdict", "unknown")) : grid(t("system.managers"), [
+  redraw(byId("managers"), system.managers.length === 0 ? h("p", { class: "muted" }, word("verdict", "unknown")) : grid(t("system.managers"), [
     { key: "host", draw: (/** @type {any} */ one) => one.host },
     { key: "version", draw: (/** @type {any} */ one) => one.version },
     { key: "clock", draw: clockOffset, className: "num" },
     { key: "manager", draw: (/** @type {any} */ one) => h("code", {}, one.id), className: "wraps" },
-  ], system.managers, "auto stack"));
-  fill(byId("configuration"), grid(t("system.configuration"), [
+  ], system.managers, "auto stack", ({ id }) => id));
+  redraw(byId("configuration"), grid(t("system.configuration"), [
     { key: "key", draw: (/** @type {any} */ one) => h("code", {}, one.key) },
     { key: "value", draw: (/** @type {any} */ one) => h("code", {}, typeof one.value === "string" ? one.value : JSON.stringify(one.value)), className: "wraps" },
     { key: "origin", draw: (/** @type {any} */ one) => one.origin, className: "wraps" },
-  ], system.configuration, "auto stack"));
+  ], system.configuration, "auto stack", ({ key }) => key));
 }
 
 /** @param {{days: number | null, perJob: number | null} | null | undefined} retention what the log store keeps; nothing: everything */
@@ -110,7 +111,7 @@ function clocks(aheadMs, compared, strange, listed) {
 /** @param {string} name @param {any} seen @param {any[]} details @param {string[]} [listed] problems that stand below already */
 function check(name, seen, details, listed = []) {
   const lines = details.filter(Boolean).map((one) => h("div", { class: "sub" }, one));
-  return h("div", { class: "check-of" }, h("h2", {}, word("check", name)), badge(seen?.state ?? "unreachable"), lines,
+  return h("div", { class: "check-of", "data-key": name }, h("h2", {}, word("check", name)), badge(seen?.state ?? "unreachable"), lines,
     seen?.problem && !listed.includes(seen.problem) && h("div", { class: "sub tone-warn" }, seen.problem));
 }
 

@@ -18,8 +18,13 @@ export async function undrain(name) {
   return call(name, "undrain", {});
 }
 
+/** What is under way: a double click is one. @type {Set<string>} */
+const going = new Set();
+
 /** @param {string} name @param {"drain" | "undrain"} what @param {object} body */
 async function call(name, what, body) {
+  if (going.has(name)) return false;
+  going.add(name);
   try {
     await send("POST", `/workers/${encoded(name)}/${what}`, { body });
     toast(t(what === "drain" ? "done.drain" : "done.undrain", { name }));
@@ -30,5 +35,7 @@ async function call(name, what, body) {
     toast(text, "bad");
     announce(text);
     return false;
+  } finally {
+    going.delete(name);
   }
 }

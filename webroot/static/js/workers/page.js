@@ -2,6 +2,7 @@
 import { get } from "../api.js";
 import { now } from "../clock.js";
 import { byId, fill, h, icon } from "../dom.js";
+import { redraw } from "../redraw.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { encoded } from "../links.js";
@@ -56,12 +57,7 @@ async function load(signal) {
     const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
     fill(byId("total"), t("jobs.healthy", { n: healthy }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
-    const box = byId("workers");
-    const controls = () => /** @type {HTMLElement[]} */ ([...box.querySelectorAll("a[href], [data-worker]")]);
-    const key = (/** @type {HTMLElement} */ one) => one.getAttribute("href") ?? one.dataset.worker;
-    const focused = controls().filter((one) => one === document.activeElement).map(key)[0];
-    fill(box, items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack") : h("p", { class: "empty" }, t("workers.none")));
-    if (focused) controls().find((one) => key(one) === focused)?.focus();
+    redraw(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack", (/** @type {Worker} */ one) => one.name ?? one.key) : h("p", { class: "empty" }, t("workers.none")));
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
@@ -83,7 +79,7 @@ function actions({ name, drained }) {
   if (!name) return null;
   const [what, glyph] = drained ? ["undrain", "play-fill"] : ["drain", "pause-fill"];
   const label = t(`workers.${what}`);
-  return h("button", { type: "button", class: "btn btn-plain", "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);
+  return h("button", { type: "button", class: "btn btn-plain", "data-key": what, "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);
 }
 
 /** @param {Worker} worker */
