@@ -10,6 +10,7 @@ from common.clocks.watch import ClockWatch
 from common.configuration.config import ManagerConfig
 from common.errors import ClockOffError
 from common.etcd import EtcdClient
+from common.instants import iso
 from common.stored.keys import Keys
 
 
@@ -22,6 +23,8 @@ class ClockGuard:
         """``name``: of this manager's beat. ``patience_s``: how long an edit waits for a first comparison."""
         self._patience_s = patience_s
         self.max_skew_ms = config.max_clock_skew_ms
+        self._ahead_ms = config.max_clock_skew_ms + config.timings.claim_lead_ms
+        self._clock = clock
         self.watch = ClockWatch(clock, max_skew_ms=self.max_skew_ms, on_jump=self._jumped)
         self.check = ClockCheck(
             etcd, keys, process=name, watch=self.watch, clock=clock, max_skew_ms=self.max_skew_ms, on_change=_nobody
@@ -33,8 +36,13 @@ class ClockGuard:
         self.watch.look()
         return None if self.check.fault is None else f"this manager saves nothing: {self.check.fault}"
 
-    async def refuse(self) -> None:
-        """Return where an edit may be dated by this clock; ClockOffError where it may not."""
+    async def refuse(self, decided_ms: int | None = None) -> None:
+        """Return where an edit may be dated by this clock; ClockOffError where it may not.
+
+        ``decided_ms``: the newest fire of the job that is decided, ms since the epoch. Workers decide none long before
+        its time, so this clock is behind where that is still to come; or theirs was ahead. Where nobody has compared
+        this one since it jumped, it is not taken for the right one of the two.
+        """
         try:
             async with asyncio.timeout(self._patience_s):
                 await self.check.first()
@@ -43,6 +51,12 @@ class ClockGuard:
             raise ClockOffError(f"{message}: try again in some seconds; nothing was changed") from None
         if (fault := self.fault) is not None:
             raise ClockOffError(f"{fault}, or ask another manager; nothing was changed")
+        if decided_ms is None or self.check.is_vouched_for or decided_ms <= self._clock.wall_ms() + self._ahead_ms:
+            return
+        behind = (
+            f"this manager's clock has jumped, and is behind {iso(decided_ms)}, until when this job's fires are decided"
+        )
+        raise ClockOffError(f"{behind}: try again in some seconds, or ask another manager; nothing was changed")
 
     def _jumped(self, by_s: float) -> None:
         self.check.jumped(by_s)

@@ -15,9 +15,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 from weakref import WeakValueDictionary
 
 from common.clock import Clock
@@ -54,7 +54,14 @@ ANY_REVISION: Final = -1
 """In place of a revision that a job must be at: it must exist, at whatever revision (RFC 9110, `If-Match: *`)."""
 
 
-async def trust_clock() -> None:
+class RefuseWrongClock(Protocol):
+    """Asked before an edit is dated."""
+
+    async def __call__(self, decided_ms: int | None = None) -> None:
+        """ClockOffError where it may not be; ``decided_ms``: the newest fire of the job that is decided."""
+
+
+async def trust_clock(decided_ms: int | None = None) -> None:
     """For who has nothing to compare the clock with."""
 
 
@@ -115,7 +122,7 @@ class JobService:
         on_edited: Callable[[], None] = lambda: None,
         workers: Callable[[], Sequence[Member]] = tuple,
         patience_s: float = 4.0,
-        refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
+        refuse_wrong_clock: RefuseWrongClock = trust_clock,
     ) -> None:
         """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones.
 
@@ -283,7 +290,8 @@ class JobService:
         stored = await self._read(name)
         tries = 0
         while (edit := plan(stored)) is not None:
-            await self._refuse_wrong_clock()  # once more: it may have jumped before the edit was dated by it
+            # Once more: it may have jumped before the edit was dated by it.
+            await self._refuse_wrong_clock(stored.mark_ms)
             revision, there = await self._send(edit, deadline, done)
             if there is None:
                 return _Outcome(before=stored, revision=revision, edit=edit)

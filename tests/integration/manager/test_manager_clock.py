@@ -100,6 +100,27 @@ async def test_jump_refuses_at_once_where_others_are_compared(off: Managed, cloc
     await off.call("PUT", "/api/v1/jobs/j", {**SPEC, "command": "b"})
 
 
+async def test_a_clock_that_has_jumped_and_is_behind_a_decided_fire_dates_no_edit_of_that_job(
+    off: Managed, clock: OffClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody compares it for so long that it is trusted again: the pause would leave fires without a record."""
+    monkeypatch.setattr("common.clocks.check._FIRST_COMPARED_S", 0.0)
+    await off.save(JOB)
+    before, guard = await off.stored(), off.parts.clock_guard
+    clock.offset_ms = -30_000
+    assert "jumped 30.0 s back" in (guard.fault or "")
+    await guard.check.look()
+    assert guard.fault is None
+    problem = await problem_of(await off.http.post("/api/v1/jobs/j/pause", json={}), 503)
+    assert problem["code"] == "clock-off"
+    assert problem["detail"].startswith("this manager's clock has jumped, and is behind ")
+    assert await off.stored() == before
+    await off.call("PUT", "/api/v1/jobs/new", SPEC)
+    clock.offset_ms = 0
+    await guard.check.look()
+    await off.call("POST", "/api/v1/jobs/j/pause", {})
+
+
 async def test_first_edit_waits_for_a_comparison_where_others_are_compared(off: Managed) -> None:
     await say_clocks(off.etcd, off.keys)
     saving = asyncio.ensure_future(off.http.put("/api/v1/jobs/j", json=SPEC))
