@@ -1,6 +1,6 @@
 """The command line.
 
-__main__.py arguments.py errors.py printing.py times.py usual.py
+__main__.py arguments.py errors.py patience.py printing.py times.py usual.py
                                 the verbs, what they have in common, exit statuses, what is printed
 client.py                       a manager's HTTP API
 job_*.py run_*.py stats_command.py worker_commands.py worker_draining.py manifests/ crontab/

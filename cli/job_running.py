@@ -10,15 +10,13 @@ from typing import Final
 from cli.arguments import Verbs, add_command, add_output, add_reason, add_server, count, pairs_of
 from cli.client import Client, Document, job_path, run_path
 from cli.errors import CommandError, ExitStatus
+from cli.patience import PATIENCE_S, Patience
 from cli.printing import one_line, print_json, print_output, say
 from cli.run_views import verdict, why
 from cli.times import parse_iso, took
 
 _FIRST_LOOK_S: Final = 0.1
 _LONGEST_LOOK_S: Final = 2.0
-_PATIENCE_S: Final = 60.0
-"""For how long no manager may answer while somebody waits; the run itself goes on whatever we see of it. Nor may the
-record of a run that has ended, which has its verdict, be away for longer."""
 _SOON_S: Final = 5.0
 """For so long nobody wonders where the record of a run that has ended stays."""
 
@@ -107,21 +105,21 @@ def wait_for_end(
     monotonic: Callable[[], float] = time.monotonic,
 ) -> Document:
     """The run once it has its verdict. CommandError (unavailable) after a minute without an answer, or the record."""
-    pause_s, answered_at, state = _FIRST_LOOK_S, monotonic(), ""
+    pause_s, patience, state = _FIRST_LOOK_S, Patience(monotonic), ""
     without_record = _WithoutRecord(run_id)
     while True:
         try:
             run: Document = client.get(run_path(run_id))
-            answered_at = monotonic()
+            patience.heard()
         except CommandError as error:
-            if error.status is not ExitStatus.UNAVAILABLE or monotonic() - answered_at > _PATIENCE_S:
+            if not patience.bears(error):
                 raise CommandError(
                     f"{error}\nthe run is {run_id}: it goes on, look at it later", error.status
                 ) from error
         else:
             if run.get("state") == "finished":
                 return run
-            without_record.seen(str(run.get("state")), answered_at)
+            without_record.seen(str(run.get("state")), patience.heard_at)
             if run.get("state") != state:
                 # Each step of its life is looked at closely, a long one with patience.
                 state, pause_s = str(run.get("state")), _FIRST_LOOK_S
@@ -144,7 +142,7 @@ class _WithoutRecord:
             return
         if self._since is None:
             self._since = now
-        if now - self._since > _PATIENCE_S:
+        if now - self._since > PATIENCE_S:
             raise CommandError(
                 f"{self._run_id} has ended, and what became of it cannot be read: its record waits on its worker for "
                 f"the log store\nlook at it later: etcron run show '{self._run_id}'",

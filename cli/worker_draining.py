@@ -8,11 +8,10 @@ from typing import Final
 
 from cli.client import Client, Document
 from cli.errors import CommandError, ExitStatus
+from cli.patience import Patience
 from cli.printing import one_line, say
 
 _LOOK_S: Final = 1.0
-_PATIENCE_S: Final = 60.0
-"""For how long no manager may answer while somebody waits."""
 
 
 def wait_until_drained(
@@ -26,16 +25,16 @@ def wait_until_drained(
 
     CommandError: one takes fires again (conflict), or nothing was heard for a minute (unavailable).
     """
-    left, heard_at, told = set(names), monotonic(), ""
+    left, patience, told = set(names), Patience(monotonic), ""
     idle: dict[str, int] = {}
     while True:
         try:
             page = client.get("/api/v1/workers")
             if page.get("warnings"):  # etcd is away: what is shown is old
                 raise CommandError(str(page["warnings"][0]), ExitStatus.UNAVAILABLE)
-            heard_at = monotonic()
+            patience.heard()
         except CommandError as error:
-            if error.status is not ExitStatus.UNAVAILABLE or monotonic() - heard_at > _PATIENCE_S:
+            if not patience.bears(error):
                 raise
         else:
             workers = {one.get("name"): one for one in page["items"] if one.get("name") in left}

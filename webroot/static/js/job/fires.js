@@ -5,6 +5,7 @@ import { byId, h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { runUrl } from "../links.js";
+import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
@@ -21,14 +22,9 @@ export class Fires {
   /** @param {string} name of the job @param {() => void} changed the user wants to see others */
   constructor(name, changed) {
     this.path = `${jobPath(name)}/fires`;
-    this.changed = changed;
-    /** Cursors of the pages up to this one. @type {string[]} */
-    this.cursors = [];
-    /** Of the page after the one that is shown. @type {string | null} */
-    this.nextCursor = null;
+    this.pager = new Pager(t("job.pager"), changed);
     this.range = new Range(byId("range"), () => {
-      this.cursors = [];
-      this.nextCursor = null; // that of the range before
+      this.pager.reset();
       changed();
     });
   }
@@ -49,7 +45,7 @@ export class Fires {
 
   /** @param {any[]} recent @param {AbortSignal} signal */
   async page(recent, signal) {
-    if (!this.range.isNewest) return get(this.path, { query: { ...this.range.span, cursor: this.cursors.at(-1), limit: A_PAGE }, signal });
+    if (!this.range.isNewest) return get(this.path, { query: { ...this.range.span, cursor: this.pager.cursor, limit: A_PAGE }, signal });
     const oldest = recent.filter(({ runId }) => !runId || PLANNED.test(runId)).at(NEWEST - 1) ?? recent.at(-1);
     const { items } = await get(this.path, { query: { from: Math.min(oldest?.planTime ?? Infinity, now() - HOUR_MS), limit: NEWEST }, signal });
     return { items, nextCursor: null };
@@ -63,24 +59,8 @@ export class Fires {
       { key: "why", draw: why, className: "wraps sub" },
     ];
     const none = t(this.range.isNewest ? "job.recent.none" : "job.recent.none.there");
-    this.nextCursor = nextCursor;
     const table = items.length > 0 && scrolls(t("job.recent"), grid(t("job.recent"), columns, items, "auto stack", keyOf));
-    redraw(byId("recent"), table || h("p", { class: "muted" }, none), this.pager());
-  }
-
-  pager() {
-    const step = (/** @type {string} */ key, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", "data-key": key, onclick: () => {
-      move();
-      this.changed();
-    } }, t(`pager.${key}`));
-    if (!this.nextCursor && !this.cursors.length) return null;
-    return h("nav", { class: "pager", "aria-label": t("job.pager") },
-      this.cursors.length > 0 && step("previous", () => this.cursors.pop()), this.nextCursor && step("next", () => this.next()));
-  }
-
-  /** Clicked twice before the page is there it is one step. */
-  next() {
-    if (this.nextCursor && this.cursors.at(-1) !== this.nextCursor) this.cursors.push(this.nextCursor);
+    redraw(byId("recent"), table || h("p", { class: "muted" }, none), this.pager.buttons(nextCursor));
   }
 }
 

@@ -4,6 +4,7 @@ import { h, icon } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
 import { jobUrl, runUrl } from "../links.js";
+import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
@@ -61,20 +62,16 @@ export class RunList {
     this.query = query;
     this.withJob = job;
     this.columns = columns(zoneOf).filter(({ key }) => job || key !== "job");
-    /** Cursors of the pages up to this one. @type {string[]} */
-    this.cursors = [];
-    /** Of the page after the one that is shown. @type {string | null} */
-    this.nextCursor = null;
+    this.pager = new Pager(t("pager.label"), () => this.onStep());
   }
 
   /** Goes back to the first page. */
   reset() {
-    this.cursors = [];
-    this.nextCursor = null;
+    this.pager.reset();
   }
 
   wanted() {
-    return { ...this.query(), cursor: this.cursors.at(-1) };
+    return { ...this.query(), cursor: this.pager.cursor };
   }
 
   /**
@@ -95,20 +92,9 @@ export class RunList {
 
   /** @param {any[]} runs @param {string | null} nextCursor */
   draw(runs, nextCursor) {
-    this.nextCursor = nextCursor;
-    const step = (/** @type {string} */ key, /** @type {() => void} */ move) => h("button", { type: "button", class: "btn btn-plain", "data-key": key, onclick: () => {
-      move();
-      this.onStep();
-    } }, t(`pager.${key}`));
     redraw(this.box,
       runs.length ? h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": this.caption }, grid(this.caption, this.columns, runs, "auto", ({ id }) => id)) : h("p", { class: "empty" }, icon("info-circle"), " ", t(Object.entries(this.query()).some(([name, value]) => value && (this.withJob || name !== "job")) ? "runs.none" : "runs.none.yet")),
-      (nextCursor || this.cursors.length > 0) && h("nav", { class: "pager", "aria-label": t("pager.label") },
-        this.cursors.length > 0 && step("previous", () => this.cursors.pop()), nextCursor && step("next", () => this.next())));
-  }
-
-  /** Clicked twice before the page is there it is one step. */
-  next() {
-    if (this.nextCursor && this.cursors.at(-1) !== this.nextCursor) this.cursors.push(this.nextCursor);
+      this.pager.buttons(nextCursor));
   }
 
   /** Somebody wants another page; whoever loads replaces this. */
