@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from enum import Enum, auto
 from typing import Self
 
 _CHUNK = 64 * 1024
+_PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+_HEAD = 9
+"""Bytes before what an HTTP/2 frame carries: length, kind, flags, stream."""
 _HEADERS = 1
 
 
@@ -28,13 +30,14 @@ class Mode(Enum):
     RESET = auto()
     """Connections are reset, new ones at once."""
     CUT_REPLY = auto()
-    """The next answer is dropped and its connection reset, after the server has done its work; then PASS."""
+    """The first answer to a call that begins from now on is dropped and its connection reset, after the server has done
+    its work; then PASS."""
 
 
 class Proxy:
     """Listens on a port of 127.0.0.1 and passes bytes to the target, as `mode` says. An async context manager.
 
-    With `http2` an answer is told from flow control and pings (for CUT_REPLY); without it any byte is an answer.
+    With `http2` such an answer is told from others, flow control and pings; without it any byte is an answer.
     """
 
     def __init__(self, target: str, *, http2: bool = True, delay_s: float = 0.1) -> None:
@@ -47,6 +50,7 @@ class Proxy:
         """How many answers were cut off."""
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
+        self._calls: set[_Calls] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._server: asyncio.Server | None = None
         self.port = 0
@@ -71,6 +75,8 @@ class Proxy:
     def set(self, mode: Mode) -> None:
         """Changes the mode, also for the connections that there are."""
         self.mode = mode
+        for calls in self._calls:
+            calls.mark()
         self._wake()
         if mode is Mode.RESET:
             self.reset()
@@ -102,37 +108,52 @@ class Proxy:
         except OSError:
             return
         self._writers.add(upstream_writer)
-        answers = _Answers() if self._http2 else None
+        calls = _Calls() if self._http2 else None
+        if calls is not None:
+            self._calls.add(calls)
         try:
             with contextlib.suppress(OSError, ExceptionGroup):
                 async with asyncio.TaskGroup() as both:
-                    both.create_task(self._pump(reader, upstream_writer, self._request_may_pass, None))
-                    both.create_task(self._pump(upstream_reader, writer, self._answer_may_pass, answers))
+                    both.create_task(self._pass_requests(reader, upstream_writer, calls))
+                    both.create_task(self._pass_answers(upstream_reader, writer, calls))
         finally:
+            if calls is not None:
+                self._calls.discard(calls)
             self._writers.discard(upstream_writer)
             _abort(upstream_writer)
 
-    async def _pump(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        may_pass: Callable[[], bool],
-        answers: _Answers | None,
+    async def _pass_requests(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: _Calls | None
     ) -> None:
-        is_answer = may_pass == self._answer_may_pass
         while data := await reader.read(_CHUNK):
-            begins = answers.begins(data) if answers is not None else is_answer
-            if self.mode is Mode.DELAY:
-                await asyncio.sleep(self.delay_s)
-            while not may_pass():
+            if calls is not None:
+                calls.requested(data)
+            await self._delay()
+            while not self._request_may_pass():
                 await self._changed.wait()
-            if self.mode is Mode.CUT_REPLY and is_answer and begins:
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError  # ends the other direction too
+
+    async def _pass_answers(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: _Calls | None
+    ) -> None:
+        while data := await reader.read(_CHUNK):
+            is_answer = calls is None or calls.answered(data)
+            await self._delay()
+            while not self._answer_may_pass():
+                await self._changed.wait()
+            if self.mode is Mode.CUT_REPLY and is_answer:
                 self.cuts += 1
                 self.mode = Mode.PASS
                 break
             writer.write(data)
             await writer.drain()
-        raise ConnectionResetError  # ends the other direction too
+        raise ConnectionResetError
+
+    async def _delay(self) -> None:
+        if self.mode is Mode.DELAY:
+            await asyncio.sleep(self.delay_s)
 
     def _request_may_pass(self) -> bool:
         return self.mode is not Mode.SWALLOW
@@ -145,28 +166,58 @@ class Proxy:
         self._changed = asyncio.Event()
 
 
-class _Answers:
-    """Finds the beginning of answers among the HTTP/2 frames that a server sends."""
+class _Calls:
+    """The HTTP/2 calls of one connection: tells the answers to calls that begin from now on from all others.
+
+    A watch that was asked for before may be answered at any time.
+    """
+
+    def __init__(self) -> None:
+        self._requests, self._answers = _Frames(), _Frames()
+        self._newest = 0
+        self._before = 0
+
+    def mark(self) -> None:
+        """Calls that have begun are not looked at from now on."""
+        self._before = self._newest
+
+    def requested(self, data: bytes) -> None:
+        """Bytes of the client."""
+        self._newest = max([self._newest, *self._requests.headers(data)])
+
+    def answered(self, data: bytes) -> bool:
+        """Whether an answer to a call that has begun since the mark begins in these bytes of the server."""
+        return any(stream > self._before for stream in self._answers.headers(data))
+
+
+class _Frames:
+    """Finds the headers among the HTTP/2 frames of one direction."""
 
     def __init__(self) -> None:
         self._head = b""
         self._skip = 0
+        self._preface = True
 
-    def begins(self, data: bytes) -> bool:
-        """Whether an answer begins in these bytes (which continue the ones before)."""
-        found = False
+    def headers(self, data: bytes) -> list[int]:
+        """The streams whose headers begin in these bytes (which continue the ones before)."""
+        found = []
         while data:
             if self._skip:
                 skipped = min(self._skip, len(data))
                 self._skip -= skipped
                 data = data[skipped:]
                 continue
-            missing = 9 - len(self._head)
+            missing = _HEAD - len(self._head)
             self._head, data = self._head + data[:missing], data[missing:]
-            if len(self._head) == 9:
-                found = found or self._head[3] == _HEADERS
+            if len(self._head) < _HEAD:
+                continue
+            if self._preface and self._head == _PREFACE[:_HEAD]:
+                self._skip = len(_PREFACE) - _HEAD
+            else:
+                if self._head[3] == _HEADERS:
+                    found.append(int.from_bytes(self._head[5:], "big") & 0x7FFFFFFF)
                 self._skip = int.from_bytes(self._head[:3], "big")
-                self._head = b""
+            self._head, self._preface = b"", False
         return found
 
 
