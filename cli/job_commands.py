@@ -19,7 +19,7 @@ from cli.job_views import (
     why_no_fire,
 )
 from cli.job_waits import waits_of
-from cli.printing import one_line, print_json, print_output, say, warn
+from cli.printing import one_line, print_json, print_output, say, say_where_cut, warn
 from cli.run_views import print_runs, verdict, why
 from cli.times import local
 from cli.usual import go_through
@@ -137,6 +137,7 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json(rows)
     else:
         print_jobs(rows)
+        say_where_cut(len(rows), arguments.limit)
     warn(warnings)
     return ExitStatus.OK
 
@@ -169,10 +170,12 @@ def _log(arguments: argparse.Namespace) -> int:
     warn(warnings)
     if arguments.output == "json":
         print_json(runs)
-    elif arguments.with_output:
+        return ExitStatus.OK
+    if arguments.with_output:
         _print_outputs(runs)
     else:
         print_runs(runs)
+    say_where_cut(len(runs), arguments.limit)
     for wait in waits:
         say(f"waiting: {one_line(wait)}")
     return ExitStatus.OK

@@ -50,6 +50,12 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
+def say_where_cut(shown: int, limit: int | None) -> None:
+    """Says that a list may go on, where it is as long as was asked for."""
+    if shown == limit:
+        say(f"the first {shown}; more with --limit")
+
+
 def warn(warnings: Iterable[str]) -> None:
     """Warnings, for the person."""
     for warning in warnings:

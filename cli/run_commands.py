@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
 from cli.client import Client, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_output, say, warn
+from cli.printing import print_json, print_output, say_where_cut, warn
 from cli.run_views import print_run, print_runs
 from cli.times import instant
 from cli.usual import go_through
@@ -107,6 +107,5 @@ def _list(arguments: argparse.Namespace) -> int:
         print_json(runs)
         return ExitStatus.OK
     print_runs(runs)
-    if len(runs) == arguments.limit:
-        say(f"the first {len(runs)}; more with --limit")
+    say_where_cut(len(runs), arguments.limit)
     return ExitStatus.OK

@@ -125,6 +125,7 @@ async def test_list_is_a_table_or_json(etcron: Etcron, manager: Managed) -> None
     one = await etcron.ok("job", "list", "--label", "team=web", "-o", "json")
     assert [row["name"] for row in one.json] == ["b"]
     assert len((await etcron.ok("job", "list", "--limit", "1", "-o", "json")).json) == 1
+    assert (await etcron.ok("job", "list", "--limit", "1")).err == "the first 1; more with --limit\n"
 
 
 async def test_list_goes_through_every_page(etcron: Etcron, manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,7 @@ async def test_log_of_a_job_with_output(etcron: Etcron, manager: Managed) -> Non
     assert lines[-1] == "hello 0"
     assert len((await etcron.ok("job", "log", "backup")).out.splitlines()) == 3
     assert len((await etcron.ok("job", "log", "backup", "--limit", "1", "-o", "json")).json) == 1
+    assert (await etcron.ok("job", "log", "backup", "--limit", "1")).err == "the first 1; more with --limit\n"
 
 
 async def test_kill_of_a_run_that_does_not_end_is_a_no(etcron: Etcron, manager: Managed) -> None:
