@@ -104,7 +104,7 @@ def make_parts(
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         watching=watching,
-        rows=Rows(watching, history, clock=clock),
+        rows=Rows(watching, history, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, clock=clock),
         fires=Fires(etcd, keys, watching, history, slots, clock=clock),
         fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, pending, slots, clock=clock),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -23,9 +23,13 @@ NO_RESULTS: Final = "the log store cannot be reached: last results are not shown
 class Rows:
     """Lists and single jobs; none of it asks etcd."""
 
-    def __init__(self, watching: Watching, history: History, *, clock: Clock) -> None:
+    def __init__(
+        self, watching: Watching, history: History, *, standstill: Callable[[], str | None], clock: Clock
+    ) -> None:
+        """``standstill``: why nothing starts anywhere, where that is known."""
         self._watching = watching
         self._history = history
+        self._standstill = standstill
         self._clock = clock
 
     async def page(
@@ -68,7 +72,7 @@ class Rows:
         if plan_ms is None:
             return None
         reason = Eligibility(job.saved.spec, self._watching.members).takers(str(plan_ms)).reason
-        return {"planTime": plan_ms, "reason": reason or NOT_TAKEN}
+        return {"planTime": plan_ms, "reason": reason or self._standstill() or NOT_TAKEN}
 
     async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
         """The row of one job, with its warnings in it."""

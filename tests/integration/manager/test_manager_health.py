@@ -138,6 +138,7 @@ async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(
             return {fire["reason"] for fire in (await manager.get("/api/v1/jobs/j/fires"))["recent"]} == {ETCD_IS_FULL}
 
         await wait_until(is_said, description="the fire to say why it waits", timeout=20)
+        assert (await manager.get("/api/v1/jobs/j"))["waiting"]["reason"] == ETCD_IS_FULL
         glance = manager.parts.health.glance(etcd_silent_since_ms=None)
         assert (glance["etcd"], glance["logStore"], glance["problem"]) == ("full", "ok", ETCD_IS_FULL)
 
