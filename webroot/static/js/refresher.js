@@ -31,6 +31,12 @@ export class Refresher {
     this.want(this.everyMs);
   }
 
+  /** Something has changed, which may show only a while later: look, and look once more then. */
+  changed() {
+    this.twice = true;
+    this.soon();
+  }
+
   /**
    * Something has changed: look, and look once more a little later. Behind several managers the first answer may come
    * from one that has not heard of it yet.

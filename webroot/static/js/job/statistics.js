@@ -1,27 +1,37 @@
-/** How the job's days went: runs by verdict, and how long they took; asked for whenever it is opened. */
+/** How the job's days went: runs by verdict, and how long they took; asked for when it is opened, and as long as it is. */
 import { get } from "../api.js";
-import { byId, fill, h } from "../dom.js";
+import { byId, h } from "../dom.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
+import { on } from "../live/live.js";
 import { note } from "../notices.js";
+import { redraw } from "../redraw.js";
+import { Refresher } from "../refresher.js";
 import { number, t } from "../text.js";
 
 const DAYS = 30;
+/** What has ended is counted each minute. */
+const COUNTED_MS = 70_000;
 
 /** @param {string} name */
 export function showStatisticsWhenOpened(name) {
   const details = byId("statistics-of");
-  details.addEventListener("toggle", () => details.hasAttribute("open") && void load(name));
+  const isOpen = () => details.hasAttribute("open");
+  const days = new Refresher((signal) => load(name, signal), COUNTED_MS);
+  details.addEventListener("toggle", () => isOpen() && void days.now());
+  on(["runs"], ({ jobs }) => isOpen() && name in jobs && days.changed());
+  on(["again"], () => isOpen() && days.changed());
 }
 
-/** @param {string} name */
-async function load(name) {
+/** @param {string} name @param {AbortSignal} signal */
+async function load(name, signal) {
   const box = byId("statistics");
   try {
-    const { items } = await get("/statistics", { query: { job: name, days: DAYS } });
+    const { items } = await get("/statistics", { query: { job: name, days: DAYS }, signal });
     const days = items.filter((/** @type {any} */ day) => day.runs + day.skipped + day.missed > 0);
-    fill(box, h("p", { class: "muted" }, t(days.length ? "statistics.about" : "statistics.none", { n: DAYS })), days.length > 0 && table(days));
+    redraw(box, h("p", { class: "muted" }, t(days.length ? "statistics.about" : "statistics.none", { n: DAYS })), days.length > 0 && table(days));
   } catch (error) {
+    if (signal.aborted) throw error;
     note(box, error.message, error.status === 404 ? "info" : "bad");
   }
 }
@@ -42,5 +52,5 @@ function table(days) {
     { key: "average", draw: (/** @type {any} */ one) => duration(one.averageDurationMs), className: "num" },
     { key: "longest", draw: (/** @type {any} */ one) => duration(one.maxDurationMs), className: "num" },
   ];
-  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": title }, grid(title, columns, days));
+  return h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": title }, grid(title, columns, days, "auto", ({ day }) => day));
 }
