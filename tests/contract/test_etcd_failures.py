@@ -107,6 +107,24 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_not_sent_again(
         assert kv.version == 2
 
 
+async def test_an_answer_that_is_cut_is_that_to_a_call_that_begins_then(
+    shared_etcd: EtcdServer, client: EtcdClient, prefix: str
+) -> None:
+    """Of the proxy: where another answer was cut, nothing would have been carried out."""
+    async with Proxy(shared_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        await behind.get(prefix)
+        proxy.set(Mode.ONE_WAY)
+        reading = asyncio.create_task(behind.get(prefix))
+        await wait_until(lambda: proxy.held > 0, description="the answer to be held back")
+        proxy.set(Mode.CUT_REPLY)
+        assert await reading is None
+        assert proxy.cuts == 0
+        with pytest.raises(EtcdInDoubtError):
+            await behind.put(prefix + "a", b"")
+        assert proxy.cuts == 1
+        assert await client.get(prefix + "a") is not None
+
+
 async def test_a_write_whose_answer_never_comes_is_in_doubt(
     shared_etcd: EtcdServer, client: EtcdClient, prefix: str
 ) -> None:

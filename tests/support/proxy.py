@@ -48,6 +48,8 @@ class Proxy:
         self.mode = Mode.PASS
         self.cuts = 0
         """How many answers were cut off."""
+        self.held = 0
+        """How often an answer was held back."""
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._calls: set[_Calls] = set()
@@ -139,11 +141,12 @@ class Proxy:
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, calls: _Calls | None
     ) -> None:
         while data := await reader.read(_CHUNK):
-            is_answer = calls is None or calls.answered(data)
+            answered = [] if calls is None else calls.answered(data)
             await self._delay()
             while not self._answer_may_pass():
+                self.held += bool(answered)
                 await self._changed.wait()
-            if self.mode is Mode.CUT_REPLY and is_answer:
+            if self.mode is Mode.CUT_REPLY and (calls is None or calls.any_new(answered)):
                 self.cuts += 1
                 self.mode = Mode.PASS
                 break
@@ -178,16 +181,20 @@ class _Calls:
         self._before = 0
 
     def mark(self) -> None:
-        """Calls that have begun are not looked at from now on."""
+        """Calls that have begun by now are old."""
         self._before = self._newest
 
     def requested(self, data: bytes) -> None:
         """Bytes of the client."""
         self._newest = max([self._newest, *self._requests.headers(data)])
 
-    def answered(self, data: bytes) -> bool:
-        """Whether an answer to a call that has begun since the mark begins in these bytes of the server."""
-        return any(stream > self._before for stream in self._answers.headers(data))
+    def answered(self, data: bytes) -> list[int]:
+        """The calls whose answers begin in these bytes of the server."""
+        return self._answers.headers(data)
+
+    def any_new(self, answered: list[int]) -> bool:
+        """Whether one of these has begun since the mark."""
+        return any(call > self._before for call in answered)
 
 
 class _Frames:
