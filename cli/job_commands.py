@@ -218,6 +218,7 @@ def _delete(arguments: argparse.Namespace) -> int:
         done = client.call("DELETE", job_path(name), headers=headers).document
         if not done["deleted"]:
             raise CommandError(f"there is no job {name}", ExitStatus.NOT_FOUND)
+        warn(done.get("warnings") or ())
         return f"{name}: deleted"
 
     return _each(arguments, delete)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cli.client import Client, told
 from cli.errors import CommandError, ExitStatus
-from cli.manifests.carrying import Failed, carry_out, check, make_plan
+from cli.manifests.carrying import Failed, carry_out, check, make_plan, pruned_fires
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.plan import Action, Step, Wanted, with_owner
 from cli.manifests.showing import outcome, plan_summary, step_document, step_lines
@@ -25,6 +25,8 @@ def apply(arguments: argparse.Namespace) -> int:
         wanted = _checked(client, manifests, arguments.owner)
         steps = make_plan(client, wanted, owner=arguments.owner, prune=arguments.prune)
         if arguments.dry_run:
+            for step in (one for one in steps if one.action is Action.PRUNE):
+                warn(f"{step.name}: {skipped}" for skipped in pruned_fires(client, step))
             _show(steps, as_json=arguments.output == "json")
             return ExitStatus.OK
         return _carry_out(client, steps, as_json=arguments.output == "json")

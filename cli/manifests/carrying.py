@@ -61,6 +61,12 @@ def check(client: Client, wanted: Wanted) -> tuple[list[Document], list[str]]:
     return list(answer["errors"]), list(answer["warnings"])
 
 
+def pruned_fires(client: Client, step: Step) -> list[str]:
+    """The fires that pruning this job takes away: those that a pause would."""
+    answer = client.post("/api/v1/jobs/check", {**step.document, "enabled": False})
+    return list(answer.get("skips") or ())
+
+
 def make_plan(
     client: Client,
     wanted: Sequence[Wanted],

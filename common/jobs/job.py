@@ -115,6 +115,14 @@ class JobSpec:
     priority: int = 0
     """The larger goes first where slots are scarce."""
 
+    def fires_alike(self, other: JobSpec) -> bool:
+        """Whether both plan the same fires, for the same times, so that what waits under one may go on under the other.
+
+        Of a broadcast job also on the same workers: each of them plans fires of its own.
+        """
+        where = _PLACING if self.broadcast else ()
+        return all(getattr(self, name) == getattr(other, name) for name in (*_PLANNING, *where))
+
     def called(self, name: str, command: str | tuple[str, ...]) -> JobSpec:
         """The same job under another name and with another command, both of them valid. A quarter of `replace`'s cost:
         a catalog of 100,000 jobs is made so."""
@@ -203,6 +211,11 @@ class JobSpec:
         }
 
 
+_PLANNING: Final = (
+    "cron_exprs", "every", "offset", "after", "at", "timezone", "start_at", "end_at", "calendar", "jitter_s",
+    "broadcast", "enabled",
+)  # fmt: skip
+_PLACING: Final = ("workers", "slots")
 _SLOTS: Final = tuple(one.name for one in fields(JobSpec))
 _SETTERS: Final = tuple(vars(JobSpec)[name].__set__ for name in _SLOTS)
 _VALUES: Final = attrgetter(*_SLOTS)

@@ -1,14 +1,16 @@
 """What one edit of a job writes: a single etcd transaction, so that marks never go back, and no fire is lost silently.
 
     if   mod_revision(jobs/J) is what was read       nobody changed the job meanwhile
-    and  marks/J is what was read                    nobody decided a fire meanwhile
+    and  marks/J is what was read                    no fire was decided meanwhile
     [and the lock is free, or still that run's]      only of a job that runs `after` its last run
-    then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now),  seen/jobs = J,
+    then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now) but for a save as below,  seen/jobs = J,
          versions/J/<its revision> = the old spec
          runs/J/<lo>/1 = skipped                     the old spec's undecided fires in (old mark, new mark], one record
          requests/J/next/1                           of an `after` job: see `manager.editing.chain_edits`
 
-The mark of an `at` that is past, and within its grace, stays just before it: it is still to fire.
+A save that leaves alone when the job fires keeps the mark, and skips nothing: what was planned and has not started, for
+it waits for its jitter, a slot, a lock or a worker, starts under the new spec (``JobSpec.fires_alike``). The mark of an
+`at` that is past, and within its grace, stays just before it: it is still to fire.
 
 Pure: functions of (what etcd held, the change, now). Source: ``docs/protocol.md``, *Marks never go back*.
 """
@@ -23,6 +25,7 @@ from msgspec import structs
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
+from common.instants import iso
 from common.jobs.job import JobSpec
 from common.planning.nobody import why_nobody
 from common.planning.placement import is_eligible
@@ -107,6 +110,18 @@ class Edit:
     compares: Sequence[Compare]
     then: Sequence[Operation]
     otherwise: Sequence[Operation]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """In words, which fires it takes away."""
+        record = self.record
+        if record is None or record.status is not Verdict.SKIPPED:
+            return ()
+        if record.count is None or record.range_end_ms is None:
+            return (f"skips the fire of {iso(record.plan_ms)}, which was due and has not started",)
+        least = "at least " if record.count_is_minimum else ""
+        span = f"from {iso(record.plan_ms)} to {iso(record.range_end_ms)}"
+        return (f"skips {least}{record.count} fires {span}, which were due and have not started",)
 
     def meanwhile(self, result: TxnResult) -> Stored:
         """What etcd holds instead, from the answer of a transaction whose compares failed."""
@@ -213,7 +228,7 @@ def _edit(
     ]
     then: list[Operation] = [
         Delete(job) if value is None else Put(job, value),
-        Put(mark, encode_mark(mark_ms)),
+        *([] if mark_ms == before.mark_ms else [Put(mark, encode_mark(mark_ms))]),
         Put(keys.seen(Watched.JOBS), before.name.encode()),
         *former(keys, before, change, now_ms=now_ms, by=by),
         *chain.then,
@@ -242,8 +257,18 @@ def former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) 
     return [Put(keys.version(before.name, before.revision), version.to_json())]
 
 
+def _kept_mark(before: Stored, spec: JobSpec | None) -> int | None:
+    """The mark that stays, where the spec plans the fires of the one before; None: it starts from now."""
+    saved, mark_ms = before.saved, before.mark_ms
+    if saved is None or mark_ms is None or spec is None or not spec.fires_alike(saved.spec):
+        return None
+    return max(mark_ms, saved.anchor_ms)  # the anchor is ahead where somebody has set the mark back by hand
+
+
 def _new_mark(before: Stored, spec: JobSpec | None, now_ms: int) -> int:
     """Now, or just before the one instant of an `at` that is past: it is within its grace, and still to fire."""
+    if (kept_ms := _kept_mark(before, spec)) is not None:
+        return kept_ms
     new_ms = now_ms if (at_ms := _late_ms(spec, now_ms)) is None else at_ms - 1
     return max(before.mark_ms or 0, new_ms)
 
@@ -257,6 +282,8 @@ def _skipped(
     before: Stored, spec: JobSpec | None, mark_ms: int, reason: str, *, now_ms: int, by: str
 ) -> RunRecord | None:
     """One record for the enabled old spec's planned fires until now, or the new mark; None where there are none."""
+    if _kept_mark(before, spec) is not None:
+        return None
     fires = _undecided(before, max(mark_ms, now_ms), still_to_fire_ms=_late_ms(spec, now_ms))
     if fires is None or before.saved is None:
         return None

@@ -185,13 +185,21 @@ class JobService:
             before=outcome.before,
             revision=outcome.revision,
             changed=outcome.edit is not None,
-            warnings=self._warnings(spec, mark_ms, outcome.before.problem),
+            warnings=self._warnings(spec, mark_ms, outcome.before.problem) + _warnings_of(outcome.edit),
         )
 
-    def check(self, spec: JobSpec) -> tuple[str, ...]:
-        """The warnings that a save of this spec would give; InvalidInputError where it would be refused for itself."""
+    async def check(self, spec: JobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The warnings that a save of this spec would give, and which fires it would take away.
+
+        The latter is not known without etcd. InvalidInputError where the spec would be refused for itself.
+        """
         self._refuse_unfit(spec)
-        return self._warnings(spec)
+        warnings = self._warnings(spec)
+        try:
+            stored = await self._read(spec.name)
+        except (EtcdError, UnavailableError):
+            return warnings, ()
+        return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
 
     async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
         """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
@@ -251,7 +259,8 @@ class JobService:
         if outcome.edit is not None:
             self._say(f"job.{done}", name, outcome, by, **said)
         return Changed(
-            before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None, edit=outcome.edit
+            before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None, edit=outcome.edit,
+            warnings=_warnings_of(outcome.edit),
         )  # fmt: skip
 
     def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
@@ -353,6 +362,10 @@ class JobService:
         mark = iso(outcome.edit.mark_ms)
         extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
         _log.info("%s: %s by %s", action, name, by, extra=extra)
+
+
+def _warnings_of(edit: Edit | None) -> tuple[str, ...]:
+    return () if edit is None else edit.warnings
 
 
 async def pause_before_retry(tries: int) -> None:

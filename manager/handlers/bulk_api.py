@@ -66,13 +66,15 @@ def _acting(
         match action:
             case Action.PAUSE:
                 paused = await parts.service.pause(name, by=by, reason=reason)
-                return ("paused" if paused.changed else "was paused already"), paused.revision
+                message = "; ".join(("paused", *paused.warnings))
+                return (message if paused.changed else "was paused already"), paused.revision
             case Action.RESUME:
                 resumed = await parts.service.resume(name, by=by)
                 return ("resumed" if resumed.changed else "was not paused"), resumed.revision
             case Action.DELETE:
                 deleted = await parts.service.delete(name, by=by)
-                return ("deleted" if deleted.changed else f"there was no job {name}"), deleted.revision
+                message = "; ".join(("deleted", *deleted.warnings))
+                return (message if deleted.changed else f"there was no job {name}"), deleted.revision
             case Action.KILL:
                 killed = await parts.kills.of_job(name, by=by, reason=reason)
                 return kill_message(name, [str(run) for run in killed]), 0

@@ -121,7 +121,13 @@ async def delete_job(request: web.Request) -> web.Response:
         return await stale(request, error)
     await parts.watching.has_seen(name, done.revision)
     before = done.before.saved
-    return answer({"before": before.spec.to_document() if before else None, "deleted": done.changed})
+    return answer(
+        {
+            "before": before.spec.to_document() if before else None,
+            "deleted": done.changed,
+            "warnings": list(done.warnings),
+        }
+    )
 
 
 async def pause_job(request: web.Request) -> web.Response:
@@ -163,13 +169,13 @@ async def check_job(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     document = await read_members(request, parts.read_timeout_s)
     try:
-        warnings = parts.service.check(parse_job(document))
+        warnings, skips = await parts.service.check(parse_job(document))
     except Exception as error:
         failure = failure_of(error)
         if not failure.problems:
             raise
-        return answer({"errors": failure.errors, "warnings": []})
-    return answer({"errors": [], "warnings": list(warnings)})
+        return answer({"errors": failure.errors, "warnings": [], "skips": []})
+    return answer({"errors": [], "warnings": [*warnings, *skips], "skips": list(skips)})
 
 
 async def list_fires(request: web.Request) -> web.Response:

@@ -87,7 +87,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="post", path=f"{_JOBS}/check", tag="jobs",
         summary="What a save of this job would say; nothing is stored.", takes=ref("Job"),
-        answers={200: record({"errors": array(ref("FieldError")), "warnings": array(TEXT)})},
+        answers={200: record({"errors": array(ref("FieldError")), "warnings": array(TEXT), "skips": array(TEXT)})},
     ),
     Operation(
         method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",
@@ -114,7 +114,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="delete", path=_JOB, tag="jobs", summary="Delete the job; what runs goes on.",
         parameters=(given.JOB, given.IF_MATCH), refuses=(412,),
-        answers={200: record({"before": maybe(ref("Job")), "deleted": TRUTH})},
+        answers={200: record({"before": maybe(ref("Job")), "deleted": TRUTH, "warnings": array(TEXT)})},
     ),
     *(
         Operation(

@@ -25,7 +25,7 @@ from tests.chaos.history import (
     Stored,
     read_history,
 )
-from tests.chaos.rules import attempts, catching_up, evidence_clocks, leftovers
+from tests.chaos.rules import attempts, catching_up, edits, evidence_clocks, leftovers
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -234,6 +234,17 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
 
 def test_a_history_that_keeps_every_promise_is_accepted() -> None:
     assert [str(one) for one in violations(View.of(good_history()))] == []
+
+
+@pytest.mark.parametrize(("every", "accepted"), [("5s", True), ("3s", False)])
+def test_only_an_edit_of_when_a_job_fires_takes_a_fire_away(every: str, accepted: bool) -> None:
+    """The fire at 9 s is recorded as skipped by the edit after it; before, the job fires every 3 s."""
+    after = {"name": "edited", "every": every, "priority": 1}
+    events = [
+        replace(event, spec=after) if isinstance(event, Call) and event.job_revision == EDITED else event
+        for event in good_history()
+    ]
+    assert (not list(edits.check(View.of(events)))) is accepted
 
 
 @pytest.mark.parametrize(("killed_ms", "accepted"), [(5000, True), (4999, False)])

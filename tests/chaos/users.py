@@ -108,8 +108,12 @@ class Users:
                     self._note_fault(MADE_AGAIN, spec["name"], from_ms)
 
     async def _edit(self, spec: Spec) -> None:
-        step = self._chance.choice([1, 2, 3, 4])
-        spec.update(every=f"{step}s", offset=f"{self._chance.randrange(step)}s")
+        """Of when it fires, or of something else, which takes no fire away."""
+        if self._chance.random() < 0.5:
+            step = self._chance.choice([1, 2, 3, 4])
+            spec.update(every=f"{step}s", offset=f"{self._chance.randrange(step)}s")
+        else:
+            spec.update(priority=self._chance.randrange(100))
         await self.save(spec)
 
     def _note_fault(self, what: str, target: str, from_ms: int) -> None:

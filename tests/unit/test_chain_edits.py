@@ -169,7 +169,9 @@ def test_mark_of_a_late_one_shot_stays_just_before_it(mark_ms: int, spec: JobSpe
 
 def test_late_one_shot_that_is_edited_before_it_fired_is_not_skipped() -> None:
     edit = save(stored(LATE, mark_ms=NOW_MS - 9000), replace(LATE, command="other"))
-    assert (edit.record, edit.mark_ms) == (None, NOW_MS - 3001)
+    assert (edit.record, edit.mark_ms) == (None, NOW_MS - 9000)
+    moved = save(stored(LATE, mark_ms=NOW_MS - 9000), replace(LATE, timezone="Europe/Berlin"))
+    assert (moved.record, moved.mark_ms) == (None, NOW_MS - 3001)
 
 
 def test_fires_of_a_former_trigger_around_a_late_one_shot_are_recorded() -> None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.duration import parse_duration
 from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
-from common.jobs.job import JobSpec
+from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
+from common.jobs.retry import Retry
+from common.schedules.job_calendar import Calendar
+from common.schedules.moment import parse_moment
 from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.member import Member
 from common.stored.run import Verdict
@@ -19,6 +23,7 @@ from manager.editing.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))
+MOVED = replace(SPEC, cron_exprs=("0 * * * * * *",))
 NOW_MS = 1_700_000_000_500
 
 
@@ -52,7 +57,7 @@ def test_new_job_compares_that_neither_job_nor_mark_exists() -> None:
 
 
 def test_edit_compares_what_was_read_and_that_the_record_is_new() -> None:
-    edit = save(stored(NOW_MS - 3_000), replace(SPEC, command="other"))
+    edit = save(stored(NOW_MS - 3_000), MOVED)
     key = KEYS.run(RunId.planned("j", NOW_MS - 2_500))
     assert list(edit.compares) == [
         mod_revision_is(KEYS.job("j"), 7), value_is(KEYS.mark("j"), encode_mark(NOW_MS - 3_000)), absent(key),
@@ -63,13 +68,13 @@ def test_edit_compares_what_was_read_and_that_the_record_is_new() -> None:
 
 
 def test_single_fire_is_no_range() -> None:
-    edit = save(stored(NOW_MS - 700), replace(SPEC, command="other"))
+    edit = save(stored(NOW_MS - 700), MOVED)
     assert edit.record is not None
     assert (edit.record.plan_ms, edit.record.range_end_ms, edit.record.count) == (NOW_MS - 500, None, None)
 
 
 def test_fires_at_or_before_the_anchor_were_never_planned() -> None:
-    edit = save(stored(NOW_MS - 9_000, anchor_ms=NOW_MS - 700), replace(SPEC, command="other"))
+    edit = save(stored(NOW_MS - 9_000, anchor_ms=NOW_MS - 700), MOVED)
     assert edit.record is not None
     assert edit.record.plan_ms == NOW_MS - 500
 
@@ -77,10 +82,10 @@ def test_fires_at_or_before_the_anchor_were_never_planned() -> None:
 @pytest.mark.parametrize(
     ("before", "spec", "reason"),
     [
-        (stored(NOW_MS - 3_000), replace(SPEC, command="x"), "edited"),
+        (stored(NOW_MS - 3_000), MOVED, "edited"),
         (stored(NOW_MS - 3_000), replace(SPEC, enabled=False), "paused"),
         (stored(NOW_MS - 3_000, spec=replace(SPEC, enabled=False)), SPEC, None),
-        (stored(None), replace(SPEC, command="x"), None),
+        (stored(None), MOVED, None),
         (stored(NOW_MS - 3_000, spec=None), SPEC, None),
     ],
     ids=["edited", "paused", "was paused", "had no mark", "was deleted"],
@@ -95,11 +100,65 @@ def test_same_spec_is_no_edit_unless_its_mark_is_missing() -> None:
     assert plan_save(KEYS, stored(None), SPEC, now_ms=NOW_MS, by="test") is not None
 
 
+GOES_ON: dict[str, Any] = {
+    "command": "other", "overlap": Overlap.QUEUE, "misfire": Misfire(grace_s=5), "retry": Retry(limit=1),
+    "timeout_s": 1, "kill_grace_s": 1, "on_worker_lost": OnWorkerLost.RERUN, "lost_after_s": "never", "env": {"A": "b"},
+    "workdir": "/srv", "user": "www-data", "shell": "/bin/bash", "output_limit_bytes": 1, "labels": {"team": "billing"},
+    "workers": {"zone": ("eu",)}, "slots": 2, "priority": 1,
+}  # fmt: skip
+"""Fields that do not say when the job fires."""
+BEGINS_NOW: dict[str, Any] = {
+    "cron_exprs": ("0 * * * * * *",), "every": parse_duration("2s"), "offset": parse_duration("1s"),
+    "after": parse_duration("2s"), "at": parse_moment("2023-11-14T23:00:00Z"), "timezone": "Europe/Berlin",
+    "start_at": parse_moment("2023-01-01T00:00:00Z"), "end_at": parse_moment("2199-01-01T00:00:00Z"),
+    "calendar": Calendar(entries=("12-24",)), "jitter_s": 1, "broadcast": True, "enabled": False,
+}  # fmt: skip
+"""Fields that do."""
+
+
+def test_each_field_says_when_the_job_fires_or_does_not() -> None:
+    assert {"name", *GOES_ON, *BEGINS_NOW} == {field.name for field in fields(JobSpec)}
+
+
+@pytest.mark.parametrize("field", GOES_ON)
+@pytest.mark.parametrize("mark_ms", [NOW_MS - 3_000, NOW_MS + 100])
+def test_edit_that_leaves_alone_when_it_fires_takes_no_fire_away(field: str, mark_ms: int) -> None:
+    edit = save(stored(mark_ms, anchor_ms=NOW_MS - 9_000), replace(SPEC, **{field: GOES_ON[field]}))
+    assert (edit.mark_ms, edit.record) == (mark_ms, None)
+    assert value_is(KEYS.mark("j"), encode_mark(mark_ms)) in edit.compares
+    assert all(put.key != KEYS.mark("j") for put in edit.then if isinstance(put, Put))
+    assert edit.value is not None
+    assert SavedJob.from_json(edit.value, name="j").anchor_ms == mark_ms
+
+
+@pytest.mark.parametrize("field", BEGINS_NOW)
+def test_edit_that_changes_when_it_fires_takes_away_what_was_due_until_now(field: str) -> None:
+    edit = save(stored(NOW_MS - 3_000), replace(SPEC, **{field: BEGINS_NOW[field]}))
+    assert edit.record is not None
+    assert (edit.record.plan_ms, edit.record.count) == (NOW_MS - 2_500, 3)
+
+
+@pytest.mark.parametrize(
+    "change", [{"workers": {"zone": ("eu",)}}, {"slots": 2}], ids=lambda change: next(iter(change))
+)
+def test_edit_of_where_a_broadcast_job_fires_begins_now(change: dict[str, Any]) -> None:
+    broadcast = replace(SPEC, broadcast=True)
+    assert save(stored(NOW_MS - 3_000, spec=broadcast), replace(broadcast, **change)).mark_ms == NOW_MS
+    assert save(stored(NOW_MS - 3_000, spec=broadcast), replace(broadcast, command="x")).mark_ms == NOW_MS - 3_000
+
+
+def test_mark_that_was_set_back_by_hand_goes_to_the_anchor_when_the_job_is_edited() -> None:
+    edit = save(stored(NOW_MS - 9_000, anchor_ms=NOW_MS - 700), replace(SPEC, command="other"))
+    assert (edit.mark_ms, edit.record) == (NOW_MS - 700, None)
+    assert Put(KEYS.mark("j"), encode_mark(NOW_MS - 700)) in edit.then
+
+
 def test_delete_keeps_the_mark() -> None:
     edit = plan_delete(KEYS, stored(NOW_MS + 5_000), now_ms=NOW_MS, by="test")
     assert edit is not None
     assert edit.then[0] == Delete(KEYS.job("j"))
-    assert edit.then[1] == Put(KEYS.mark("j"), encode_mark(NOW_MS + 5_000))
+    assert edit.mark_ms == NOW_MS + 5_000
+    assert all(one.key != KEYS.mark("j") for one in edit.then if isinstance(one, Put | Delete))
 
 
 def test_nothing_to_delete_is_no_edit() -> None:
@@ -116,20 +175,20 @@ def test_unreadable_values_are_compared_as_they_are_and_replaced() -> None:
 
 def test_taken_run_key_moves_the_record_on() -> None:
     before = stored(NOW_MS - 3_000)
-    edit = save(before, replace(SPEC, command="other"))
+    edit = save(before, MOVED)
     assert before.job is not None
     assert before.mark is not None
     assert edit.record_key is not None
     answer: Any = ((before.job,), (before.mark,), (), (), (kv(edit.record_key, b""),))
     there = edit.meanwhile(TxnResult(succeeded=False, revision=9, results=answer))
-    again = save(there, replace(SPEC, command="other")).record
+    again = save(there, MOVED).record
     assert again is not None
     assert (again.plan_ms, again.count) == (NOW_MS - 1_500, 2)
 
 
 def test_save_in_doubt_is_known_by_its_value_and_a_newer_revision() -> None:
     before = stored(NOW_MS - 3_000)
-    edit = save(before, replace(SPEC, command="other"))
+    edit = save(before, MOVED)
     assert edit.value is not None
     ours, others = kv(KEYS.job("j"), edit.value, 9), kv(KEYS.job("j"), b"others", 9)
     assert edit.is_carried_out_in(Stored.read("j", ours, None))
@@ -158,7 +217,7 @@ def test_mark_never_goes_back_and_the_record_covers_exactly_what_it_passes(
     mark_ms: int | None, now_ms: int, enabled: bool
 ) -> None:
     before = stored(mark_ms)
-    edit = save(before, replace(SPEC, command="other", enabled=enabled), now_ms)
+    edit = save(before, replace(MOVED, enabled=enabled), now_ms)
     assert edit.mark_ms == max(now_ms, mark_ms or 0)
     passed = [] if mark_ms is None else SPEC.schedule.fires_between_ms(mark_ms, edit.mark_ms, 1000)
     if not passed:
@@ -190,7 +249,7 @@ def test_what_an_edit_skips_says_what_had_held_it_up_where_no_worker_takes_fires
     members: list[Member], reason: str
 ) -> None:
     before = stored(NOW_MS - 3_000)
-    edit = plan_save(KEYS, before, replace(SPEC, priority=1), now_ms=NOW_MS, by="test", members=members)
+    edit = plan_save(KEYS, before, MOVED, now_ms=NOW_MS, by="test", members=members)
     assert edit is not None
     assert edit.record is not None
     assert edit.record.reason == reason

@@ -133,8 +133,21 @@ class Scheduler:
             self._agenda.retire(old)
         job = self._catalog.planned(name)
         if job is not None and job.spec.enabled:
-            self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
+            agendum = self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
+            if old is not None:
+                self._go_on(agendum, old)
         self._alarm.ring()
+
+    def _go_on(self, agendum: Agendum, old: Agendum) -> None:
+        """What was due under the revision before, and waits here, is decided as it would have been: a fire that has
+        waited for a lock has its window, not its grace alone."""
+        job = agendum.job
+        if not job.spec.fires_alike(old.job.spec) or old.until_ms <= max(old.base_ms, agendum.base_ms):
+            return
+        if self._members.rank(self._worker, job, str(old.until_ms)) in (0, 1):
+            agendum.base_ms, agendum.until_ms = max(old.base_ms, agendum.base_ms), old.until_ms
+            agendum.fresh_ms, agendum.waited = old.fresh_ms, old.waited
+            self._agenda.enqueue(agendum)
 
     def look_afresh(self, reason: str, *, blind: bool = False) -> None:
         """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""

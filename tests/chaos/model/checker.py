@@ -66,12 +66,14 @@ def versions(history: History) -> dict[str, list[Checked]]:
     for commit in history.commits:
         names = [put.key[1] for put in commit.puts if put.key[0] == "job"]
         gone = [key[1] for key in commit.deletes if key[0] == "job"]
-        marks = {put.key[1]: put.value for put in commit.puts if put.key[0] == "mark"}
+        ends = {put.key[1]: put.value for put in commit.puts if put.key[0] == "mark"}
+        ends |= {put.key[1]: put.value.anchor for put in commit.puts if put.key[0] == "job"}
         for name in (*names, *gone):
             if found[name]:
-                # By the clock of the manager that ended it, where that is behind: its mark says so.
+                # By the clock of the manager that ended it, where that is behind, and no further than the next one
+                # begins: its anchor says so.
                 last = found[name][-1]
-                found[name][-1] = last._replace(until=min(last.until, commit.time, marks[name]))
+                found[name][-1] = last._replace(until=min(last.until, commit.time, ends[name]))
         for name in gone:
             create.pop(name, None)
         for put in commit.puts:

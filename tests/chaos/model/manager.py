@@ -37,10 +37,14 @@ class Manager:
             now = self.wall
             old = mark.value if mark.create else 0
             new = max(old, now) if self.world.rules.marks_forward else now
+            keeps = bool(before.create and mark.create and spec is not None and spec.fires_alike(before.value.spec))
+            if keeps:  # what is planned and not decided goes on under the new spec
+                new = max(old, before.value.anchor)
             compares = [mod_is(key, before.mod)]
             compares.append(value_is(mark_key, old) if mark.create else absent(mark_key))
             then: list[Put | Delete] = [Delete(key) if spec is None else Put(key, Saved(spec, new)), Put(mark_key, new)]
-            record = self._skipped(Job.of(name, before), old, max(new, now)) if before.create and mark.create else None
+            was_planned = before.create and mark.create and not keeps
+            record = self._skipped(Job.of(name, before), old, max(new, now)) if was_planned else None
             if record is not None:
                 compares.append(absent(record.run.key))
                 then.append(Put(record.run.key, Entry(record=record)))
@@ -98,5 +102,5 @@ class Manager:
 
 
 def changed(spec: Spec, etcd: Etcd, *, enabled: bool) -> Spec:
-    """Another spec than any before."""
-    return replace(spec, text=etcd.rev, enabled=enabled)
+    """Another spec than any before; every other one also fires at other times."""
+    return replace(spec, text=etcd.rev, enabled=enabled, period=spec.period + etcd.rev % 2 * 500)

@@ -48,6 +48,10 @@ class Spec:
     text: int = 0
     """So that a save changes something."""
 
+    def fires_alike(self, other: Spec) -> bool:
+        """Whether an edit from one to the other leaves alone when the job fires."""
+        return (self.period, self.enabled) == (other.period, other.enabled)
+
     @property
     def locks(self) -> bool:
         return self.overlap != "allow"

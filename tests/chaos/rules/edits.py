@@ -1,19 +1,25 @@
-"""G7: after an edit has been acknowledged, nothing is claimed under the spec that it replaced.
+"""G7: after an edit has been acknowledged, nothing is claimed under the spec that it replaced; and an edit that leaves
+alone when the job fires takes no fire away.
 
-Decided by etcd's own order: a run's fence is the revision of its claim. The harness read etcd's revision after the
-answer, so a run with a greater fence was claimed after it.
+The first is decided by etcd's own order: a run's fence is the revision of its claim. The harness read etcd's revision
+after the answer, so a run with a greater fence was claimed after it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
 
 from tests.chaos.history import Call
 from tests.chaos.view import RAN, Record, Run, View, Violation
 
+_WHEN = ("every", "offset", "cronExpr", "at", "after", "jitterSeconds", "broadcast")
+"""The fields by which the jobs of a chaos run say when they fire."""
+
 
 def check(view: View) -> Iterator[Violation]:
-    """Every claim against every edit of its job."""
+    """Every claim against every edit of its job, and every fire that an edit took away against that edit."""
     edits: dict[str, list[Call]] = {}
     for call in view.calls:
         if call.op.is_edit and call.etcd_revision is not None and call.job_revision is not None:
@@ -22,6 +28,20 @@ def check(view: View) -> Iterator[Violation]:
         if record["status"] in RAN and record.get("fence"):
             for call in edits.get(run.id.job, ()):
                 yield from _against(run, record, call)
+        elif str(record.get("reason")).startswith("edited"):
+            yield from _taken_away(view, run, record)
+
+
+def _taken_away(view: View, run: Run, record: Record) -> Iterator[Violation]:
+    for era, following in pairwise(view.eras.get(run.id.job, ())):
+        if not era.spec or not following.spec or era.revision != record.get("revision"):
+            continue
+        if _when(era.spec) == _when(following.spec):
+            yield Violation("G7", str(run.id), "taken away by an edit that left alone when the job fires")
+
+
+def _when(spec: dict[str, Any]) -> list[Any]:
+    return [spec.get(field) for field in _WHEN]
 
 
 def _against(run: Run, record: Record, call: Call) -> Iterator[Violation]:

@@ -351,6 +351,60 @@ async def test_job_edited_between_claim_and_start_fires_under_the_new_spec_after
         assert commands == ["true", "echo new"]
 
 
+async def test_fire_that_waits_for_its_jitter_starts_under_the_spec_of_an_edit_of_something_else(
+    client: EtcdClient, prefix: str
+) -> None:
+    hourly: dict[str, Any] = {"cronExpr": "0 0 * * * * *", "jitterSeconds": 3000}
+    async with planning(client, prefix) as world:
+        await world.save(**hourly)
+        plan_ms = NOON - NOON % (60 * MINUTE) + 60 * MINUTE
+        dispatch_ms = world.jobs["job"].dispatch_ms(plan_ms)
+        assert dispatch_ms > plan_ms + MINUTE
+        world.at(plan_ms + MINUTE)
+        await world.settled()
+        await world.save(**hourly, command="echo new", anchor_ms=NOON)
+        world.at(dispatch_ms - SECOND)
+        await world.settled()
+        assert await world.mark() == NOON
+        world.at(dispatch_ms)
+        await world.mark_comes_to(plan_ms)
+        (won,) = world.planners[0].won_results
+        assert won.proposal.job.spec.command == "echo new"
+
+
+async def test_fire_that_waits_for_a_slot_starts_under_the_spec_of_an_edit_of_something_else(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, slots=1) as world:
+        await world.save("first", cronExpr=MINUTELY, overlap="allow")
+        await world.save("second", cronExpr=MINUTELY, overlap="allow", priority=-1)
+        world.at(NOON + MINUTE)
+        await world.mark_comes_to(NOON + MINUTE, "first")
+        world.at(NOON + MINUTE + 30 * SECOND)
+        await world.save("second", cronExpr=MINUTELY, overlap="allow", labels={"a": "b"}, anchor_ms=NOON)
+        await world.settled()
+        world.planners[0].free_slots()
+        await world.mark_comes_to(NOON + MINUTE, "second")
+        assert not world.planners[0].records
+
+
+async def test_fire_of_the_second_in_rank_keeps_its_hedge_over_an_edit_of_something_else(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix, names=("w0", "w1")) as world:
+        world.planners[0].scheduler.session = None
+        await world.save(cronExpr=MINUTELY, overlap="allow")
+        world.at(NOON + MINUTE + 300)
+        await world.settled()
+        await world.save(cronExpr=MINUTELY, overlap="allow", labels={"a": "b"}, anchor_ms=NOON)
+        world.at(NOON + MINUTE + 499)
+        await world.settled()
+        assert await world.mark() == NOON
+        world.at(NOON + MINUTE + 500)
+        await world.mark_comes_to(NOON + MINUTE)
+        assert world.planners[1].wins == [NOON + MINUTE]
+
+
 @pytest.mark.parametrize("off_by", [-2 * SECOND, 2 * SECOND])
 async def test_job_saved_by_a_manager_whose_clock_is_off(client: EtcdClient, prefix: str, off_by: int) -> None:
     async with planning(client, prefix) as world:

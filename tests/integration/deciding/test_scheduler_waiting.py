@@ -457,6 +457,43 @@ async def test_job_changed_meanwhile_kills_nothing(client: EtcdClient, prefix: s
         assert await client.count(world.keys.kills) == 0
 
 
+@pytest.mark.parametrize("field", [{"priority": 1}, {"labels": {"team": "billing"}}, {"overlap": "allow"}])
+async def test_fire_that_waits_for_a_lock_goes_on_waiting_after_an_edit_of_something_else(
+    client: EtcdClient, prefix: str, field: dict[str, Any]
+) -> None:
+    """Beyond its grace: what waits for a lock has its window."""
+    misfire = {"policy": "skip", "graceSeconds": 1, "windowSeconds": 600}
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY, misfire=misfire, overlap="queue")
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await waits(world)
+        world.at(NOON + MINUTE + 30 * SECOND)
+        await world.save(**{"cronExpr": MINUTELY, "misfire": misfire, "overlap": "queue"} | field, anchor_ms=NOON)
+        if "overlap" not in field:
+            await waits(world)
+            await end_run(world)
+        await world.mark_comes_to(NOON + MINUTE)
+        (won,) = world.planners[0].won_results
+        assert won.proposal.decision.claim_ms == NOON + MINUTE
+        assert won.proposal.start_by_ms == NOON + MINUTE + 600 * SECOND
+        assert not world.planners[0].records
+
+
+async def test_fire_that_waits_for_a_lock_is_left_to_the_workers_that_an_edit_selects(
+    client: EtcdClient, prefix: str
+) -> None:
+    async with planning(client, prefix) as world:
+        await world.save(cronExpr=MINUTELY, overlap="queue")
+        await world.lock()
+        world.at(NOON + MINUTE)
+        await waits(world)
+        await world.save(cronExpr=MINUTELY, overlap="queue", workers={"zone": "eu"}, anchor_ms=NOON)
+        await end_run(world)
+        await world.settled()
+        assert await world.mark() == NOON
+
+
 async def test_lock_of_nobody_kills_nothing_and_is_waited_for(client: EtcdClient, prefix: str) -> None:
     async with planning(client, prefix) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)

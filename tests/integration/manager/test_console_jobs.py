@@ -145,12 +145,12 @@ async def test_delete_answers_with_what_was_there(manager: Managed) -> None:
     assert (await problem_of(stale, 412))["current"]["spec"]["command"] == "echo 2"
     deleted = await manager.call("DELETE", "/api/v1/jobs/j")
     assert (deleted["before"]["command"], deleted["deleted"]) == ("echo 2", True)
-    assert await manager.call("DELETE", "/api/v1/jobs/j") == {"before": None, "deleted": False}
+    assert await manager.call("DELETE", "/api/v1/jobs/j") == {"before": None, "deleted": False, "warnings": []}
 
 
 async def test_check_says_what_a_save_would_and_stores_nothing(manager: Managed) -> None:
     good = await manager.call("POST", "/api/v1/jobs/check", {"name": "j", **SPEC})
-    assert good == {"errors": [], "warnings": []}
+    assert good == {"errors": [], "warnings": [], "skips": []}
     warned = await manager.call("POST", "/api/v1/jobs/check", {"name": "j", **SPEC, "cronExpr": "0 0 0 1 * MON *"})
     assert "both day fields" in warned["warnings"][0]
     past = "0 0 0 1 1 * 2001"

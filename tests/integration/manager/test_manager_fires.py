@@ -429,7 +429,7 @@ async def test_of_the_time_before_its_save_a_page_has_the_records_and_does_not_g
 async def test_what_an_edit_skips_says_by_whom_and_what_had_held_it_up(manager: Managed) -> None:
     minute = await save(manager)
     await join(manager, "w1", not_accepting="drained by me")
-    await manager.call("PATCH", "/api/v1/jobs/j", {"priority": 1})
+    await manager.call("PATCH", "/api/v1/jobs/j", {"jitterSeconds": 1})
 
     kv = await manager.etcd.get(manager.keys.run(RunId.planned("j", minute - MINUTE_MS)))
     assert kv is not None

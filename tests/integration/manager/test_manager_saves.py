@@ -29,6 +29,7 @@ from tests.support.waiting import wait_until
 SECOND_MS = 1_000
 MINUTE_MS = 60_000
 DAY_MS = 86_400_000
+HOURLY = "0 0 * * * * *"
 
 
 def job(command: str = "echo 0", cron: str = "* * * * * * *", **more: Any) -> str:
@@ -72,7 +73,7 @@ async def test_first_save_starts_from_now(manager: Managed) -> None:
 async def test_edit_records_the_old_specs_undecided_fires_as_one_skipped_range(manager: Managed) -> None:
     await manager.save(job())
     old_mark = await set_back(manager, 10 * SECOND_MS)
-    await manager.save(job("echo 1"))
+    await manager.save(job("echo 1", HOURLY))
     new_mark = await manager.mark("j")
     assert new_mark is not None
     ((run, entry),) = (await run_entries(manager)).items()
@@ -90,7 +91,7 @@ async def test_edit_records_the_old_specs_undecided_fires_as_one_skipped_range(m
 async def test_long_range_is_counted_to_a_thousand(manager: Managed) -> None:
     await manager.save(job())
     await set_back(manager, 3 * DAY_MS)
-    await manager.save(job("echo 1"))
+    await manager.save(job("echo 1", HOURLY))
     ((_, entry),) = (await run_entries(manager)).items()
     assert entry.record is not None
     assert (entry.record.count, entry.record.count_is_minimum) == (1000, True)
@@ -113,6 +114,34 @@ async def test_pause_records_paused_and_a_paused_job_nothing(manager: Managed) -
     await set_back(manager, 20 * SECOND_MS)
     await manager.save(job())
     assert len(await run_entries(manager)) == 1
+
+
+async def test_edit_of_something_else_leaves_the_waiting_fires_to_the_new_spec(manager: Managed) -> None:
+    await manager.save(job())
+    mark = await set_back(manager, 10 * SECOND_MS)
+    answer = await manager.save(job("echo 1", labels={"team": "billing"}))
+    assert not [text for text in answer["warnings"] if "skips" in text]
+    assert await manager.mark("j") == mark
+    assert await run_entries(manager) == {}
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    assert SavedJob.from_json(kv.value, name="j").anchor_ms == mark
+
+
+async def test_each_edit_that_takes_fires_away_says_which_before_and_after(manager: Managed) -> None:
+    spec = json.loads(job())
+    await manager.save(job())
+    first = iso(await set_back(manager, 10 * SECOND_MS) // SECOND_MS * SECOND_MS + SECOND_MS)
+    for change, skips in (({"command": "echo 1"}, False), ({"cronExpr": HOURLY}, True), ({"enabled": False}, True)):
+        checked = await manager.call("POST", "/api/v1/jobs/check", spec | change)
+        assert bool(checked["skips"]) is skips
+        assert all(text in checked["warnings"] and f"from {first} to " in text for text in checked["skips"])
+    paused = await manager.call("POST", "/api/v1/jobs/j/pause", {})
+    assert f"from {first} to " in paused["warnings"][0]
+    await manager.call("POST", "/api/v1/jobs/j/resume", {})
+    await set_back(manager, 10 * SECOND_MS)
+    deleted = await manager.call("DELETE", "/api/v1/jobs/j")
+    assert "which were due and have not started" in deleted["warnings"][0]
 
 
 async def test_delete_records_deleted(manager: Managed) -> None:
@@ -145,7 +174,7 @@ async def test_record_reaches_the_log_store_and_leaves_etcd(working_manager: Man
     manager = working_manager
     await manager.save(job())
     mark = await set_back(manager, 10 * SECOND_MS)
-    await manager.save(job("echo 1"))
+    await manager.save(job("echo 1", HOURLY))
     first = mark // SECOND_MS * SECOND_MS + SECOND_MS
 
     async def delivered() -> bool:
@@ -164,7 +193,7 @@ async def test_fire_whose_run_key_is_taken_is_left_alone(manager: Managed) -> No
     first = mark // SECOND_MS * SECOND_MS + SECOND_MS
     taken = RunId.planned("j", first)
     await manager.etcd.put(manager.keys.run(taken), b"somebody set the mark back by hand")
-    await manager.save(job("echo 1"))
+    await manager.save(job("echo 1", HOURLY))
     skipped = await manager.etcd.get(manager.keys.run(RunId.planned("j", first + SECOND_MS)))
     assert skipped is not None
     kept = await manager.etcd.get(manager.keys.run(taken))
@@ -239,7 +268,7 @@ async def test_20_saves_at_once_over_two_managers_are_carried_out_one_after_the_
         await set_back(one, 10 * SECOND_MS)
         start = await one.mark("j")
         managers = [one, two]
-        answers = await asyncio.gather(*(managers[n % 2].save(job(f"echo {n}")) for n in range(20)))
+        answers = await asyncio.gather(*(managers[n % 2].save(job(f"echo {n}", f"0 {n} * * * * *")) for n in range(20)))
         replaced = [answer["data"]["command"] for answer in answers]
         final = (await one.get("/job/list"))["data"][0]["command"]
         # A chain: each replaced another one, and the last one stands.
@@ -353,7 +382,7 @@ async def test_save_whose_answer_is_lost_is_found_to_be_saved(manager: Managed, 
 
         doubtful = Doubtful(place, proxy, cut)
         async with doubtful.etcd:
-            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1"))), by="test")
+            saved = await doubtful.service.save(parse_job(json.loads(job("echo 1", HOURLY))), by="test")
     assert proxy.cuts == 1
     assert doubtful.etcd.edits == 2
     kv = await manager.etcd.get(manager.keys.job("j"))

@@ -52,7 +52,7 @@ async def test_each_is_shown_with_a_remedy_that_works(manager: Managed) -> None:
         assert (await shown.json())["name"] == name
         deleted = await manager.http.delete(path_of(name))
         assert deleted.status == 200, (name, await deleted.text())
-        assert (await deleted.json()) == {"before": None, "deleted": True}
+        assert (await deleted.json()) == {"before": None, "deleted": True, "warnings": []}
     await listed(manager)
     assert await manager.etcd.count(manager.keys.jobs) == 0
 
