@@ -30,7 +30,7 @@ LAST_CAUGHT_BY = {
     "no job comparison": 14,
     "a session gone by the watch alone": 5,
     "no deadline for an unlocked intent": 16,
-    "a mark before P ends a doubt": 673,
+    "a mark before P ends a doubt": 6716,
 }
 
 
