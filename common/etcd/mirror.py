@@ -1,10 +1,15 @@
 """The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
 
-It reads the prefix at a revision, then watches from the next. Whatever goes wrong (an error, a clean end, a watch
-that is created and cancelled, compaction, silence, a sentinel that it should have seen) leads to the same place: back
-off with jitter, read again, compare with what has been told, go on. So a consumer sees changes only, never a restart;
-of several writes to one key that arrive together, or during an interruption, it sees the last; a key deleted and made
-again as one change (`new.create_revision` tells); and of a key that came and went nothing at all.
+It reads the prefix at a revision, then watches from the next. When the watch ends, it backs off with jitter and goes on:
+
+    an error, a clean end, silence                  watches from the revision after the one up to which it has told all
+    compaction, a watch that etcd refuses,          reads again, compares with what has been told, watches from there
+    a sentinel or a count that does not match,
+    an etcd that is behind what was told
+
+So a consumer sees changes only, never a restart; of several writes to one key that arrive together, or before a
+reading, it sees the last; a key deleted and made again as one change (`new.create_revision` tells); and of a key that
+came and went before a reading nothing at all.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
+from common.etcd.txn import Get
 from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
 from common.process.cancellation import until_first
 
@@ -64,7 +70,11 @@ class MirrorTimings:
 
 
 class _InterruptedError(Exception):
-    """The watch is of no use any more; read again."""
+    """The watch is of no use any more: open another one."""
+
+
+class _OutOfStepError(_InterruptedError):
+    """Something was missed, or may have been: read again."""
 
 
 class Mirror:
@@ -113,6 +123,10 @@ class Mirror:
         self._told_in_turn = 0
         self._expected: tuple[int, float] | None = None  # a sentinel's revision, and when it was first read
         self._interrupted = False  # whether it is out of step
+        self._goes_on = False
+        """Whether a watch from `_told_up_to` on tells all that has not been told."""
+        self._told_up_to = 0
+        """`revision`, or a later one up to which a sentinel has shown that nothing was missed."""
         self._wish: str | None = None
         self._wished = asyncio.Event()
 
@@ -130,14 +144,17 @@ class Mirror:
         self._wish = reason
         self._wished.set()
 
-    def missed(self, sentinel_mod_revision: int) -> bool:
+    def missed(self, sentinel_mod_revision: int, read_at: int = 0) -> bool:
         """Whether a write that the sentinel speaks of should have arrived, and has not.
 
+        ``read_at``: etcd's revision when the sentinel was read. One that matches shows that nothing was written between
+        the two; so a watch of a quiet prefix can be opened again after the revision of its last event was compacted.
         Every write under the prefix also puts the sentinel, so events up to `sentinel_mod_revision` were to come.
         Those still on their way are given a grace: so the first call with a new revision is always False; the mirror
         remembers it, and by itself reads again should it not have arrived within the grace.
         """
         if self.revision >= sentinel_mod_revision:
+            self._told_up_to = max(self._told_up_to, read_at)
             return False
         if self._expected is None:
             self._expected = (sentinel_mod_revision, self._clock.monotonic())
@@ -149,10 +166,12 @@ class Mirror:
         while True:
             reason, started = "", self._clock.monotonic()
             try:
-                await self._read()
+                if not (self._goes_on and await self._is_same_history()):
+                    await self._read()
                 await self._watch()
             except* (_InterruptedError, UnavailableError, EtcdError) as group:
                 reason = "; ".join(str(error) for error in group.exceptions)
+                self._goes_on &= not any(isinstance(one, _OutOfStepError | EtcdError) for one in group.exceptions)
             # A watch that does not last is no success, or a large prefix would be read without end.
             lasted = self._clock.monotonic() - started > 2 * _MAX_BACKOFF_S
             failures = 0 if lasted else failures + 1
@@ -176,6 +195,7 @@ class Mirror:
         """
         self._wish = None
         self._wished.clear()
+        self._goes_on = False
         found: dict[str, int] = {}
         revision, told_up_to, is_restored = 0, self.revision, False
         try:
@@ -198,27 +218,42 @@ class Mirror:
             self._told.update(found)
         if is_restored:
             self.revision, self.newest_mod_revision, self._expected = revision, max(found.values(), default=0), None
+            self._told_up_to = revision
             extra = {"action": "mirror.restored", "prefix": self.prefix, "revision": revision, "earlier": told_up_to}
             _log.warning("etcd is behind what it has told: was it restored from a backup?", extra=extra)
         self._reached(revision)
         self.readings += 1
-        if self._interrupted or not self.synced.is_set():
-            self._interrupted = False
-            extra = {"action": "mirror.synced", "prefix": self.prefix, "keys": len(self), "revision": revision}
-            _log.info("mirror of %s is in step: %d keys", self.prefix, len(self), extra=extra)
+        if not self.synced.is_set():
+            self._interrupted = True  # it is said once
+        self._is_in_step()
+        self._goes_on = True
         self.synced.set()
+
+    async def _is_same_history(self) -> bool:
+        """Whether etcd has what was told: one that was restored from a backup is behind, or has an older value."""
+        newest = max(self._told, key=self._told.__getitem__, default=self.prefix)
+        answer = await self._client.txn((), [Get(newest or "\0", keys_only=True)])
+        self.last_alive, there = self._clock.monotonic(), answer.one(0)
+        is_older = there is not None and there.mod_revision < self._told.get(newest, 0)
+        return answer.revision >= self._told_up_to and not is_older
+
+    def _is_in_step(self) -> None:
+        if self._interrupted:
+            self._interrupted = False
+            extra = {"action": "mirror.synced", "prefix": self.prefix, "keys": len(self), "revision": self.revision}
+            _log.info("mirror of %s is in step: %d keys", self.prefix, len(self), extra=extra)
 
     # Watching
 
     async def _watch(self) -> None:
-        """Tells changes from the next revision on, until it raises."""
+        """Tells changes from the revision after the one up to which all is told, until it raises."""
         stream = await self._client.watch_stream()
         try:
             prefix = to_bytes(self.prefix)
             create = {
                 "key": prefix or b"\0",
                 "range_end": range_end(prefix),
-                "start_revision": self.revision + 1,
+                "start_revision": self._told_up_to + 1,
                 "fragment": True,
             }
             await _write_within(self._timings.silence_s, stream, {"create_request": create})
@@ -248,16 +283,17 @@ class Mirror:
             try:
                 async with asyncio.timeout(self._timings.progress_s):
                     await self._wished.wait()
-                raise _InterruptedError(f"asked to: {self._wish}")
+                raise _OutOfStepError(f"asked to: {self._wish}")
             except TimeoutError:
                 pass
+            self._is_in_step()  # it has lasted so far
             is_quiet, looked_at = self.last_alive <= looked_at, self._clock.monotonic()
             if not is_quiet:
                 unanswered = 0
             if self.silent_s >= self._timings.silence_s and unanswered >= _QUESTIONS:
                 raise _InterruptedError(f"silent for {self.silent_s:.1f} s")
             if self._overdue():
-                raise _InterruptedError("the sentinel speaks of a write that did not arrive")
+                raise _OutOfStepError("the sentinel speaks of a write that did not arrive")
             if is_quiet:
                 # The answer proves life only: its revision may be ahead of events that are still to come.
                 await _write_within(self._timings.silence_s, stream, {"progress_request": {}})
@@ -270,10 +306,12 @@ class Mirror:
         for raw_key, event in last_of.items():
             key = to_text(raw_key)
             old_mod = self._told.get(key)
+            if event.kv.mod_revision <= (old_mod or 0):
+                continue  # told before the watch was opened again
             if event.type == _DELETE:
                 if self._told.pop(key, None) is not None:
                     changes.append(Change(key=key, old_mod=old_mod, new=None))
-            elif event.kv.mod_revision > (old_mod or 0):
+            else:
                 self._told[key] = event.kv.mod_revision
                 changes.append(Change(key=key, old_mod=old_mod, new=key_value(event.kv)))
         await self._tell(changes)
@@ -315,6 +353,7 @@ class Mirror:
 
     def _reached(self, revision: int) -> None:
         self.revision = max(self.revision, revision)
+        self._told_up_to = max(self._told_up_to, revision)
         if self._expected is not None and self.revision >= self._expected[0]:
             self._expected = None
 
@@ -346,8 +385,8 @@ async def _write_within(seconds: float, stream: Stream, request: dict[str, Any])
         raise _InterruptedError(f"the server took no request for {seconds:g} s") from None
 
 
-def _cancelled(response: Any) -> EtcdError | _InterruptedError:
+def _cancelled(response: Any) -> EtcdError | _OutOfStepError:
     """Why the server cancelled the watch, which it also does right after creating it."""
     if response.compact_revision:
         return EtcdCompactedError(f"the watch needs revisions that were compacted up to {response.compact_revision}")
-    return _InterruptedError(f"the server cancelled the watch: {response.cancel_reason or 'no reason given'}")
+    return _OutOfStepError(f"the server cancelled the watch: {response.cancel_reason or 'no reason given'}")

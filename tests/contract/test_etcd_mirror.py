@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, DeletePrefix, EtcdClient, Mirror, MirrorTimings, Operation, Put
+from common.etcd import Change, DeletePrefix, EtcdClient, Get, Mirror, MirrorTimings, Operation, Put
 from common.etcd.mirror import AT_ONCE
 from common.etcd.stream import Stream
 from tests.support.background import running
@@ -131,10 +131,11 @@ async def test_goes_on_after_a_restart_and_tells_what_changed_meanwhile(
             await own_client.put("/p/comes", b"new")
             copy.changes.clear()
             proxy.set(Mode.PASS)
-            await wait_until(lambda: mirror.readings > 1, description="it has read again")
+            await wait_until(lambda: len(copy.changes) >= 3, description="all that has changed is told")
             assert sorted(change.key for change in copy.changes) == ["/p/changes", "/p/comes", "/p/goes"]
             await own_client.put("/p/watched", b"")
             await wait_until(lambda: "/p/watched" in copy.values, description="it watches again")
+            assert mirror.readings == 1, "what is known already is not read once more"
 
 
 async def test_an_etcd_that_was_restored_from_a_backup_is_followed_from_there(
@@ -163,6 +164,75 @@ async def test_an_etcd_that_was_restored_from_a_backup_is_followed_from_there(
         assert sentinel < earlier
         await wait_until(lambda: "/p/watched" in copy.values, description="it watches from there")
         assert (mirror.revision, mirror.newest_mod_revision, mirror.misses) == (sentinel, sentinel, misses)
+
+
+async def test_an_etcd_that_was_restored_and_is_ahead_again_is_read_again(
+    own_etcd: EtcdServer, own_client: EtcdClient, tmp_path: Path
+) -> None:
+    await own_client.put("/p/changes", b"old")
+    await own_etcd.stop()
+    shutil.copytree(own_etcd.data_dir, tmp_path / "backup")
+    await own_etcd.start()
+    copy = Copy()
+    async with Proxy(own_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        mirror = mirror_of(behind, "/p/", copy)
+        async with running(mirror.run()):
+            await synced(mirror)
+            await own_client.put("/p/changes", b"new")
+            await wait_until(lambda: copy.values == {"/p/changes": b"new"}, description="it is told")
+            proxy.set(Mode.RESET)
+            await own_etcd.kill()
+            shutil.rmtree(own_etcd.data_dir)
+            shutil.copytree(tmp_path / "backup", own_etcd.data_dir)
+            await own_etcd.start()
+            await wait_until(lambda: put(own_client, "/elsewhere"), description="etcd is back")
+            while await own_client.put("/elsewhere", b"") <= mirror.revision:
+                pass
+            proxy.set(Mode.PASS)
+            await wait_until(lambda: copy.values == {"/p/changes": b"old"}, description="it has read again")
+
+
+async def test_a_compaction_beyond_the_last_event_costs_a_reading_but_where_a_sentinel_has_matched_since(
+    own_etcd: EtcdServer, own_client: EtcdClient
+) -> None:
+    copies = [Copy(), Copy()]
+    async with Proxy(own_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
+        one, other = (mirror_of(behind, "/p/", copy) for copy in copies)
+        async with running(one.run()), running(other.run()):
+            await synced(one)
+            await synced(other)
+            await own_client.txn([], [Put("/p/a", b""), Put("/seen", b"")])
+            await wait_until(lambda: all("/p/a" in copy.values for copy in copies), description="both are told")
+            for _ in range(3):
+                await own_client.put("/elsewhere", b"")
+            answer = await own_client.txn((), [Get("/seen")])
+            sentinel = answer.one(0)
+            assert sentinel is not None
+            assert not one.missed(sentinel.mod_revision, answer.revision)
+            await own_client.compact(answer.revision)
+            proxy.set(Mode.RESET)
+            await own_client.delete("/p/a")
+            proxy.set(Mode.PASS)
+            await wait_until(lambda: not any(copy.values for copy in copies), description="both are told again")
+            assert (one.readings, other.readings) == (1, 2)
+
+
+async def test_a_watch_that_is_opened_again_tells_nothing_twice(client: EtcdClient, prefix: str) -> None:
+    copy = Copy()
+    mirror = mirror_of(client, prefix, copy)
+    async with running(mirror.run()):
+        await synced(mirror)
+        await client.put(prefix + "a", b"1")
+        await client.delete(prefix + "a")
+        await client.put(prefix + "a", b"2")
+        await wait_until(lambda: copy.values == {prefix + "a": b"2"}, description="it is told")
+    before = len(copy.changes)
+    mirror._told_up_to -= 3  # as if it had been interrupted before it had noted how far it was
+    async with running(mirror.run()):
+        await client.put(prefix + "b", b"")
+        await wait_until(lambda: prefix + "b" in copy.values, description="it watches again")
+    assert [change.key for change in copy.changes[before:]] == [prefix + "b"]
+    assert mirror.readings == 1
 
 
 async def put(client: EtcdClient, key: str) -> bool:
