@@ -19,6 +19,7 @@ from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
 from common.stored.keys import RunId
 from worker.commands.executor import Executor, Launch, Outcome
+from worker.commands.unstartable import NotNowError
 
 COMMAND = "echo hello"
 ROUNDS = 5
@@ -51,7 +52,11 @@ async def executor_rate(seconds: float) -> Rate:
         if time.monotonic() < deadline:
             start_next()
 
-    executor = Executor(worker="bench", instance="bench", clock=SystemClock(), on_end=on_end)
+    def on_not_now(run_id: RunId, why: NotNowError) -> None:
+        raise RuntimeError(f"{run_id} was not started: {why}")
+
+    executor = Executor(worker="bench", instance="bench", clock=SystemClock(), on_end=on_end, on_not_now=on_not_now)
+    await executor.prepared()
     begun, cpu = time.monotonic(), time.process_time()
     for _ in range(AT_A_TIME):
         start_next()

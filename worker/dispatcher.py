@@ -36,6 +36,7 @@ from common.stored.kill import Kill
 from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
+from worker.commands.unstartable import NotNowError
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
@@ -219,12 +220,16 @@ class Dispatcher:
             return
         for run in runs:
             run.schedule_ms = now_ms
-        not_now = self._executor.start([self._launch(run) for run in runs])
-        for run in runs:
-            if run.run_id in not_now:
-                self._table.not_started(run)
-                # By the time as it is then it is stamped again, waits for its time, or is too late in every respect.
-                asyncio.get_running_loop().call_soon(self._put_back, run)
+        self._executor.start([self._launch(run) for run in runs])
+
+    def not_started(self, run_id: RunId, _why: NotNowError) -> None:
+        """Nothing of it was started, after all: what allowed it did not hold any more when it was to be.
+
+        By the time as it is now it is stamped again, waits for its time, or is too late in every respect.
+        """
+        if (run := self._table.get(run_id)) is not None and run.phase is Phase.RUNNING:
+            self._table.not_started(run)
+            self._put_back(run)
 
     def _launch(self, run: Run) -> Launch:
         spec, entry = run.job.spec, run.entry

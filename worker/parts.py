@@ -147,7 +147,8 @@ class Parts:
         return loops
 
     def _own_processes(self) -> set[int]:
-        return {run.pid for run in self.executor.running.values()} | self.guardian.pids
+        runs = {run.pid for run in self.executor.running.values()}
+        return runs | self.guardian.pids | ({pid} if (pid := self.executor.launcher_pid) is not None else set())
 
     @property
     def jobs_read(self) -> asyncio.Event:
@@ -179,7 +180,8 @@ class Parts:
         )  # fmt: skip
         self.executor = Executor(
             worker=identity.worker, instance=identity.instance, path=config.path,
-            allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended, guard=self.guardian,
+            shell=config.bash_path, allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended,
+            on_not_now=lambda run_id, why: self.dispatcher.not_started(run_id, why), guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)

@@ -1,6 +1,6 @@
 """The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
 
-It reads the prefix at a revision, then watches from the next. When the watch ends, it backs off with jitter and goes on:
+It reads the prefix at a revision, then watches from the next. When the watch ends, it backs off with jitter:
 
     an error, a clean end, silence                  watches from the revision after the one up to which it has told all
     compaction, a watch that etcd refuses,          reads again, compares with what has been told, watches from there

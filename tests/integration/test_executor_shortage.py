@@ -97,11 +97,11 @@ async def test_is_not_tried_again_past_the_time_that_the_start_is_allowed_for() 
 async def test_a_process_that_was_stopped_on_the_way_to_a_start_does_not_start_it_late() -> None:
     async with executing() as runs:
         before = descriptors()
-        with pytest.raises(TooLateError):
-            runs.start("echo hello", start_until=CLOCK.boottime() - 1)
+        run_id = runs.start("echo hello", start_until=CLOCK.boottime() - 1)
         assert not runs.started
         assert not runs.executor.running
         await runs.executor.drained()
+        assert isinstance(runs.not_now[run_id], TooLateError)
         assert not runs.outcomes, "whoever asked for it decides what becomes of it"
         assert descriptors() == before
 
@@ -109,10 +109,10 @@ async def test_a_process_that_was_stopped_on_the_way_to_a_start_does_not_start_i
 async def test_a_clock_that_jumps_back_on_the_way_to_a_start_does_not_start_it_early() -> None:
     async with executing() as runs:
         before = descriptors()
-        with pytest.raises(TooEarlyError):
-            runs.start("echo hello", not_before_ms=CLOCK.wall_ms() + 30_000)
+        run_id = runs.start("echo hello", not_before_ms=CLOCK.wall_ms() + 30_000)
         assert not runs.started
         await runs.executor.drained()
+        assert isinstance(runs.not_now[run_id], TooEarlyError)
         assert not runs.outcomes, "whoever asked for it decides what becomes of it"
         assert descriptors() == before
 
@@ -178,14 +178,15 @@ async def test_of_several_starts_each_goes_its_own_way() -> None:
             Launch(run_id=early, command="true", plan_ms=0, fence=1, not_before_ms=CLOCK.wall_ms() + 30_000),
             Launch(run_id=last, command="echo last", plan_ms=0, fence=1),
         ]
-        not_now = runs.executor.start(launches)
-        assert {run_id: type(error) for run_id, error in not_now.items()} == {late: TooLateError, early: TooEarlyError}
+        runs.executor.start(launches)
         assert list(runs.started) == [first, last]
+        assert not runs.not_now, "nobody is called back from within start()"
         assert [(await runs.ended(run_id)).output for run_id in (first, last)] == ["first\n", "last\n"]
         assert "/no/such/shell does not exist" in (await runs.ended(missing)).err
         assert "the command is empty" in (await runs.ended(empty)).err
         await runs.executor.drained()
         assert set(runs.outcomes) == {first, last, missing, empty}
+        assert {one: type(why) for one, why in runs.not_now.items()} == {late: TooLateError, early: TooEarlyError}
         assert descriptors() == before
 
 
@@ -194,8 +195,7 @@ async def test_of_several_starts_those_wait_that_find_no_descriptor() -> None:
         before = descriptors()
         run_ids = [RunId.planned("job", plan_ms) for plan_ms in range(4)]
         with no_descriptor_left(9):
-            assert not runs.executor.start([Launch(run_id=one, command="echo hello", plan_ms=0, fence=1)
-                                            for one in run_ids])  # fmt: skip
+            runs.executor.start([Launch(run_id=one, command="echo hello", plan_ms=0, fence=1) for one in run_ids])
         assert 0 < len(runs.executor.running) < 4
         assert [(await runs.ended(run_id)).output for run_id in run_ids] == ["hello\n"] * 4
         await runs.executor.drained()
@@ -234,10 +234,11 @@ def no_process_left() -> Iterator[None]:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
 async def test_user_that_is_out_of_processes() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
-        there = runs.start("echo up; sleep 300", user="nobody")
-        await runs.printed(there, "up")  # the kernel counts those that were there before
+    async with executing(allowed_users=["nobody"]) as others:
+        there = others.start("echo up; sleep 300", user="nobody")
+        await others.printed(there, "up")  # the kernel counts those that were there before
         with no_process_left():
-            outcome = await runs.outcome_of("echo hello", user="nobody")
+            async with executing(allowed_users=["nobody"]) as runs:
+                outcome = await runs.outcome_of("echo hello", user="nobody")
     assert (outcome.verdict, outcome.start_ms, outcome.exit_code) == (Verdict.FAILED, None, None)
     assert 'is out of processes (ulimit -u, or the limit of its container) for user "nobody"' in outcome.err

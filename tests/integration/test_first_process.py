@@ -1,4 +1,4 @@
-"""How the first process of a run is executed: by the standard library's own function, and by Popen in its place."""
+"""How a shell is executed as the first process of a run, and whether it was."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import resource
 import shutil
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -19,33 +18,16 @@ from worker.commands.first_process import Execution, Faults, Program
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
 
-@pytest.fixture(params=["directly", "by Popen"], autouse=True)
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A Python that is newer than those that are known starts programs by Popen."""
-    if request.param == "by Popen":
-        monkeypatch.setattr(first_process, "_NEWEST_KNOWN", (3, 0))
-    return str(request.param)
-
-
-def execute(*programs: Program) -> list[int | Exception]:
-    """All of them together: of each the id of its process, or why it could not be executed."""
-    faults, became = Faults(), dict[int, int | Exception]()
+def execute(*programs: Program) -> list[int | None]:
+    """All of them together: of each the id of its process; None: it could not be executed."""
+    faults = Faults()
     try:
         together = [Execution(program, faults) for program in programs]
-        for step in (Execution.begin, Execution.check):
-            for number, execution in enumerate(together):
-                if isinstance(became.get(number), Exception):
-                    continue
-                try:
-                    step(execution)
-                except (OSError, ValueError) as error:
-                    became[number] = error
-                else:
-                    assert execution.pid is not None
-                    became[number] = execution.pid
+        for execution in together:
+            execution.begin()
+        return [execution.pid if execution.has_executed() else None for execution in together]
     finally:
         faults.close()
-    return [became[number] for number in range(len(programs))]
 
 
 def run(directory: Path, *arguments: str, environment: tuple[bytes, ...] = ()) -> tuple[int, int, str]:
@@ -53,12 +35,11 @@ def run(directory: Path, *arguments: str, environment: tuple[bytes, ...] = ()) -
     written = directory / "output"
     with open(os.devnull, "rb") as null, written.open("wb") as output:
         program = Program(
-            arguments=arguments, path="/nowhere:/usr/bin:/bin", environment=environment, directory=str(directory),
+            arguments=arguments, environment=environment, directory=str(directory),
             stdin=null.fileno(), output=output.fileno(), umask=0o027,
         )  # fmt: skip
         [became] = execute(program)
-        if isinstance(became, Exception):
-            raise became
+        assert became is not None
         _, status = os.waitpid(became, 0)
     return became, os.waitstatus_to_exitcode(status), os.fsdecode(written.read_bytes())
 
@@ -68,7 +49,7 @@ def test_has_its_environment_directory_umask_default_signals_and_no_other_descri
     os.set_inheritable(leaking, True)
     try:
         environment = (b"A=b=c", b"B=\xff", b"PATH=/usr/bin:/bin")
-        _, exit_code, output = run(tmp_path, "sh", "-c", SHOWS, environment=environment)
+        _, exit_code, output = run(tmp_path, "/bin/sh", "-c", SHOWS, environment=environment)
     finally:
         os.close(leaking)
     assert output.splitlines() == ["b=c \udcff", str(tmp_path), "0027", "0", "1", "2"]
@@ -78,29 +59,6 @@ def test_has_its_environment_directory_umask_default_signals_and_no_other_descri
 def test_leads_a_session_of_its_own(tmp_path: Path) -> None:
     pid, _, output = run(tmp_path, "/bin/sh", "-c", "cut -d' ' -f5,6 /proc/$$/stat", environment=(b"PATH=/usr/bin",))
     assert output.split() == [str(pid), str(pid)]
-
-
-def test_what_cannot_be_executed_is_told_with_the_directory_or_the_program(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError) as missing:
-        run(tmp_path, "no-such-program")
-    assert missing.value.filename == "no-such-program"
-    (tmp_path / "text").write_text("no program")
-    with pytest.raises(PermissionError) as not_executable:
-        run(tmp_path, "./text")
-    assert not_executable.value.filename == "./text"
-    (tmp_path / "text").chmod(0o755)
-    with pytest.raises(OSError, match="Exec format error"):
-        run(tmp_path, "./text")
-    with pytest.raises(ValueError, match="null byte"):
-        run(tmp_path, "echo", "a\0b")
-
-
-def test_a_fault_is_read_whole_where_there_is_no_vfork(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then parent and child run side by side, and the parent reads while the child writes what was wrong."""
-    monkeypatch.setattr(first_process, "_WITH_VFORK", False)
-    for _ in range(20):
-        with pytest.raises(FileNotFoundError):
-            run(tmp_path, "/no/such/program")
 
 
 @pytest.mark.parametrize("has_vfork", [True, False])
@@ -114,17 +72,12 @@ def test_of_several_together_each_fault_is_told_of_the_one_that_has_it(
     with open(os.devnull, "rb+") as null:
         became = execute(*(
             Program(
-                arguments=(name, "-c", "exit 255"), path="", environment=(), directory=str(tmp_path),
+                arguments=(name, "-c", "exit 255"), environment=(), directory=str(tmp_path),
                 stdin=null.fileno(), output=null.fileno(), umask=0,
             )
             for name in names
         ))  # fmt: skip
-    statuses = [os.waitpid(pid, 0)[1] >> 8 if isinstance(pid, int) else None for pid in became]
-    assert statuses == [0, None, 255, None, 0, None]
-    faults = {name: error for name, error in zip(names, became, strict=True) if isinstance(error, OSError)}
-    assert {name: error.filename for name, error in faults.items()} == {name: name for name in faults}
-    if has_vfork:  # else they run side by side, and the words may be another's
-        assert [type(error) for error in faults.values()] == [FileNotFoundError, PermissionError, FileNotFoundError]
+    assert [None if pid is None else os.waitpid(pid, 0)[1] >> 8 for pid in became] == [0, None, 255, None, 0, None]
 
 
 def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_path: Path) -> None:
@@ -132,26 +85,25 @@ def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_pat
     with open(os.devnull, "rb+") as null:
         programs = [
             Program(
-                arguments=(name,), path="", environment=(), directory=str(tmp_path),
+                arguments=(name,), environment=(), directory=str(tmp_path),
                 stdin=null.fileno(), output=null.fileno(), umask=0,
             )
             for name in ("/bin/true", "/no/such/program")
         ]  # fmt: skip
         faults = Faults()
         executions = [Execution(program, faults) for program in programs]
-        executions[0].begin()
-        with suppress(FileNotFoundError):  # as `Popen` tells it
-            executions[1].begin()
+        for execution in executions:
+            execution.begin()
         before, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
         try:
             for execution in executions:
-                execution.check()
+                assert execution.has_executed()
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (before, most))
             faults.close()
     statuses = [os.waitpid(execution.pid, 0)[1] >> 8 for execution in executions if execution.pid is not None]
-    assert statuses in ([0, 255], [0])
+    assert statuses == [0, 255]
 
 
 IN_ANOTHER_NAMESPACE = """
@@ -159,23 +111,21 @@ import os
 from worker.commands.first_process import Execution, Faults, Program
 null, faults = os.open(os.devnull, os.O_RDWR), Faults()
 programs = [
-    Program(arguments=(name, "30"), path="", environment=(), directory="/", stdin=null, output=null, umask=0)
+    Program(arguments=(name, "30"), environment=(), directory="/", stdin=null, output=null, umask=0)
     for name in (*["/bin/sleep"] * 6, "/no/such/program")
 ]
 executions = [Execution(program, faults) for program in programs]
 for execution in executions:
     execution.begin()
 for execution in executions:
-    execution.check()
+    assert execution.has_executed()
     os.kill(execution.pid, 9)
 print([os.waitpid(execution.pid, 0)[1] for execution in executions[:-1]])
 """
 
 
-def test_what_was_executed_goes_on_where_proc_is_another_namespaces(way: str) -> None:
+def test_what_was_executed_goes_on_where_proc_is_another_namespaces() -> None:
     """There its number is a kernel thread's, most likely: such a one has never executed a program."""
-    if way == "by Popen":
-        pytest.skip("it tells of a fault at once")
     unshare = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
     if shutil.which("unshare") is None or subprocess.run([*unshare, "true"], check=False).returncode:
         pytest.skip("no namespaces here")
@@ -188,12 +138,10 @@ def test_directory_that_is_not_there_leaves_neither_a_process_nor_a_descriptor(t
     before, children = os.listdir("/proc/self/fd"), _children()
     with open(os.devnull, "rb+") as null:
         program = Program(
-            arguments=("/bin/true",), path="", environment=(), directory=str(tmp_path / "none"),
+            arguments=("/bin/true",), environment=(), directory=str(tmp_path / "none"),
             stdin=null.fileno(), output=null.fileno(), umask=0,
         )  # fmt: skip
-        [missing] = execute(program)
-    assert isinstance(missing, FileNotFoundError)
-    assert missing.filename == str(tmp_path / "none")
+        assert execute(program) == [None]
     assert os.listdir("/proc/self/fd") == before
     assert _children() == children
 

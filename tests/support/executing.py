@@ -12,6 +12,7 @@ from common.clock import SystemClock
 from common.stored.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.executor import Executor, Launch, Outcome
+from worker.commands.unstartable import NotNowError
 from worker.guardian.guard import Unguarded
 from worker.machine.processes import Process, all_processes, run_mark
 
@@ -47,6 +48,7 @@ class Runs:
     def __init__(self, allowed_users: Collection[str] = ()) -> None:
         self.instance = f"test-{os.getpid()}-{next(self._numbers)}"
         self.outcomes: dict[RunId, Outcome] = {}
+        self.not_now: dict[RunId, NotNowError] = {}
         self.given_twice: list[Outcome] = []
         self.started: dict[RunId, int] = {}
         """Those that have had a process, and its id."""
@@ -58,15 +60,20 @@ class Runs:
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
         self.executor = Executor(
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
-            on_end=self._on_end, allowed_users=allowed_users, guard=_Told(self),
+            on_end=self._on_end, on_not_now=self.not_now.__setitem__, allowed_users=allowed_users, guard=_Told(self),
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
-        """Start a command under a new run id; NotNowError: nothing was started."""
+        """Start a command under a new run id."""
         run_id = settings.pop("run_id", None) or RunId.planned("job", 1_700_000_000_000 + next(self._numbers))
         settings = {"env": {}, "plan_ms": run_id.plan_ms, "fence": 7, **settings}
-        for not_now in self.executor.start([Launch(run_id=run_id, command=command, **settings)]).values():
-            raise not_now
+        self.executor.start([Launch(run_id=run_id, command=command, **settings)])
+        return run_id
+
+    async def running(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
+        """The same, once it has a process."""
+        run_id = self.start(command, **settings)
+        await wait_until(lambda: run_id in self.started, description=f"a process of {run_id}", timeout=PATIENCE_S)
         return run_id
 
     async def ended(self, run_id: RunId) -> Outcome:
@@ -80,8 +87,11 @@ class Runs:
 
     async def printed(self, run_id: RunId, text: str) -> None:
         """Wait until a running command has printed this."""
-        run = self.executor.running[run_id]
-        await wait_until(lambda: text in run.output.text(), description=f"{text!r} from {run_id}", timeout=PATIENCE_S)
+        running = self.executor.running
+        await wait_until(
+            lambda: run_id in running and text in running[run_id].output.text(),
+            description=f"{text!r} from {run_id}", timeout=PATIENCE_S,
+        )  # fmt: skip
 
     def alive(self, run_id: RunId) -> list[Process]:
         """The living processes that carry the marks of a run."""
@@ -98,10 +108,11 @@ class Runs:
 async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards; whatever it was asked to start has had exactly one outcome then."""
     runs = Runs(allowed_users)
+    await runs.executor.prepared()
     try:
         yield runs
     finally:
         await runs.executor.close()
     assert not runs.given_twice
     assert not runs.open
-    assert set(runs.started) <= set(runs.outcomes)
+    assert set(runs.started) <= {*runs.outcomes, *runs.not_now}

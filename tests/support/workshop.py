@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -51,10 +51,13 @@ class FakeExecutor:
         self.stopped_for_ms = 0
         """On the way to the next start; so is what follows."""
         self.set_back_by_ms = 0
+        self.on_not_now: Callable[[RunId, NotNowError], None]
         self._clock = clock
 
-    def start(self, launches: Sequence[Launch]) -> Mapping[RunId, NotNowError]:
-        return {launch.run_id: not_now for launch in launches if (not_now := self._start(launch)) is not None}
+    def start(self, launches: Sequence[Launch]) -> None:
+        for launch in launches:
+            if (not_now := self._start(launch)) is not None:
+                asyncio.get_running_loop().call_soon(self.on_not_now, launch.run_id, not_now)
 
     def _start(self, launch: Launch) -> NotNowError | None:
         self.asked += 1
@@ -150,6 +153,7 @@ class Workshop:
             refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
             is_guarded=lambda: self.guarded, clock=self.clock,
         )  # fmt: skip
+        self.executor.on_not_now = self.dispatcher.not_started
 
     async def claim(self, name: str = "job", plan_ms: int = NOON, *, grace_s: int = 60, **fields: Any) -> Run:
         """A fire of a job of its own, claimed in etcd and given to the dispatcher."""

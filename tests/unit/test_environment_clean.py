@@ -10,19 +10,16 @@ from collections.abc import Iterator
 import pytest
 
 from common.stored.keys import RunId
-from worker.commands.accounts import Account
-from worker.commands.environment import Marks, give_commands_default_signals, surroundings
+from worker.commands.environment import Marks, allowed_in, give_commands_default_signals, variables
 
 MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,
               worker="w1", instance="i1")  # fmt: skip
 
 
 def environment(**job_env: str) -> dict[str, str]:
-    account = Account(user="ann", home="/home/ann")
-    around = surroundings(account=account, path="/usr/bin:/bin", shell="/bin/sh", job_env=job_env)
-    encoded = dict(os.fsdecode(variable).split("=", 1) for variable in (*around.encoded, *MARKS.encoded()))
-    assert encoded == {**around.variables, **MARKS.variables()}
-    return encoded
+    around = variables(user="ann", home="/home/ann", path="/usr/bin:/bin", shell="/bin/sh", job_env=allowed_in(job_env))
+    assert dict(os.fsdecode(mark).split("=", 1) for mark in MARKS.encoded()) == MARKS.variables()
+    return {**around, **MARKS.variables()}
 
 
 def test_holds_these_variables_and_no_others() -> None:

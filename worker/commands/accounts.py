@@ -3,6 +3,9 @@
 Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
 unless somebody fills it, and no job can get around it. The user database is asked at each start, as cron does it: a
 user that was removed, or put into another group, is so from the next run on.
+
+Whoever asks waits for the name service, however long that takes: so only children of the launcher ask (and what the
+worker itself needs to know of its own user, it asks one of these). Standard library only.
 """
 
 from __future__ import annotations
@@ -59,22 +62,22 @@ class Accounts:
     """The accounts that one worker gives to its commands."""
 
     def __init__(self, *, worker: str, allowed: Collection[str]) -> None:
-        self._worker = worker
+        self.worker = worker
         self._allowed = frozenset(allowed)
-        self._own = Account.own()
 
     def of(self, user: str | None) -> Account:
         """The account for a job's ``user``, None: the worker's own. RefusedUserError; OSError without descriptors."""
-        if user is None or user == self._own.user:
-            return self._own
+        own = Account.own()
+        if user is None or user == own.user:
+            return own
         if os.geteuid() != 0:
             raise RefusedUserError(
-                f'user "{user}": worker {self._worker} runs as "{self._own.user}" and cannot become anybody else: '
+                f'user "{user}": worker {self.worker} runs as "{own.user}" and cannot become anybody else: '
                 f'run that worker as root, with "{user}" in its allowedUsers, or leave out the job\'s user'
             )
         if user not in self._allowed:
             raise RefusedUserError(
-                f'user "{user}" is not allowed on worker {self._worker}: add it to allowedUsers in the configuration '
+                f'user "{user}" is not allowed on worker {self.worker}: add it to allowedUsers in the configuration '
                 "of that worker, or change the job's user"
             )
         return Account.of(self._entry(user))
@@ -86,7 +89,7 @@ class Accounts:
             # Who cannot open the user database finds nobody in it: then this fails too, with the true reason.
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
             raise RefusedUserError(
-                f'user "{user}" does not exist on the machine of worker {self._worker}: create it there, or change '
+                f'user "{user}" does not exist on the machine of worker {self.worker}: create it there, or change '
                 "the job's user"
             ) from None
 

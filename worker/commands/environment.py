@@ -2,6 +2,7 @@
 
 From the bottom up: who the command runs as, the job's ``env``, the run's ``ETCRON_*``; the later one wins. The names
 that begin with ``ETCRON_`` are etcron's: a process is known by them (``worker.machine.marks``), so no job sets them.
+Standard library only: the launcher, too, stands on it.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ import functools
 import os
 import signal
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import FrameType
-from typing import Final
-
-from msgspec import Struct
+from typing import TYPE_CHECKING, Final
 
 from common.instants import iso
-from common.stored.keys import RunId
-from worker.commands.accounts import Account
 from worker.machine.marks import INSTANCE_MARK, RESERVED, RUN_MARK
+
+if TYPE_CHECKING:
+    from common.stored.keys import RunId
 
 _REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})
 
 
-class Marks(Struct, frozen=True, kw_only=True):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Marks:
     """What a run's environment says of it, and what it is found by."""
 
     run_id: RunId
@@ -54,29 +55,17 @@ class Marks(Struct, frozen=True, kw_only=True):
         return os.fsencode("\0".join([f"{name}={value}" for name, value in self.variables().items()])).split(b"\0")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
-    """An environment but for the marks: the same for all runs of a job."""
-
-    variables: Mapping[str, str]
-    encoded: tuple[bytes, ...]
-    """The same, ``NAME=value`` each."""
-
-
-def surroundings(*, account: Account, path: str, shell: str, job_env: Mapping[str, str]) -> Surroundings:
-    """Nothing is in them that is not named here or in the job. ValueError: a name that no variable can have."""
-    return _surroundings(account.user, account.home, path, shell, tuple(job_env.items()))
-
-
-@functools.lru_cache(maxsize=_REMEMBERED)
-def _surroundings(user: str, home: str, path: str, shell: str, job_env: tuple[tuple[str, str], ...]) -> Surroundings:
-    variables = {"PATH": path, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "LANG": "C.UTF-8"}
-    variables.update((name, value) for name, value in job_env if not name.startswith(RESERVED))
-    if any("=" in name for name in variables):
+def allowed_in(job_env: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What a job may set of its ``env``. ValueError: a name that no variable can have."""
+    if any("=" in name for name in job_env):
         raise ValueError("illegal environment variable name")
-    return Surroundings(
-        variables=variables, encoded=tuple(os.fsencode(f"{name}={value}") for name, value in variables.items())
-    )
+    return tuple((name, value) for name, value in job_env.items() if not name.startswith(RESERVED))
+
+
+def variables(*, user: str, home: str, path: str, shell: str, job_env: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """All but the marks; nothing is in them that is not named here or in the job. ``job_env``: see ``allowed_in``."""
+    own = {"PATH": path, "HOME": home, "USER": user, "LOGNAME": user, "SHELL": shell, "LANG": "C.UTF-8"}
+    return {**own, **dict(job_env)}
 
 
 @functools.lru_cache(maxsize=_REMEMBERED)

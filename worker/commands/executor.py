@@ -32,11 +32,12 @@ from worker.commands.exit import OwnPeak, reap
 from worker.commands.first_process import Faults
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
-from worker.commands.spawner import Spawner, Start
+from worker.commands.spawner import AskLauncherError, Spawner, Start
 from worker.commands.sweeper import Remains, Sweeper
 from worker.commands.unstartable import (
     NotNowError,
     ShortageError,
+    TooEarlyError,
     TooLateError,
     UnstartableError,
     unforeseen,
@@ -44,7 +45,9 @@ from worker.commands.unstartable import (
 from worker.commands.usage import MemoryWatch, look_at
 from worker.guardian.guard import Guard, Unguarded
 from worker.launch import SHUTDOWN, Ending, Launch, Outcome, unstarted
+from worker.launcher.link import Launcher
 from worker.machine.process_group import kernel_has_group_pidfds
+from worker.machine.processes import is_only_forked
 
 __all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
 
@@ -55,6 +58,9 @@ _WATCH_AGAIN_AFTER_S = 0.05
 _START_AGAIN_AFTER_S = 0.05
 _START_AGAIN_AT_LEAST_EVERY_S = 0.4
 _START_WITHIN_S = 2.0
+_LAUNCHER_ANSWERS_WITHIN_S = 5.0
+_ASK_AGAIN_S = 1.0
+_HANGS_AFTER_S = 1.0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -67,11 +73,22 @@ class _Try:
     tries: int = 0
     start: Start | None = None
     """On its way."""
+    here: bool = True
+    """Whether it may be executed without the launcher."""
+    short: ShortageError | None = None
+    """Why it is tried again."""
+    ending: Ending | None = None
+    """It is not to go on: it is ended as soon as the launcher says whether there is a process."""
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether the launcher has been asked for it."""
+        return self.start is not None and self.start.starting is not None
 
 
 class Executor:
-    """Runs commands on the event loop that it is made on. ``on_end`` must not raise."""
+    """Runs commands on the event loop that it is made on. What it is given to tell must not raise."""
 
     def __init__(
         self,
@@ -80,7 +97,9 @@ class Executor:
         instance: str,
         clock: Clock,
         on_end: Callable[[Outcome], None],
+        on_not_now: Callable[[RunId, NotNowError], None],
         path: str = DEFAULT_PATH,
+        shell: str = "/bin/sh",
         allowed_users: Collection[str] = (),
         guard: Guard | None = None,
         end_dates: EndDates | None = None,
@@ -90,6 +109,7 @@ class Executor:
         self._clock = clock
         self._end_dates = end_dates or EndDates(clock)
         self._on_end = on_end
+        self._on_not_now = on_not_now
         self._loop = asyncio.get_running_loop()
         self._runs: dict[RunId, Running] = {}
         self._waiting: dict[RunId, _Try] = {}
@@ -98,7 +118,11 @@ class Executor:
         self._idle.set()
         self._closed = False
         self._own_peak = OwnPeak()
-        self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
+        self._launcher = Launcher(worker=worker, allowed_users=allowed_users)
+        self._spawner = Spawner(
+            worker=worker, instance=instance, path=path, shell=shell, launcher=self._launcher, clock=clock
+        )
+        self._asking = self._loop.create_task(self._ask_own_account(), name="own account")
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)
@@ -110,14 +134,23 @@ class Executor:
         """The runs that have a process, or something left of one."""
         return MappingProxyType(self._runs)
 
-    def start(self, launches: Sequence[Launch]) -> Mapping[RunId, NotNowError]:
-        """Start these runs; returns when their commands have been executed, or could not be (that comes through
-        ``on_end``).
+    @property
+    def launcher_pid(self) -> int | None:
+        """The launcher's process, while there is one."""
+        return self._launcher.pid
 
-        Of those in the answer nothing was started: their ``start_until`` has passed on the way (TooLateError), or the
-        wall clock has jumped back behind their time (TooEarlyError). Where the worker is short of processes, memory or
-        open files, it is tried again, until ``start_until``. Raises ValueError for a run that is running already,
-        RuntimeError after ``close``: both are the caller's bug.
+    async def prepared(self) -> None:
+        """Once the worker's own user is known; until then the launcher starts everything, which takes longer."""
+        await asyncio.shield(self._asking)
+
+    def start(self, launches: Sequence[Launch]) -> None:
+        """Start these runs; never waits for what may hang. What becomes of them is told, each once, and never from
+        within this call.
+
+        ``on_end``: they have ended, or could not be started. ``on_not_now``: nothing was started: their ``start_until``
+        has passed on the way (TooLateError), or the wall clock has jumped back behind their time (TooEarlyError). Where
+        the worker is short of processes, memory or open files, it is tried again, until ``start_until``. Raises
+        ValueError for a run that is running already, RuntimeError after ``close``: both are the caller's bug.
         """
         for launch in launches:
             if launch.run_id in self._runs or launch.run_id in self._waiting:
@@ -125,9 +158,7 @@ class Executor:
         if self._closed:
             raise RuntimeError("the executor is closed")
         soon = self._clock.boottime() + _START_WITHIN_S
-        return self._try(
-            [_Try(launch=one, until=soon if one.start_until is None else one.start_until) for one in launches]
-        )
+        self._try([_Try(launch=one, until=soon if one.start_until is None else one.start_until) for one in launches])
 
     def end(self, run_id: RunId, ending: Ending, *, exited_too: bool = False) -> bool:
         """End a run: TERM to all that it started, after its grace KILL. The first ending is the one that counts.
@@ -136,9 +167,12 @@ class Executor:
         whose start is still being tried ends without one. ``exited_too``: its first process may have exited, and not
         of its own accord, if that is not known here yet: somebody has ended it for us.
         """
-        waiting = self._waiting.pop(run_id, None)
+        waiting = self._waiting.get(run_id)
         if waiting is not None:
-            self._ended_unstarted(waiting, ending)
+            waiting.ending = waiting.ending or ending
+            if not waiting.is_asked:
+                del self._waiting[run_id]
+                self._ended_unstarted(waiting, waiting.ending)
             return True
         run = self._runs.get(run_id)
         if run is None:
@@ -164,29 +198,34 @@ class Executor:
             self.end(run_id, Ending(reason=SHUTDOWN))
         await self.drained()
         if not already:
+            self._asking.cancel()
+            self._launcher.close()
             self._memory.close()
             self._run_watch.close()
             self._sweeper.close()
             self._spawner.close()
 
-    def _try(self, tries: Sequence[_Try]) -> Mapping[RunId, NotNowError]:
+    def _try(self, tries: Sequence[_Try]) -> None:
         """Each step of all starts, before the next one: see ``Execution``."""
         is_guarded = self._guard.intents([one.launch.run_id for one in tries])
-        not_now: dict[RunId, NotNowError] = {}
         faults = Faults()
 
         def prepare(one: _Try) -> None:
             one.tries += 1
             if not is_guarded:
                 raise ShortageError(f"worker {self._worker} has no guardian now (see its log)")
-            one.start = self._spawner.prepare(one.launch, faults)
+            one.start = self._spawner.prepare(one.launch, faults, here=one.here)
 
+        not_here: list[_Try] = []
         try:
             for step in (prepare, self._execute, self._take_over):
-                tries = [one for one in tries if self._has_succeeded(step, one, not_now)]
+                tries = [one for one in tries if self._has_succeeded(step, one, not_here)]
         finally:
             faults.close()
-        return not_now
+        for one in not_here:
+            one.here, one.tries = False, one.tries - 1
+        if not_here:
+            self._try(not_here)
 
     def _execute(self, one: _Try) -> None:
         assert one.start is not None, "it was prepared"
@@ -194,27 +233,88 @@ class Executor:
 
     def _take_over(self, one: _Try) -> None:
         assert one.start is not None, "it was executed"
-        self._begin(self._spawner.finish(one.start))
+        if one.is_asked:
+            self._await_process(one)
+        else:
+            self._begin(self._spawner.finish(one.start))
 
-    def _has_succeeded(self, step: Callable[[_Try], None], one: _Try, not_now: dict[RunId, NotNowError]) -> bool:
-        """Whether the start goes on; what has gone wrong is seen to, and told where it is the caller's to see to."""
-        run_id = one.launch.run_id
+    def _has_succeeded(self, step: Callable[[_Try], None], one: _Try, not_here: list[_Try]) -> bool:
+        """Whether the start goes on; what has gone wrong is seen to."""
         try:
             step(one)
-        except ShortageError as error:
-            self._try_later(one, error)
-        except UnstartableError as error:
-            self._could_not_start(one.launch, str(error))
-        except NotNowError as error:
-            self._guard.over(run_id)
-            not_now[run_id] = error
-        except Exception as error:  # of this run alone: whoever tries again has nobody to tell of it
-            extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
-            log.exception("%s was not started, for a reason that nobody foresaw", run_id, extra=extra)
-            self._could_not_start(one.launch, unforeseen(error))
+        except AskLauncherError:
+            not_here.append(one)
+        except Exception as error:
+            self._failed(one, error)
         else:
             return True
         return False
+
+    def _failed(self, one: _Try, error: Exception) -> None:
+        """Nothing of the start is left."""
+        run_id = one.launch.run_id
+        one.start = None
+        if one.ending is not None:
+            self._ended_unstarted(one, one.ending)
+            return
+        match error:
+            case ShortageError():
+                self._try_later(one, error)
+            case UnstartableError():
+                self._could_not_start(one.launch, str(error))
+            case TooLateError() if one.short is not None:
+                self._give_up(one, one.short)
+            case TooEarlyError() if one.short is not None:
+                self._try_later(one, one.short)
+            case NotNowError():
+                self._guard.over(run_id)
+                self._unstarted += 1
+                self._idle.clear()
+                self._loop.call_soon(self._give_not_now, run_id, error)
+            case _:  # of this run alone: whoever tries again has nobody to tell of it
+                extra = {"action": "spawn_unforeseen", "run_id": str(run_id)}
+                log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
+                self._could_not_start(one.launch, unforeseen(error))
+
+    # What the launcher starts
+
+    async def _ask_own_account(self) -> None:
+        """However long the name service takes; meanwhile the launcher starts everything."""
+        while self._spawner.own is None:
+            try:
+                self._spawner.own = await self._launcher.own_account()
+            except (OSError, ShortageError) as error:
+                log.warning("the worker's own user is not known yet: %s", error, extra={"action": "own_account"})
+                await asyncio.sleep(_ASK_AGAIN_S)
+
+    def _await_process(self, one: _Try) -> None:
+        """Until its channel says something, or the launcher has been silent for too long."""
+        assert one.start is not None
+        assert one.start.starting is not None
+        self._waiting[one.launch.run_id] = one
+        self._idle.clear()
+        self._loop.add_reader(one.start.starting.channel, self._on_process, one)
+        one.timer = self._loop.call_later(_LAUNCHER_ANSWERS_WITHIN_S, self._launcher.replace, "it does not answer")
+
+    def _on_process(self, one: _Try) -> None:
+        start = one.start
+        assert start is not None
+        assert start.starting is not None
+        assert one.timer is not None
+        self._loop.remove_reader(start.starting.channel)
+        one.timer.cancel()
+        del self._waiting[one.launch.run_id]
+        process = start.starting.process()
+        if process is None:
+            why = start.starting.fault() or ShortageError(f"worker {self._worker} has no launcher now (see its log)")
+            start.give_up()
+            self._failed(one, why)
+            return
+        self._begin(run := self._spawner.launched(start, process))
+        if one.ending is not None:
+            self.end(run.launch.run_id, one.ending)
+        # Once the guardian has been told of the process: whatever becomes of us then, it ends it.
+        self._loop.call_soon(start.starting.go)
 
     def _begin(self, run: Running) -> None:
         self._runs[run.launch.run_id] = run
@@ -247,18 +347,16 @@ class Executor:
                         extra={"action": "spawn_short", "run_id": str(run_id)})  # fmt: skip
         self._waiting[run_id] = waiting
         self._idle.clear()
-        waiting.timer = self._loop.call_later(delay, self._try_again, waiting, error)
+        waiting.short = error
+        waiting.timer = self._loop.call_later(delay, self._try_again, waiting)
 
-    def _try_again(self, waiting: _Try, error: ShortageError) -> None:
+    def _try_again(self, waiting: _Try) -> None:
         del self._waiting[waiting.launch.run_id]
+        assert waiting.short is not None, "it is tried again"
         if self._clock.boottime() >= waiting.until:
-            self._give_up(waiting, error)  # the loop was late: what allowed the start may not hold any more
+            self._give_up(waiting, waiting.short)  # the loop was late: what allowed the start may not hold any more
             return
-        not_now = self._try([waiting]).get(waiting.launch.run_id)
-        if isinstance(not_now, TooLateError):
-            self._give_up(waiting, error)
-        elif not_now is not None:
-            self._try_later(waiting, error)
+        self._try([waiting])
 
     def _give_up(self, waiting: _Try, error: ShortageError) -> None:
         times = "once" if waiting.tries == 1 else f"{waiting.tries} times"
@@ -288,10 +386,18 @@ class Executor:
         self._unstarted -= 1
         self._give(outcome)
 
+    def _give_not_now(self, run_id: RunId, error: NotNowError) -> None:
+        self._unstarted -= 1
+        self._be_idle()
+        self._on_not_now(run_id, error)
+
     def _give(self, outcome: Outcome) -> None:
+        self._be_idle()
+        self._on_end(outcome)
+
+    def _be_idle(self) -> None:
         if not self._runs and not self._waiting and not self._unstarted:
             self._idle.set()
-        self._on_end(outcome)
 
     def _watch(self, run: Running) -> None:
         """Be told of the exit; without a descriptor for it, try again: the run goes on."""
@@ -330,6 +436,9 @@ class Executor:
             self._finish(run)
 
     def _reap(self, run: Running) -> None:
+        if run.starting is not None and run.ending is not None and is_only_forked(run.pid):
+            took_s = self._clock.boottime() - run.started_s
+            run.hung_at = run.starting.hung_at() if took_s >= _HANGS_AFTER_S else None
         run.exit = reap(run.pid, self._own_peak)
         run.group.leader_reaped = True
         self._cancel_timeout(run)
@@ -354,13 +463,20 @@ class Executor:
         run.group.close()
         del self._runs[run.launch.run_id]
         self._guard.over(run.launch.run_id)
+        if (why_not := self._why_not_executed(run)) is not None:
+            self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
+            return
         end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
-        outcome = run.outcome(end_ms, survivors)
-        if run.becoming is not None:
-            run.becoming.close()
-        if outcome.start_ms is None:
-            _log_unstarted(outcome)
-        self._give(outcome)
+        self._give(run.outcome(end_ms, survivors))
+
+    @staticmethod
+    def _why_not_executed(run: Running) -> UnstartableError | NotNowError | None:
+        """Of a run that the launcher started; None: it was, or was ended by us before it could be."""
+        if run.starting is None:
+            return None
+        why_not = run.starting.fault() if run.ending is None else None
+        run.starting.close()
+        return why_not
 
     def _close_pipe(self, run: Running) -> None:
         if run.pipe is not None:

@@ -8,10 +8,10 @@ import os
 from collections.abc import Sequence
 
 from common.stored.run import Verdict
-from worker.commands.becoming import Becoming
 from worker.commands.exit import Exit
 from worker.commands.output import Output
-from worker.launch import Ending, Launch, Outcome, exit_in_words, unstarted
+from worker.launch import Ending, Launch, Outcome, exit_in_words
+from worker.launcher.link import Starting
 from worker.machine.process_group import ProcessGroup
 
 _PIPE_CAPACITY = 65_536
@@ -22,19 +22,18 @@ class Running:
     """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
 
     __slots__ = (
-        "becoming", "ending", "exit", "group", "launch", "output", "pipe", "seen_peak_rss",
-        "start_ms", "started_s", "timeout",
+        "ending", "exit", "group", "hung_at", "launch", "output", "pipe", "seen_peak_rss", "start_ms", "started_s",
+        "starting", "timeout",
     )  # fmt: skip
 
-    def __init__(
-        self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float,
-        becoming: Becoming | None = None,
-    ) -> None:  # fmt: skip
+    def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float) -> None:
         self.launch = launch
         self.group = ProcessGroup(pid)
         self.pipe: int | None = pipe
-        self.becoming = becoming
-        """Only of a run as another user: whether its command was executed at all is known at its end."""
+        self.starting: Starting | None = None
+        """Only of one that the launcher starts: whether its command was executed at all is known at its end."""
+        self.hung_at: str | None = None
+        """Where it was, in words, when it was ended before its command had been executed."""
         self.output = Output(launch.output_limit)
         self.start_ms = start_ms
         self.started_s = started_s
@@ -81,10 +80,9 @@ class Running:
     def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
         """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""
         ended, ending = self.exit or Exit(), self.ending
-        why_not = self.becoming.why_not() if self.becoming is not None and ending is None else None
-        if why_not is not None:
-            return unstarted(self.launch.run_id, str(why_not), end_ms)
         err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        if err and self.hung_at is not None:
+            err += f"; {self.hung_at}"
         if err and survivors:
             err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
         return Outcome(

@@ -1,149 +1,171 @@
-"""Starts the first process of a run: its environment, user, directory and descriptors, and nothing of the worker's."""
+"""Starts the first process of a run: its environment, user, directory and descriptors, and nothing of the worker's.
+
+A shell of this machine, as the worker's own user, in a directory that need not be waited for: executed here. All else,
+and what could not be executed here, is asked of the launcher.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
-import subprocess
-from collections.abc import Callable, Collection
-from typing import TypeVar
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
 
 from common.clock import Clock
 from common.process import failpoints
-from worker.commands.accounts import Account, Accounts, RefusedUserError
-from worker.commands.becoming import Becoming
-from worker.commands.environment import Marks, Surroundings, surroundings
-from worker.commands.first_process import Execution, Faults, Program
+from worker.commands.accounts import Account
+from worker.commands.environment import Marks, allowed_in, variables
+from worker.commands.first_process import IS_KNOWN, Execution, Faults, Program
+from worker.commands.own_files import is_at_hand, open_directory
 from worker.commands.running import Running
-from worker.commands.unstartable import Attempt, TooEarlyError, TooLateError, UnstartableError
+from worker.commands.unstartable import TooEarlyError, TooLateError, UnstartableError, shortage
 from worker.launch import Launch
+from worker.launcher.link import Launcher, Process, Starting
+from worker.launcher.request import Request, boot_s
 
 _T = TypeVar("_T")
-_UMASK = 0o022
+_UMASK: Final = 0o022
+_REMEMBERED: Final = 256
+_SHELLS: Final = ("/bin/sh", "/bin/bash")
+
+
+class AskLauncherError(Exception):
+    """It could not be executed here; the launcher knows why, or can."""
 
 
 class Start:
     """A start on its way, and what it holds until it is finished, or given up."""
 
-    __slots__ = ("around", "attempt", "becoming", "execution", "faults", "pipe", "start_ms", "started_s", "write_end")
+    __slots__ = (
+        "directory", "env", "execution", "is_here", "launch", "pipe", "start_ms", "started_s", "starting", "write_end"
+    )  # fmt: skip
 
-    def __init__(self, attempt: Attempt, around: Surroundings, faults: Faults) -> None:
-        self.attempt = attempt
-        self.around = around
-        self.faults = faults
+    def __init__(self, launch: Launch, env: tuple[tuple[str, str], ...]) -> None:
+        self.launch = launch
+        self.env = env
+        self.is_here = False
+        """Whether it can be executed without the launcher."""
         self.execution: Execution | None = None
-        """None: it becomes another user's first."""
-        self.becoming: Becoming | None = None
+        """None: the launcher starts it."""
+        self.starting: Starting | None = None
+        """Once the launcher has been asked."""
+        self.directory: int | None = None
         self.pipe: int | None = None
         self.write_end: int | None = None
         self.start_ms = 0
         self.started_s = 0.0
 
-    @property
-    def pid(self) -> int | None:
-        """Of its process, once there is one."""
-        if self.becoming is not None:
-            return self.becoming.pid
-        return None if self.execution is None else self.execution.pid
-
-    def close_write_end(self) -> None:
-        if self.write_end is not None:
-            os.close(self.write_end)
-            self.write_end = None
+    def close_extra(self) -> None:
+        """What is not needed any more once a process has it."""
+        for descriptor in (self.write_end, self.directory):
+            if descriptor is not None:
+                os.close(descriptor)
+        self.write_end = self.directory = None
 
     def give_up(self) -> None:
-        """Nothing is left of it: a process that nobody would know of is no more."""
-        if self.pid is not None:
-            os.killpg(self.pid, signal.SIGKILL)
-            os.waitpid(self.pid, 0)
-        if self.becoming is not None:
-            self.becoming.close()
-        self.close_write_end()
+        """Nothing is left of it: a process that nobody would know of is no more, or has not had its go."""
+        if self.execution is not None and self.execution.pid is not None:
+            os.killpg(self.execution.pid, signal.SIGKILL)
+            os.waitpid(self.execution.pid, 0)
+        if self.starting is not None:
+            self.starting.close()
+        self.close_extra()
         if self.pipe is not None:
             os.close(self.pipe)
+            self.pipe = None
 
 
 class Spawner:
     """Starts processes for one worker, each in three steps: `prepare`, `execute`, `finish`.
 
     Whoever starts several takes each step for all of them: see `Execution`. Every step may raise UnstartableError: it
-    cannot be started; ShortageError: it may be later. Then nothing of the start is left.
+    cannot be started; ShortageError: it may be later; AskLauncherError: prepare it anew, not ``here``. Then nothing of
+    the start is left.
     """
 
-    def __init__(
-        self, *, worker: str, instance: str, path: str, allowed_users: Collection[str] = (), clock: Clock
-    ) -> None:
+    def __init__(self, *, worker: str, instance: str, path: str, shell: str, launcher: Launcher, clock: Clock) -> None:
+        """``shell``: of this worker, which is known not to hang."""
         self._worker = worker
         self._instance = instance
         self._path = path
+        self._shells = {shell, *_SHELLS}
+        self._launcher = launcher
         self._clock = clock
-        self._accounts = Accounts(worker=worker, allowed=allowed_users)
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self.own: Account | None = None
+        """None: not known yet, and the launcher starts everything."""
 
     def close(self) -> None:
         """Give the descriptor back."""
         os.close(self._null)
 
-    def prepare(self, launch: Launch, faults: Faults) -> Start:
+    def prepare(self, launch: Launch, faults: Faults, *, here: bool = True) -> Start:
         """All that can be done before its time is looked at. ``faults``: of all that are started together."""
         if not launch.arguments:
             raise UnstartableError("the command is empty")
-        account = self._account(launch)
         try:
-            around = surroundings(account=account, path=self._path, shell=launch.shell, job_env=launch.env)
+            start = Start(launch, allowed_in(launch.env))
         except ValueError as error:
             raise UnstartableError(str(error)) from error
-        attempt = Attempt(
-            launch=launch, worker=self._worker, account=account,
-            directory=launch.workdir or around.variables["HOME"], path=around.variables["PATH"],
-        )  # fmt: skip
-        start = Start(attempt, around, faults)
-        _take(self._make_ready, start)
+        self._take(functools.partial(self._make_ready, faults=faults, here=here), start)
         return start
 
     def execute(self, start: Start) -> None:
         """The command is executed, if this is still its time: that is looked at last of all, for this process may be
-        stopped anywhere, and the clock may jump.
+        stopped anywhere, and the clock may jump. What the launcher starts it looks at again.
 
         TooLateError past the launch's ``start_until``, TooEarlyError before its time. Blocks until the command has been
-        executed, under a millisecond.
+        executed, under a millisecond, or the launcher has been asked.
         """
-        _take(self._execute, start)
+        self._take(self._execute, start)
 
     def finish(self, start: Start) -> Running:
-        """The run, its command executed. As another user it may still fail to be: that is known once the process has
-        exited (see ``Running.outcome``)."""
-        return _take(_finish, start)
+        """The run, its command executed."""
+        return self._take(self._finish, start)
 
-    def _account(self, launch: Launch) -> Account:
-        try:
-            return self._accounts.of(launch.user)
-        except RefusedUserError as error:
-            raise UnstartableError(str(error)) from error
-        except OSError as error:
-            own = Attempt(launch=launch, worker=self._worker, account=Account.own(), directory="/", path=self._path)
-            raise own.why_not(error) from error
+    def launched(self, start: Start, process: Process) -> Running:
+        """The run that the launcher has a process for; whether its command is executed is known at its end."""
+        assert start.starting is not None, "it was asked for"
+        run = self._running(start, process.pid)
+        run.group.pidfd, run.starting = process.pidfd, start.starting
+        return run
+
+    def _make_ready(self, start: Start, *, faults: Faults, here: bool) -> None:
+        start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(start.pipe, False)
+        start.is_here = here and self._may_be_here(start.launch)
+        if start.is_here:
+            self._make_ready_here(start, faults)
+
+    def _may_be_here(self, launch: Launch) -> bool:
+        """Whether it is a shell of this machine, as the worker's own user."""
+        is_own = self.own is not None and launch.user in (None, self.own.user)
+        is_shell = isinstance(launch.command, str) and launch.shell in self._shells
+        return IS_KNOWN and is_own and is_shell and is_at_hand(launch.shell)
+
+    def _make_ready_here(self, start: Start, faults: Faults) -> None:
+        launch, own = start.launch, self.own
+        assert own is not None, "it may be executed here"
+        assert start.write_end is not None, "it has a pipe"
+        home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)
+        start.directory = open_directory(launch.workdir or home)
+        if start.directory is None:
+            start.is_here = False
+            return
+        program = Program(
+            arguments=launch.arguments, environment=[*around, *self._marks(launch).encoded()],
+            directory=f"/proc/self/fd/{start.directory}", stdin=self._null, output=start.write_end, umask=_UMASK,
+        )  # fmt: skip
+        start.execution = Execution(program, faults)
 
     def _marks(self, launch: Launch) -> Marks:
         return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
                      worker=self._worker, instance=self._instance)  # fmt: skip
 
-    def _make_ready(self, start: Start) -> None:
-        attempt = start.attempt
-        start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(start.pipe, False)
-        if attempt.account.other is None:
-            # No function before the exec, no change of user: either would turn vfork into fork, whose cost grows with
-            # us.
-            program = Program(
-                arguments=attempt.launch.arguments, path=attempt.path,
-                environment=[*start.around.encoded, *self._marks(attempt.launch).encoded()],
-                directory=attempt.directory, stdin=self._null, output=start.write_end, umask=_UMASK,
-            )  # fmt: skip
-            start.execution = Execution(program, start.faults)
-
     def _execute(self, start: Start) -> None:
-        launch = start.attempt.launch
+        launch = start.launch
         start.start_ms, start.started_s = self._clock.wall_ms(), self._clock.boottime()
         if launch.start_until is not None and start.started_s >= launch.start_until:
             raise TooLateError(f"{launch.run_id} was allowed to start until {launch.start_until}")
@@ -154,38 +176,52 @@ class Spawner:
         if start.execution is not None:
             start.execution.begin()
         else:
-            start.becoming = self._become(start)
+            assert start.write_end is not None, "it is ready"
+            start.starting = self._launcher.ask(self._request(start), start.write_end)
+            start.close_extra()
         if failpoints.armed:
             failpoints.hit("after_spawn")
 
-    def _become(self, start: Start) -> Becoming:
-        attempt, own = start.attempt, self._marks(start.attempt.launch).variables()
-        assert attempt.account.other is not None, "it is another user"
-        assert start.write_end is not None, "it is ready"
-        return Becoming(
-            attempt, attempt.account.other, environment={**start.around.variables, **own}, marks=own,
-            stdin=self._null, stdout=start.write_end, umask=_UMASK,
+    def _request(self, start: Start) -> Request:
+        launch = start.launch
+        return Request(
+            arguments=launch.arguments, is_shell=isinstance(launch.command, str), user=launch.user,
+            workdir=launch.workdir, path=self._path, shell=launch.shell, job_env=start.env,
+            marks=tuple(self._marks(launch).variables().items()),
+            allowed_s=None if launch.start_until is None else launch.start_until - start.started_s,
+            ahead_s=None if launch.not_before_ms is None else (launch.not_before_ms - start.start_ms) / 1000,
+            asked_s=time.time(), asked_boot_s=boot_s(),
         )  # fmt: skip
 
+    def _finish(self, start: Start) -> Running:
+        assert start.execution is not None, "it was executed here"
+        if not start.execution.has_executed():
+            raise AskLauncherError
+        assert start.execution.pid is not None, "it was executed"
+        return self._running(start, start.execution.pid)
 
-def _finish(start: Start) -> Running:
-    if start.execution is not None:
-        start.execution.check()
-    start.close_write_end()
-    assert start.pid is not None, "it was executed"
-    assert start.pipe is not None, "it was executed"
-    return Running(
-        start.attempt.launch, pid=start.pid, pipe=start.pipe, start_ms=start.start_ms, started_s=start.started_s,
-        becoming=start.becoming,
-    )  # fmt: skip
+    def _running(self, start: Start, pid: int) -> Running:
+        start.close_extra()
+        assert start.pipe is not None, "it was executed"
+        return Running(start.launch, pid=pid, pipe=start.pipe, start_ms=start.start_ms, started_s=start.started_s)
+
+    def _take(self, step: Callable[[Start], _T], start: Start) -> _T:
+        """One step; where it fails, the start is given up."""
+        try:
+            return step(start)
+        except BaseException as error:
+            start.give_up()
+            if isinstance(error, OSError) and (short := shortage(error, worker=self._worker)) is not None:
+                raise short from error
+            if isinstance(error, OSError | ValueError) and start.is_here:
+                raise AskLauncherError from error
+            raise
 
 
-def _take(step: Callable[[Start], _T], start: Start) -> _T:
-    """One step; where it fails, the start is given up."""
-    try:
-        return step(start)
-    except BaseException as error:
-        start.give_up()
-        if isinstance(error, OSError | ValueError | subprocess.SubprocessError):
-            raise start.attempt.why_not(error) from error
-        raise
+@functools.lru_cache(maxsize=_REMEMBERED)
+def _surroundings(
+    user: str, home: str, path: str, shell: str, job_env: tuple[tuple[str, str], ...]
+) -> tuple[str, tuple[bytes, ...]]:
+    """The same for all runs of a job."""
+    found = variables(user=user, home=home, path=path, shell=shell, job_env=job_env)
+    return found["HOME"], tuple(os.fsencode(f"{name}={value}") for name, value in found.items())

@@ -1,6 +1,8 @@
 """Why a command could not be started, in words that say what to change, and where: the job, the worker, the machine.
 
 A shortage of the worker is told apart from a mistake in the job: it may pass, and the job is not to blame for it.
+What is wrong with a directory or a program is asked of these themselves, which may hang: the launcher's children do
+that. Standard library only.
 """
 
 from __future__ import annotations
@@ -10,12 +12,8 @@ import os
 import shutil
 import stat
 from collections.abc import Mapping
-from typing import Final
-
-from msgspec import Struct
-
-from worker.commands.accounts import Account
-from worker.launch import Launch
+from dataclasses import dataclass
+from typing import Final, Literal
 
 _SHORT_OF: Final[Mapping[int | None, str]] = {
     errno.EAGAIN: "processes (ulimit -u, or the limit of its container)",
@@ -56,44 +54,56 @@ def unforeseen(error: Exception) -> str:
     return f"the worker failed in a way that nobody foresaw ({type(error).__name__}: {str(error)[:200]}); see its log"
 
 
-class Attempt(Struct, frozen=True, kw_only=True):
+def shortage(error: OSError, *, worker: str, user: str | None = None) -> ShortageError | None:
+    """What the worker is out of, where that is why; ``user``: another one that the command runs as."""
+    if error.errno not in _SHORT_OF:
+        return None
+    # The limit on processes counts those of the user that the command runs as.
+    whose = f' for user "{user}"' if error.errno == errno.EAGAIN and user is not None else ""
+    return ShortageError(f"worker {worker} is out of {_SHORT_OF[error.errno]}{whose}: {error.strerror}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
     """A start as it was tried."""
 
-    launch: Launch
+    arguments: tuple[str, ...]
+    is_shell: bool
+    """The program is a shell, which the job need not have named."""
     worker: str
-    account: Account
+    user: str
+    is_other_user: bool
     directory: str
+    named_by: Literal["workdir", "HOME"] | None
+    """What of the job says the directory; None: nothing."""
     path: str
     """The run's PATH."""
 
-    def why_not(self, error: Exception, step: str | None = None) -> UnstartableError:
-        """What came of it, in words. ``step``: what failed of a change of user (``another_user``)."""
-        if isinstance(error, OSError) and error.errno in _SHORT_OF:
-            return self._shortage(error)
+    def candidates(self) -> list[str]:
+        """Where the program may be, as execvp(3) looks for it."""
+        program = self.arguments[0]
+        return [program] if "/" in program else [os.path.join(place, program) for place in self.path.split(":")]
+
+    def why_not(self, error: Exception, step: str) -> UnstartableError:
+        """What came of it, in words. ``step``: user, directory or command."""
+        if isinstance(error, OSError):
+            short = shortage(error, worker=self.worker, user=self.user if self.is_other_user else None)
+            if short is not None:
+                return short
         if step == "user":
             return UnstartableError(
-                f'worker {self.worker} cannot become user "{self.account.user}": {error}: it needs the capabilities '
+                f'worker {self.worker} cannot become user "{self.user}": {error}: it needs the capabilities '
                 "CAP_SETUID and CAP_SETGID"
             )
-        fault = self._directory_fault(step)
-        if fault is not None:
-            what, remedy = fault
+        if step == "directory":
+            what, remedy = self._directory_fault()
             return UnstartableError(
                 f"its directory {self.directory} {what} on worker {self.worker}: {remedy}, or {self._other_directory()}"
             )
         return UnstartableError(self._refused_by_system(error) if isinstance(error, OSError) else str(error))
 
-    def _shortage(self, error: OSError) -> ShortageError:
-        # The limit on processes counts those of the user that the command runs as.
-        whose = f' for user "{self.account.user}"' if error.errno == errno.EAGAIN and self.account.other else ""
-        return ShortageError(f"worker {self.worker} is out of {_SHORT_OF[error.errno]}{whose}: {error.strerror}")
-
-    def _directory_fault(self, step: str | None) -> tuple[str, str] | None:
-        """What is wrong with it, and what to do. Asked of itself: the error may be the directory's or the program's."""
-        if step == "command":
-            return None
-        not_entered = (f'may not be entered by user "{self.account.user}"',
-                       "let that user search it and all above it (chmod, chown)")  # fmt: skip
+    def _directory_fault(self) -> tuple[str, str]:
+        """What is wrong with it, and what to do. Asked of itself: an error's number does not tell."""
         try:
             if not stat.S_ISDIR(os.stat(self.directory).st_mode):
                 return "is not a directory", "make it one"
@@ -102,28 +112,27 @@ class Attempt(Struct, frozen=True, kw_only=True):
         except NotADirectoryError:
             return "is below something that is not a directory", "create it there"
         except PermissionError:
-            return not_entered
+            pass
         except (OSError, ValueError) as other:
             return f"cannot be used ({other})", "mend that"
-        if step == "directory":
-            return not_entered  # root finds nothing wrong with it, and that user does
-        return None if os.access(self.directory, os.X_OK, effective_ids=True) else not_entered
+        return (f'may not be entered by user "{self.user}"',
+                "let that user search it and all above it (chmod, chown)")  # fmt: skip
 
     def _other_directory(self) -> str:
-        if self.launch.workdir is not None:
+        if self.named_by == "workdir":
             return "change the job's workdir"
-        return "change HOME in the job's env" if "HOME" in self.launch.env else "give the job a workdir"
+        return "change HOME in the job's env" if self.named_by == "HOME" else "give the job a workdir"
 
     def _refused_by_system(self, error: OSError) -> str:
-        program, what = self.launch.arguments[0], _FILE_FAULTS.get(error.errno)
+        program, what = self.arguments[0], _FILE_FAULTS.get(error.errno)
         if what is None:
             return f"{error.strerror}: {error.filename or program}"
         if error.errno == errno.ENOENT and self._is_there(program):
             what = "names an interpreter (after #!) that does not exist"
         elif "/" not in program and error.errno in (errno.ENOENT, errno.EACCES):
             # EACCES: of some directory, or of a file; the others have been searched, too.
-            what = f'is nowhere in its PATH ({self.path}) where user "{self.account.user}" may execute it'
-        if isinstance(self.launch.command, str):
+            what = f'is nowhere in its PATH ({self.path}) where user "{self.user}" may execute it'
+        if self.is_shell:
             return (f"the shell {program} {what} on worker {self.worker}: give another "
                     "(shell of the job, or bashPath of the worker)")  # fmt: skip
         return f"the program {program} {what} on worker {self.worker}: mend that there, or change the job's command"

@@ -29,6 +29,8 @@ _NEWEST_LOOKS = 200
 _NEWEST = 64
 """So many of them are looked at in one go, the newest."""
 _DEAD_STATES = b"ZX"
+_PARENT, _FLAGS, _NOT_EXECUTED = 1, 6, 0x40
+"""Of /proc/<pid>/stat, counted from the state on; and PF_FORKNOEXEC of the kernel's flags: forked, and no more."""
 _VANISHED = (FileNotFoundError, ProcessLookupError)
 
 
@@ -85,6 +87,20 @@ def read_process(pid: int) -> Process | None:
     return Process(
         pid=pid, parent=int(fields[1]), group=int(fields[2]), session=int(fields[3]), started=int(fields[19]), dead=dead
     )
+
+
+def is_only_forked(pid: int) -> bool:
+    """Whether this child, which need not be there any more but for its exit, has never executed a program.
+
+    Where that cannot be seen (no descriptor is left, or /proc is another pid namespace's) it counts as executed: what
+    was taken for a fault would be ended, and perhaps run again; a fault that is taken for a run has failed, with 255.
+    """
+    try:
+        _, _, status = (_read(f"/proc/{pid}/stat") or b"").rpartition(b")")
+    except OSError:
+        return False
+    fields = status.split()
+    return bool(fields) and int(fields[_PARENT]) == os.getpid() and bool(int(fields[_FLAGS]) & _NOT_EXECUTED)
 
 
 def _in_user_space(pid: int) -> Process | None:

@@ -74,7 +74,7 @@ async def test_jump_back_on_the_way_to_a_start_makes_it_wait_for_its_time(
     tried: list[Launch] = []
 
     def jumping(spawner: Spawner, start: Start) -> None:
-        launch = start.attempt.launch
+        launch = start.launch
         assert launch.not_before_ms is not None
         if not tried:
             clock.offset_ms -= clock.wall_ms() - launch.not_before_ms + left_ms

@@ -1,0 +1,18 @@
+"""The launcher: a small process beside each worker that starts what may hang before it is executed.
+
+A process that looks up a user, enters a directory or opens a program waits for as long as LDAP or a dead mount makes it
+wait, and so does whoever waits for it: in vfork the whole thread, with Python's lock. So the worker executes only what
+cannot wait (``worker.commands.own_files``), and asks the launcher for all else.
+
+    worker ──request, output, channel──> launcher ──clone──> child     looks up, changes user and directory,
+      ^  <──pid──────────────────────── channel ───────────────┘       finds the program
+      └──go──────────────────────────── channel ──────────────> child ──exec──> the command
+
+* The launcher itself touches neither a path nor a name service: it takes one request after the other, and forks.
+* The child is the *worker's* child (CLONE_PARENT): it is waited for, measured, signalled and guarded like any other.
+* It executes nothing before ``go``, which the worker says once it has told the guardian of the process; without a
+  worker there is no ``go``. Nor does it past the run's limit: it looks at the clocks last of all.
+* The channel is closed by the exec. What comes before that is why nothing was executed, in the words of the record.
+
+``request``, ``child``, ``program``: the launcher, with the standard library alone. ``link``: the worker's side.
+"""

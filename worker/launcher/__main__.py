@@ -1,0 +1,24 @@
+"""A program of its own, which the worker starts: ``python -I -S worker/launcher/__main__.py CONTROL WORKER USERS``.
+
+CONTROL is the descriptor that requests come on. Without the packages of the environment (``-S``): it needs none, and
+what it does not hold need not be copied for each start.
+"""
+
+import socket
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` is; `-I` leaves that out
+
+from worker.commands.accounts import Accounts
+from worker.launcher.program import serve
+
+
+def main() -> None:
+    """Serves until the worker closes its end."""
+    control, worker, *allowed = sys.argv[1:]
+    serve(socket.socket(fileno=int(control)), Accounts(worker=worker, allowed=allowed))
+
+
+if __name__ == "__main__":
+    main()

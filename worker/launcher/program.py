@@ -1,0 +1,97 @@
+"""The launcher's process: takes requests, and forks for each. It waits for nobody but its worker."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import platform
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from worker.commands.accounts import Accounts
+from worker.launcher.child import become_command, tell_own_account
+from worker.launcher.request import FAULT, message, receive
+
+DESCRIPTORS: Final = 3
+"""With each request: its content, the output, the channel. Only the channel: who the worker's own user is is asked."""
+_CLONE_PARENT: Final = 0x8000
+_CLONE_NUMBERS: Final = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "loongarch64": 220}
+_OTHER_CLONE_NUMBER: Final = 120
+_STACK_FIRST: Final = ("s390x",)
+_LEFT_IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+"""As Python starts with; its children set them back."""
+
+_syscall = ctypes.PyDLL(None, use_errno=True).syscall
+_syscall.restype = ctypes.c_long
+
+
+def serve(control: socket.socket, accounts: Accounts) -> None:
+    """Until the worker has closed its end. A start of a request copies this process: so it is kept small."""
+    _default_signals()
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text("etcron-launcher")
+    worker = os.getppid()
+    gc.collect()
+    gc.freeze()
+    while True:
+        content, descriptors = receive(control, DESCRIPTORS)
+        if not content:
+            return
+        try:
+            if len(descriptors) == DESCRIPTORS:
+                _start(control, descriptors, accounts, worker)
+            elif len(descriptors) == 1:
+                _ask(descriptors[0], accounts)
+            # Else there were none left to take them with: closing the channel says so.
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+def _start(control: socket.socket, descriptors: list[int], accounts: Accounts, worker: int) -> None:
+    content, output, channel = descriptors
+    pid = _clone()
+    if pid == 0:
+        control.close()
+        become_command(content, output, socket.socket(fileno=channel), accounts, worker=worker)
+    if pid < 0:
+        error = ctypes.get_errno()
+        with socket.socket(fileno=os.dup(channel)) as to_worker, suppress(OSError):
+            to_worker.send(message(FAULT, "clone", str(error)))
+
+
+def _ask(channel: int, accounts: Accounts) -> None:
+    """In a process of this one's own, which nobody has to wait for."""
+    if os.fork() == 0:
+        tell_own_account(socket.socket(fileno=channel), accounts)
+
+
+def _clone() -> int:
+    """fork(2), but the child is the worker's: 0 in it; here its number, negative where there is none (errno).
+
+    Not by ``os.fork``, which knows no flags. What that does for other threads is not needed here: there are none.
+    """
+    machine = platform.machine()
+    number = _CLONE_NUMBERS.get(machine, _OTHER_CLONE_NUMBER)
+    flags, stack = ctypes.c_ulong(_CLONE_PARENT | signal.SIGCHLD), ctypes.c_ulong(0)
+    first, second = (stack, flags) if machine in _STACK_FIRST else (flags, stack)
+    nothing = ctypes.c_ulong(0)
+    return int(_syscall(ctypes.c_long(number), first, second, nothing, nothing, nothing))
+
+
+def _default_signals() -> None:
+    """A command starts with no signal ignored or blocked, however the worker itself was started."""
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, *_LEFT_IGNORED}:
+        with suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # of `_ask`: reaped by the kernel
+
+
+if sys.platform != "linux":
+    raise ImportError("the launcher needs Linux")
