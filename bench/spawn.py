@@ -55,7 +55,12 @@ async def executor_rate(seconds: float) -> Rate:
     def on_not_now(run_id: RunId, why: NotNowError) -> None:
         raise RuntimeError(f"{run_id} was not started: {why}")
 
-    executor = Executor(worker="bench", instance="bench", clock=SystemClock(), on_end=on_end, on_not_now=on_not_now)
+    def on_stuck(run_id: RunId) -> None:
+        raise RuntimeError(f"{run_id} cannot be ended")
+
+    executor = Executor(
+        worker="bench", instance="bench", clock=SystemClock(), on_end=on_end, on_not_now=on_not_now, on_stuck=on_stuck
+    )
     await executor.prepared()
     begun, cpu = time.monotonic(), time.process_time()
     for _ in range(AT_A_TIME):

@@ -295,6 +295,12 @@ class Agent:
             settlement.deliver_late(record)
         self.slot_free()
 
+    def run_stuck(self, run_id: RunId) -> None:
+        """Its process cannot be ended: it waits in the kernel, for a mount or a device that does not answer."""
+        if (run := self.parts.table.get(run_id) or self._given_up.get(run_id)) is not None:
+            self.parts.table.stuck(run)
+            self.slot_free()
+
     def run_given_up(self, run: Run) -> None:
         """Given up by the steward while out of touch: what held a lock is ended; what did not goes on, and comes late.
 

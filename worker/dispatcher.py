@@ -56,6 +56,8 @@ STAMP_VALID_S = 2.0
 """A process starts only within this time of sending a claim or re-stamp that succeeded."""
 HAND_ON_AFTER_MS = 1000
 """How long a claimed run waits for a slot, from its dispatch time, or from its claim where that came later."""
+MOST_STUCK_RUNS = 16
+"""Of a job on one worker; each holds a process and three descriptors until what it waits for comes back."""
 _STARTS_IN_A_TURN = 20
 """Then others have theirs: a start takes a millisecond in which nothing else happens."""
 _RETRY_S = 0.3
@@ -198,6 +200,10 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
             self._to_hand_on.append(run)
+        elif self._table.stuck_runs_of(run.run_id.job) >= MOST_STUCK_RUNS:
+            self._end_unstarted(
+                run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on {self._identity.worker} cannot be ended"
+            )
         elif behind or not self._may_start(run):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -66,6 +66,8 @@ class Run:
     """Its record needs its run key no more."""
     forgotten: bool = False
     """It is settled, or somebody else's."""
+    is_stuck: bool = False
+    """Its process is beyond every signal: it takes no slots any more."""
 
     @property
     def dispatch_ms(self) -> int:
@@ -135,6 +137,8 @@ class RunTable:
         """Runs that are to be started."""
         self.running_slots = 0
         self.claimed_slots = 0
+        self._stuck = Counter[str]()
+        """By job: runs that cannot be ended."""
         self.on_room: Callable[[], None] = _nobody
         """Told when slots that were kept for one waiter are everybody's again."""
 
@@ -226,9 +230,23 @@ class RunTable:
         self._count_claimed(run, 1)
         self._count_running(run, -1)
 
+    def stuck(self, run: Run) -> None:
+        """The run's process cannot be ended: its slots are others' now, and it is shown until it is gone."""
+        if run.phase is Phase.RUNNING and not run.is_stuck:
+            run.is_stuck = True
+            self._stuck[run.run_id.job] += 1
+            self._count_running(run, -1)
+
+    def stuck_runs_of(self, job: str) -> int:
+        """How many runs of a job cannot be ended here."""
+        return self._stuck[job]
+
     def ended(self, run: Run, now: float) -> None:
         """The run takes no slot any more, whether it had started or not."""
-        if run.phase is Phase.RUNNING:
+        if run.is_stuck:
+            run.is_stuck = False
+            self._stuck -= Counter([run.run_id.job])
+        elif run.phase is Phase.RUNNING:
             self._count_running(run, -1)
             self._ended.append((now, run.slots))
             self._ended_slots += run.slots

@@ -49,6 +49,7 @@ class Runs:
         self.instance = f"test-{os.getpid()}-{next(self._numbers)}"
         self.outcomes: dict[RunId, Outcome] = {}
         self.not_now: dict[RunId, NotNowError] = {}
+        self.stuck: set[RunId] = set()
         self.given_twice: list[Outcome] = []
         self.started: dict[RunId, int] = {}
         """Those that have had a process, and its id."""
@@ -60,7 +61,8 @@ class Runs:
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
         self.executor = Executor(
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
-            on_end=self._on_end, on_not_now=self.not_now.__setitem__, allowed_users=allowed_users, guard=_Told(self),
+            on_end=self._on_end, on_not_now=self.not_now.__setitem__, on_stuck=self.stuck.add,
+            allowed_users=allowed_users, guard=_Told(self),
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
@@ -115,4 +117,4 @@ async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Run
         await runs.executor.close()
     assert not runs.given_twice
     assert not runs.open
-    assert set(runs.started) <= {*runs.outcomes, *runs.not_now}
+    assert set(runs.started) <= {*runs.outcomes, *runs.not_now, *runs.stuck}

@@ -98,6 +98,7 @@ class Executor:
         clock: Clock,
         on_end: Callable[[Outcome], None],
         on_not_now: Callable[[RunId, NotNowError], None],
+        on_stuck: Callable[[RunId], None],
         path: str = DEFAULT_PATH,
         shell: str = "/bin/sh",
         allowed_users: Collection[str] = (),
@@ -110,8 +111,11 @@ class Executor:
         self._end_dates = end_dates or EndDates(clock)
         self._on_end = on_end
         self._on_not_now = on_not_now
+        self._on_stuck = on_stuck
         self._loop = asyncio.get_running_loop()
         self._runs: dict[RunId, Running] = {}
+        self._stuck: set[RunId] = set()
+        """Those that cannot be ended: they go on by themselves, and have their outcome when they are gone."""
         self._waiting: dict[RunId, _Try] = {}
         self._unstarted = 0
         self._idle = asyncio.Event()
@@ -125,7 +129,7 @@ class Executor:
         self._asking = self._loop.create_task(self._ask_own_account(), name="own account")
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
-        self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)
+        self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared, on_stuck=self._is_stuck)
         give_commands_default_signals()
         kernel_has_group_pidfds()  # asked now: when it is needed, there may be no descriptor to ask with
 
@@ -187,17 +191,24 @@ class Executor:
         return True
 
     async def drained(self) -> None:
-        """Return when nothing runs and every outcome has been given."""
-        while self._runs or self._waiting or self._unstarted:
+        """Return when nothing runs, but what cannot be ended, and every outcome has been given."""
+        while not self._is_idle():
             await self._idle.wait()
 
     async def close(self) -> None:
-        """End what still runs (``killed: worker shutdown``), wait for it, and give everything back."""
+        """End what still runs (``killed: worker shutdown``), wait for it, and give everything back.
+
+        What cannot be ended is not waited for: it has no outcome from here.
+        """
         already, self._closed = self._closed, True
         for run_id in (*self._waiting, *self._runs):
             self.end(run_id, Ending(reason=SHUTDOWN))
         await self.drained()
         if not already:
+            for run in [self._runs[run_id] for run_id in self._stuck]:
+                self._let_go(run)
+                if run.starting is not None:
+                    run.starting.close()
             self._asking.cancel()
             self._launcher.close()
             self._memory.close()
@@ -396,8 +407,11 @@ class Executor:
         self._on_end(outcome)
 
     def _be_idle(self) -> None:
-        if not self._runs and not self._waiting and not self._unstarted:
+        if self._is_idle():
             self._idle.set()
+
+    def _is_idle(self) -> bool:
+        return self._runs.keys() <= self._stuck and not self._waiting and not self._unstarted
 
     def _watch(self, run: Running) -> None:
         """Be told of the exit; without a descriptor for it, try again: the run goes on."""
@@ -455,13 +469,14 @@ class Executor:
             self._reap(run)
         self._finish(run, survivors)
 
+    def _is_stuck(self, remains: Remains) -> None:
+        self._stuck.add(remains.run_id)
+        self._be_idle()
+        self._on_stuck(remains.run_id)
+
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
         run.read_rest()
-        self._close_pipe(run)
-        if run.group.pidfd is not None:
-            self._run_watch.forget(run.group.pidfd)
-        run.group.close()
-        del self._runs[run.launch.run_id]
+        self._let_go(run)
         self._guard.over(run.launch.run_id)
         if (why_not := self._why_not_executed(run)) is not None:
             self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
@@ -477,6 +492,15 @@ class Executor:
         why_not = run.starting.fault() if run.ending is None else None
         run.starting.close()
         return why_not
+
+    def _let_go(self, run: Running) -> None:
+        """Its descriptors are given back, but the channel of its start."""
+        self._close_pipe(run)
+        if run.group.pidfd is not None:
+            self._run_watch.forget(run.group.pidfd)
+        run.group.close()
+        del self._runs[run.launch.run_id]
+        self._stuck.discard(run.launch.run_id)
 
     def _close_pipe(self, run: Running) -> None:
         if run.pipe is not None:

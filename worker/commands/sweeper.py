@@ -6,7 +6,8 @@ timeout everything does that the run started: its group, its session, and whatev
     add ──TERM──> look ──nothing lives──> on_clear
                    │ ^
                    └─┘ every 5 to 200 ms; from ``kill_at`` on with KILL; ten seconds later it gives up,
-                       but never on the leader: without its exit there is no verdict
+                       but not on the leader: without its exit there is no verdict. It is told of as stuck, and
+                       looked for no more: its exit says that it is gone
 
 One look serves all remains: one pass over /proc, in a thread, and none at all for a group that is empty. While
 everything counts, the leader is kept as a zombie, so that its number, which names the group and the session, cannot
@@ -50,6 +51,8 @@ class Remains:
     """Who outside of the group was sent a TERM: process id and start time. Only the looking thread uses it."""
     quiet_looks: int = 0
     overdue: bool = False
+    stuck: bool = False
+    """Its leader is beyond every signal: in the kernel, most likely waiting for a mount."""
 
     @property
     def killing(self) -> bool:
@@ -58,12 +61,19 @@ class Remains:
 
 
 class Sweeper:
-    """Ends remains, and tells ``on_clear(remains, survivors)`` for each; survivors are the pids it had to give up."""
+    """Ends remains, and tells ``on_clear(remains, survivors)`` for each; survivors are the pids it had to give up.
 
-    def __init__(self, *, instance: str, clock: Clock, on_clear: Callable[[Remains, Sequence[int]], None]) -> None:
+    Before that ``on_stuck(remains)``, where the leader itself cannot be ended.
+    """
+
+    def __init__(
+        self, *, instance: str, clock: Clock, on_clear: Callable[[Remains, Sequence[int]], None],
+        on_stuck: Callable[[Remains], None],
+    ) -> None:  # fmt: skip
         self._instance = instance
         self._clock = clock
         self._on_clear = on_clear
+        self._on_stuck = on_stuck
         self._loop = asyncio.get_running_loop()
         self._remains: list[Remains] = []
         self._delay = _FIRST_LOOK_AFTER_S
@@ -92,11 +102,16 @@ class Sweeper:
         self._schedule()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
+    @property
+    def _looked_for(self) -> tuple[Remains, ...]:
+        """What is stuck is looked for once it has exited."""
+        return tuple(one for one in self._remains if not one.stuck or one.group.leader_exited())
+
     def _schedule(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._remains and not self._looking:
+        if self._looked_for and not self._looking:
             self._timer = self._loop.call_later(self._next_delay(), self._look)
 
     def _next_delay(self) -> float:
@@ -111,9 +126,8 @@ class Sweeper:
             self._kill_if_due(remains)
             if not remains.everything and not remains.group.send(0):
                 self._clear(remains)
-        if self._remains:
+        if looked_for := self._looked_for:
             self._looking = True
-            looked_for = tuple(self._remains)
             looking = self._loop.run_in_executor(self._thread, look, looked_for, self._instance)
             looking.add_done_callback(lambda looked: self._looked(looked_for, looked))
 
@@ -153,6 +167,9 @@ class Sweeper:
             self._tell_overdue(remains, living)
             if gone:
                 self._clear(remains, living)
+            elif not remains.stuck:
+                remains.stuck = True
+                self._on_stuck(remains)
 
     def _is_overdue(self, remains: Remains) -> bool:
         since = remains.killing_since

@@ -96,14 +96,16 @@ class Attempt:
                 "CAP_SETUID and CAP_SETGID"
             )
         if step == "directory":
-            what, remedy = self._directory_fault()
+            what, remedy = self._directory_fault(error)
             return UnstartableError(
                 f"its directory {self.directory} {what} on worker {self.worker}: {remedy}, or {self._other_directory()}"
             )
         return UnstartableError(self._refused_by_system(error) if isinstance(error, OSError) else str(error))
 
-    def _directory_fault(self) -> tuple[str, str]:
-        """What is wrong with it, and what to do. Asked of itself: an error's number does not tell."""
+    def _directory_fault(self, error: Exception) -> tuple[str, str]:
+        """What is wrong with it, and what to do. Where an error's number does not tell, it is asked itself."""
+        if not isinstance(error, FileNotFoundError | NotADirectoryError | PermissionError):
+            return f"cannot be used ({error})", "mend that"
         try:
             if not stat.S_ISDIR(os.stat(self.directory).st_mode):
                 return "is not a directory", "make it one"

@@ -114,20 +114,14 @@ class _Start:
             signal.signal(number, signal.SIG_DFL)
         if not self._channel.recv(1) or os.getppid() != self._worker:
             return  # the worker has ended, or has given this start up
-        if self._request.is_late():
-            self._tell("late", "")
-            return
-        if self._request.is_early():
-            self._tell("early", "")
-            return
         for descriptor in (1, 2):
             os.dup2(self._output, descriptor)
-        self._executed(candidates, environment)
-
-    def _executed(self, candidates: list[str], environment: Mapping[str, str]) -> NoReturn:
         first = None
         last = OSError("no candidates")
         for program in candidates:
+            if (kind := self._not_now()) is not None:
+                self._tell(kind, "")
+                return
             try:
                 os.execve(program, self._request.arguments, environment)
             except (FileNotFoundError, NotADirectoryError) as error:
@@ -135,6 +129,12 @@ class _Start:
             except OSError as error:
                 last, first = error, first or error
         raise first or last
+
+    def _not_now(self) -> Kind | None:
+        """Asked last of all: any step before may have taken as long as it liked."""
+        if self._request.is_late():
+            return "late"
+        return "early" if self._request.is_early() else None
 
     def _next(self, step: Step) -> None:
         self._step = step
