@@ -25,7 +25,7 @@ from common.stored.keys import RunId
 from common.stored.kill import Kill
 from common.stored.member import Beat
 from common.stored.run import Verdict
-from worker.commands.leftovers import end_leftovers, find_leftovers
+from worker.commands.leftovers import end_leftovers, look_for_leftovers
 from worker.commands.shortage import once_possible
 from worker.identity import Identity
 from worker.launch import OUT_OF_TOUCH, Ending, Outcome
@@ -76,7 +76,7 @@ class Agent:
     async def prepare(self) -> None:
         """Before anything is claimed: of a former life of this worker nothing runs any more that can be ended."""
         instance = self._identity.instance
-        left = await once_possible(partial(asyncio.to_thread, find_leftovers, instance), what="what is left running")
+        left = await once_possible(partial(look_for_leftovers, instance), what="what is left running")
         marked = {one.run_id for one in left}
         in_spool = await once_possible(partial(self._spool.find_former, marked), what="its records")
         ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}

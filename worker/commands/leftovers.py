@@ -6,9 +6,11 @@ import asyncio
 import logging
 import signal
 from collections.abc import Collection, Iterable
+from functools import partial
 
 from common.clock import Clock
 from worker.commands.shortage import is_short
+from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
 
@@ -19,6 +21,15 @@ log = logging.getLogger(__name__)
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_EVERY_S = 0.2
 _GIVE_UP_AFTER_KILL_S = 10.0
+
+
+async def look_for_leftovers(instance: str) -> list[Leftover]:
+    """The living processes that runs of this instance started."""
+    looks = Looks()
+    try:
+        return await looks.look_beside(partial(find_leftovers, instance))
+    finally:
+        looks.close()
 
 
 async def end_leftovers(
@@ -36,7 +47,7 @@ async def end_leftovers(
     delay, left = _FIRST_LOOK_AFTER_S, list[Leftover]()
     while True:
         try:
-            left = [one for one in await asyncio.to_thread(find_leftovers, instance) if one.run_id not in spared]
+            left = [one for one in await look_for_leftovers(instance) if one.run_id not in spared]
             now = clock.monotonic()
             if not left or (killing_since is not None and now >= killing_since + _GIVE_UP_AFTER_KILL_S):
                 break

@@ -17,14 +17,15 @@ be given to anybody else.
 from __future__ import annotations
 
 import asyncio
+import functools
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from common.clock import Clock
 from common.stored.keys import RunId
+from worker.machine.looks import Looks
 from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import Process, all_processes, run_mark, send
 
@@ -80,9 +81,8 @@ class Sweeper:
         self._timer: asyncio.TimerHandle | None = None
         self._looking = False
         self._is_blind = False
-        self._thread = ThreadPoolExecutor(1, "sweeper")
-        # Started now: when it is needed, the machine may be out of processes.
-        self._thread.submit(int)
+        self._looks = Looks()
+        self._looking_task: asyncio.Task[list[list[int]]] | None = None
 
     def add(self, remains: Remains) -> None:
         """Begin to end them."""
@@ -100,7 +100,9 @@ class Sweeper:
         """Stop looking."""
         self._remains.clear()
         self._schedule()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        self._looks.close()
+        if self._looking_task is not None:
+            self._looking_task.cancel()
 
     @property
     def _looked_for(self) -> tuple[Remains, ...]:
@@ -128,8 +130,9 @@ class Sweeper:
                 self._clear(remains)
         if looked_for := self._looked_for:
             self._looking = True
-            looking = self._loop.run_in_executor(self._thread, look, looked_for, self._instance)
-            looking.add_done_callback(lambda looked: self._looked(looked_for, looked))
+            look_at_them = functools.partial(look, looked_for, self._instance)
+            self._looking_task = self._loop.create_task(self._looks.look_beside(look_at_them), name="sweeper")
+            self._looking_task.add_done_callback(lambda looked: self._looked(looked_for, looked))
 
     def _kill_if_due(self, remains: Remains) -> None:
         if (now := self._clock.monotonic()) < remains.kill_at:

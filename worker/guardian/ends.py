@@ -15,9 +15,11 @@ import logging
 import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from worker.guardian.leader import Leader
+from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
 
@@ -57,6 +59,7 @@ class Ends:
     def __init__(self, instance: str) -> None:
         self._instance = instance
         self._ends: dict[str, End] = {}
+        self._looks = Looks()
         self._is_blind = False
 
     def __contains__(self, run: object) -> bool:
@@ -122,7 +125,7 @@ class Ends:
             if end.leader is not None and end.leader.is_known()
         }  # fmt: skip
         living: dict[str, list[Leftover]] = {run: [] for run in open_ends}
-        for leftover in find_leftovers(self._instance, leaders=leaders):
+        for leftover in self._looks.look(partial(find_leftovers, self._instance, leaders=leaders)):
             if leftover.run_id in living:
                 living[leftover.run_id].append(leftover)
         for run, end in open_ends.items():

@@ -2,7 +2,7 @@
 
 A process id alone names nobody: it may be given away between the look and the signal. Id and start time together do,
 so a signal goes through a pidfd, after one more look has found the same start time behind it.
-Reading /proc blocks for some milliseconds: call it in a thread.
+Reading /proc blocks for some milliseconds, and a process may hold up whoever reads its environment: see ``looks``.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -31,6 +33,10 @@ _NEWEST = 64
 _DEAD_STATES = b"ZX"
 _PARENT, _FLAGS, _NOT_EXECUTED = 1, 6, 0x40
 """Of /proc/<pid>/stat, counted from the state on; and PF_FORKNOEXEC of the kernel's flags: forked, and no more."""
+_HELD_UP_AFTER_S = 0.5
+_NOTHING = (None, 0.0)
+_reading: dict[int | None, tuple[int | None, float]] = {}
+"""By thread: the process whose environment it reads, and since when."""
 _VANISHED = (FileNotFoundError, ProcessLookupError)
 
 
@@ -167,7 +173,25 @@ def run_mark(pid: int, instance: str) -> str | None:
     return next((v[len(prefix) :].decode(errors="replace") for v in variables if v.startswith(prefix)), None)
 
 
+def is_held_up(thread: int | None) -> bool:
+    """Whether a process holds up this thread, which reads its environment."""
+    pid, since = _reading.get(thread, _NOTHING)
+    return pid is not None and time.monotonic() - since >= _HELD_UP_AFTER_S
+
+
 def _environment(pid: int) -> bytes | None:
+    """None where it is not ours to read, or where it holds up another thread that reads it."""
+    if any(pid == read and is_held_up(thread) for thread, (read, _) in tuple(_reading.items())):
+        return None
+    own = threading.get_ident()
+    _reading[own] = pid, time.monotonic()
+    try:
+        return _environment_now(pid)
+    finally:
+        del _reading[own]
+
+
+def _environment_now(pid: int) -> bytes | None:
     """Where the first thread has ended, that of the others: it is the same, and only they still have it.
 
     None where it is not ours to read.

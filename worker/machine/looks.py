@@ -1,0 +1,101 @@
+"""Looks at the machine's processes, in a thread that no process holds up for long.
+
+To read what a process has in its memory, its environment, is to wait for a lock of that memory, and on older kernels
+for its exec: a process that waits for a dead mount may hold both. A look that is held up so is left behind with its
+thread, and begun again without that process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
+from typing import Final, TypeVar
+
+from worker.machine.processes import is_held_up
+
+_T = TypeVar("_T")
+_ASKED_EVERY_S: Final = 0.1
+_MOST_LEFT_BEHIND: Final = 64
+
+
+class HeldUpError(OSError):
+    """More processes than ever should hold up whoever looks at them."""
+
+
+class _Thread:
+    """Does one work after the other, for as long as there is somebody to give it some."""
+
+    def __init__(self) -> None:
+        self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        # A daemon: one that is held up for ever holds up no exit.
+        self._thread = threading.Thread(target=self._work, name="looks", daemon=True)
+        self._thread.start()
+
+    def submit(self, work: Callable[[], _T]) -> Future[_T]:
+        future = Future[_T]()
+
+        def carry_out() -> None:
+            try:
+                result = work()
+            except BaseException as error:
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        self._works.put(carry_out)
+        return future
+
+    @property
+    def is_held_up(self) -> bool:
+        return is_held_up(self._thread.ident)
+
+    def close(self) -> None:
+        self._works.put(None)
+
+    def _work(self) -> None:
+        while (work := self._works.get()) is not None:
+            work()
+
+
+class Looks:
+    """One look at a time. Its thread begins at once: when it is needed, the machine may be out of processes."""
+
+    def __init__(self) -> None:
+        self._thread = _Thread()
+        self._left_behind = 0
+
+    def look(self, work: Callable[[], _T]) -> _T:
+        """What the look finds. HeldUpError; OSError: /proc cannot be read. Blocks."""
+        while True:
+            future = self._thread.submit(work)
+            while not self._thread.is_held_up:
+                try:
+                    return future.result(_ASKED_EVERY_S)
+                except TimeoutError:
+                    if future.done():
+                        raise
+            self._leave_behind()
+
+    async def look_beside(self, work: Callable[[], _T]) -> _T:
+        """The same, beside the event loop."""
+        while True:
+            future = asyncio.wrap_future(self._thread.submit(work))
+            while not self._thread.is_held_up:
+                done, _ = await asyncio.wait({future}, timeout=_ASKED_EVERY_S)
+                if done:
+                    return future.result()
+            self._leave_behind()
+
+    def close(self) -> None:
+        """Nobody looks any more."""
+        self._thread.close()
+
+    def _leave_behind(self) -> None:
+        if self._left_behind >= _MOST_LEFT_BEHIND:
+            raise HeldUpError(f"{self._left_behind} processes hold up whoever looks at them")
+        self._left_behind += 1
+        self._thread.close()
+        self._thread = _Thread()
