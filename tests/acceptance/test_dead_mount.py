@@ -1,0 +1,120 @@
+"""A mount that never answers: the jobs that touch it hang, each by itself; nothing and nobody else notices."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
+from tests.support.dead_mount import DeadMount, dead_mount
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.slow
+
+FIRES = 40
+OVERLAPS = ("skip", "queue", "replace", "allow")
+BESIDE = [f"beside-{number}" for number in range(8)]
+SOON = "*/5 * * * * * *"
+
+
+@pytest.fixture
+def mount(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[DeadMount]:
+    made = dead_mount(tmp_path / "dead", is_unkillable=getattr(request, "param", False))
+    try:
+        mounted = made.__enter__()
+    except OSError as error:
+        pytest.skip(f"nothing can be mounted here: {error}")
+    yield mounted
+    made.__exit__(None, None, None)
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path, mount: DeadMount) -> AsyncIterator[Cluster]:
+    """The mount is there first, and goes last."""
+    async with running_cluster(tmp_path, workers=2, managers=1) as running:
+        yield running
+
+
+def sessions(cluster: Cluster) -> dict[str, int]:
+    """How many each worker has had."""
+    return {worker.name: worker.log.count("session.opened") for worker in cluster.workers}
+
+
+async def going(cluster: Cluster, job: str) -> list[str]:
+    """Its runs that have not ended."""
+    items = (await cluster.get("/api/v1/runs", job=job, limit=100))["items"]
+    return [run["id"] for run in items if run["state"] != "finished"]
+
+
+async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, mount: DeadMount) -> None:
+    before = sessions(cluster)
+    for overlap in OVERLAPS:
+        hung = {"overlap": overlap, "killGraceSeconds": 1}
+        await cluster.save(f"dir-{overlap}", "echo", SOON, workdir=str(mount.directory), **hung)
+        await cluster.save(f"program-{overlap}", f"exec {mount.directory}/program", SOON,
+                           shell=f"{mount.directory}/sh", **hung)  # fmt: skip
+    await cluster.save("times-out", "echo", SOON, workdir=str(mount.directory), timeoutSeconds=3, killGraceSeconds=1)
+    for job in BESIDE:
+        await cluster.save(job, cluster.evidence_command(), EVERY_SECOND)
+
+    def fired() -> bool:
+        counts = Counter(start.job for start in cluster.starts())
+        return all(counts[job] >= FIRES for job in BESIDE)
+
+    await wait_until(fired, description=f"every other job fires {FIRES} times", timeout=FIRES + 60)
+
+    assert sessions(cluster) == before, "no session was lost"
+    assert (await cluster.get("/readyz"))["problems"] == []
+    for job in BESIDE:
+        plans = sorted(start.plan_ms for start in cluster.starts() if start.job == job)
+        assert [later - earlier for earlier, later in itertools.pairwise(plans)] == [1000] * (len(plans) - 1)
+        assert {run["status"] for run in await cluster.runs(job=job)} == {"success"}
+
+    timed_out = (await cluster.runs(job="times-out"))[0]
+    assert timed_out["err"] == "timed out after 3 s; it hung while it entered its directory"
+    [run] = await going(cluster, "dir-skip")
+    await cluster.post("/job/kill", name="dir-skip")
+    await wait_until(lambda: ended(cluster, "dir-skip", run), description="it is killed", timeout=20)
+    assert len(await going(cluster, "dir-allow")) > 2
+    mount.come_back()
+    for overlap in OVERLAPS:
+        for kind in ("dir", "program"):
+            await cluster.call("POST", f"/api/v1/jobs/{kind}-{overlap}/pause", {"reason": "mended"})
+    await wait_until(lambda: nothing_goes(cluster), description="they are over", timeout=30)
+
+
+async def ended(cluster: Cluster, job: str, run_id: str) -> bool:
+    return any(run["id"] == run_id and run["status"] == "killed" for run in await cluster.runs(job=job))
+
+
+async def nothing_goes(cluster: Cluster) -> bool:
+    return not any([await going(cluster, f"{kind}-{overlap}") for kind in ("dir", "program") for overlap in OVERLAPS])
+
+
+@pytest.mark.parametrize("mount", [True], indirect=True)
+async def test_what_cannot_be_killed_gives_its_slots_back_and_holds_up_no_stop(
+    cluster: Cluster, mount: DeadMount
+) -> None:
+    hung = {"overlap": "allow", "timeoutSeconds": 1, "killGraceSeconds": 1, "slots": 1}
+    await cluster.save("stuck", "echo", EVERY_SECOND, workdir=str(mount.directory), **hung)
+    await cluster.save("beside", cluster.evidence_command(), EVERY_SECOND)
+
+    async def skipped() -> list[str]:
+        return [run["err"] for run in await cluster.runs(job="stuck") if run["status"] == "skipped"]
+
+    async def some_skipped() -> bool:
+        return bool(await skipped())
+
+    await wait_until(some_skipped, description="its fires are skipped", timeout=90)
+    assert {err.replace("worker-2", "worker-1") for err in await skipped()} == {
+        "skipped: 16 runs of it on worker worker-1 cannot be ended"
+    }
+    assert len(await going(cluster, "stuck")) >= 16, "they are still shown"
+    assert {run["status"] for run in await cluster.runs(job="beside")} == {"success"}
+    for worker in cluster.workers:
+        assert await worker.end(timeout=40) == 0
