@@ -19,7 +19,8 @@ from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
 from common.stored.keys import RunId
 from worker.commands.executor import Executor, Launch, Outcome
-from worker.commands.unstartable import NotNowError
+from worker.launcher.link import Launcher
+from worker.launcher.unstartable import NotNowError
 
 COMMAND = "echo hello"
 ROUNDS = 5
@@ -58,16 +59,18 @@ async def executor_rate(seconds: float) -> Rate:
     def on_stuck(run_id: RunId) -> None:
         raise RuntimeError(f"{run_id} cannot be ended")
 
-    executor = Executor(
-        worker="bench", instance="bench", clock=SystemClock(), on_end=on_end, on_not_now=on_not_now, on_stuck=on_stuck
-    )
-    await executor.prepared()
-    begun, cpu = time.monotonic(), time.process_time()
-    for _ in range(AT_A_TIME):
-        start_next()
-    await executor.drained()
-    took, cpu = time.monotonic() - begun, time.process_time() - cpu
-    await executor.close()
+    async with Launcher(worker="bench", allowed_users=()) as launcher:
+        executor = Executor(
+            launcher=launcher, worker="bench", instance="bench", clock=SystemClock(), on_end=on_end,
+            on_not_now=on_not_now, on_stuck=on_stuck,
+        )  # fmt: skip
+        await launcher.prepared()
+        begun, cpu = time.monotonic(), time.process_time()
+        for _ in range(AT_A_TIME):
+            start_next()
+        await executor.drained()
+        took, cpu = time.monotonic() - begun, time.process_time() - cpu
+        await executor.close()
     return Rate(per_second=ended / took, cpu_ms=cpu / ended * 1_000)
 
 

@@ -7,6 +7,7 @@
     deciding/                       from a due fire to the claim that etcd grants
     settling/                       from the end of a run to the deletion of its keys; taking over what was left
     commands/                       a command started, captured, ended
+    launcher/                       the process beside the worker that starts what may hang on its way to its command
     guardian/                       the process beside the worker that ends what runs when the worker cannot
     spooling/                       records on the disk, and on their way to the log store
     machine/                        the processes of this machine, and whose they are

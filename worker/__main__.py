@@ -66,7 +66,7 @@ async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
         open_runlog(config) as runlog,
     ):
         agent = Agent(config, identity, spool, client, runlog, clock)
-        async with agent.parts.guardian:
+        async with agent.parts.guardian, agent.parts.launcher:
             await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
             await check_access(client, config.key_prefix)
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}

@@ -36,10 +36,10 @@ from common.stored.kill import Kill
 from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
-from worker.commands.unstartable import NotNowError
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
+from worker.launcher.unstartable import NotNowError
 from worker.members import Members
 from worker.proposals import Result
 from worker.refusals import AGAIN_S, Refusals, is_for_good

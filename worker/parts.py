@@ -34,6 +34,7 @@ from worker.guardian.link import GuardianLink
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Outcome
+from worker.launcher.link import Launcher
 from worker.members import Beats, Members
 from worker.refusals import Refusals
 from worker.registry import Registry
@@ -149,7 +150,7 @@ class Parts:
 
     def _own_processes(self) -> set[int]:
         runs = {run.pid for run in self.executor.running.values()}
-        return runs | self.guardian.pids | ({pid} if (pid := self.executor.launcher_pid) is not None else set())
+        return runs | self.guardian.pids | ({pid} if (pid := self.launcher.pid) is not None else set())
 
     @property
     def jobs_read(self) -> asyncio.Event:
@@ -179,9 +180,10 @@ class Parts:
             log_level=config.log_level, on_past=events.run_past_deadline, on_ready=events.slot_free,
             tell=events.guardian_away, clock=clock,
         )  # fmt: skip
+        self.launcher = Launcher(worker=identity.worker, allowed_users=config.allowed_users)
         self.executor = Executor(
-            worker=identity.worker, instance=identity.instance, path=config.path,
-            shell=config.bash_path, allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended,
+            launcher=self.launcher, worker=identity.worker, instance=identity.instance, path=config.path,
+            shell=config.bash_path, clock=clock, on_end=events.run_ended,
             on_not_now=lambda run_id, why: self.dispatcher.not_started(run_id, why), on_stuck=events.run_stuck,
             guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),

@@ -17,7 +17,7 @@ from tests.support.descriptors import descriptors
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
 from worker.commands.executor import Ending
-from worker.commands.unstartable import TooLateError
+from worker.launcher.unstartable import TooLateError
 
 Made = Callable[..., DeadMount]
 
@@ -121,9 +121,9 @@ async def test_closing_does_not_wait_for_what_cannot_be_killed(
     monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
     mount = make_mount(is_unkillable=True)
     runs = Runs()
-    await runs.executor.prepared()
-    run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
-    await runs.executor.close()
+    async with runs.launcher:
+        run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
+        await runs.executor.close()
     assert (runs.stuck, runs.outcomes) == ({run_id}, {})
     mount.come_back()
     await asyncio.to_thread(os.waitpid, runs.started[run_id], 0)
@@ -161,8 +161,8 @@ async def test_closing_ends_what_hangs(make_mount: Made) -> None:
 async def test_a_launcher_that_dies_is_replaced(make_mount: Made) -> None:
     make_mount()
     async with executing() as runs:
-        launcher = runs.executor.launcher_pid
+        launcher = runs.launcher.pid
         assert launcher is not None
         os.kill(launcher, 9)
         assert (await runs.outcome_of(("echo", "again"))).output == "again\n"
-        assert runs.executor.launcher_pid not in (None, launcher)
+        assert runs.launcher.pid not in (None, launcher)

@@ -17,7 +17,7 @@ from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from worker.commands.executor import Ending, Launch
 from worker.commands.running import Running
-from worker.commands.unstartable import TooEarlyError, TooLateError
+from worker.launcher.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
 

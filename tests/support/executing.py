@@ -12,8 +12,9 @@ from common.clock import SystemClock
 from common.stored.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.executor import Executor, Launch, Outcome
-from worker.commands.unstartable import NotNowError
 from worker.guardian.guard import Unguarded
+from worker.launcher.link import Launcher
+from worker.launcher.unstartable import NotNowError
 from worker.machine.processes import Process, all_processes, run_mark
 
 PATIENCE_S = 30
@@ -59,10 +60,12 @@ class Runs:
         self.heeded = 0
         """How often it was asked for its words."""
         self.on_end: Callable[[Outcome], None] = lambda _outcome: None
+        self.launcher = Launcher(worker="w1", allowed_users=allowed_users)
         self.executor = Executor(
+            launcher=self.launcher,
             worker="w1", instance=self.instance, path=os.environ.get("PATH", "/usr/bin:/bin"), clock=SystemClock(),
             on_end=self._on_end, on_not_now=self.not_now.__setitem__, on_stuck=self.stuck.add,
-            allowed_users=allowed_users, guard=_Told(self),
+            guard=_Told(self),
         )  # fmt: skip
 
     def start(self, command: str | tuple[str, ...], **settings: Any) -> RunId:
@@ -110,11 +113,12 @@ class Runs:
 async def executing(*, allowed_users: Collection[str] = ()) -> AsyncIterator[Runs]:
     """An executor that is closed afterwards; whatever it was asked to start has had exactly one outcome then."""
     runs = Runs(allowed_users)
-    await runs.executor.prepared()
-    try:
-        yield runs
-    finally:
-        await runs.executor.close()
+    async with runs.launcher:
+        await runs.launcher.prepared()
+        try:
+            yield runs
+        finally:
+            await runs.executor.close()
     assert not runs.given_twice
     assert not runs.open
     assert set(runs.started) <= {*runs.outcomes, *runs.not_now, *runs.stuck}

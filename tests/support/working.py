@@ -256,7 +256,7 @@ async def working(
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
         ):
             agent, stop = Agent(config, identity, spool, client, runlog, clock), Stop()
-            async with agent.parts.guardian:
+            async with agent.parts.guardian, agent.parts.launcher:
                 await agent.prepare()
                 loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
                 task = asyncio.ensure_future(loops)

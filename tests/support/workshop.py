@@ -22,12 +22,12 @@ from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog, read_job
 from worker.commands.executor import Executor
-from worker.commands.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.deciding.claims import Claims
 from worker.dispatcher import Dispatcher
 from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch, Outcome
+from worker.launcher.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.members import Members
 from worker.proposals import Proposal
 from worker.refusals import Refusals

@@ -7,7 +7,7 @@ import pwd
 
 import pytest
 
-from worker.commands.accounts import Account, Accounts, Credentials, RefusedUserError
+from worker.launcher.accounts import Account, Accounts, Credentials, RefusedUserError
 
 OWN = pwd.getpwuid(os.geteuid()).pw_name
 NOBODY = pwd.getpwnam("nobody")

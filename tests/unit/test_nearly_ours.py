@@ -36,8 +36,8 @@ from manager.json_text import dumps
 from manager.views import drain_view, open_run_view, pause_view, worker_view
 from tests.support.nearly_ours import nearly
 from worker.catalog import read_job
-from worker.commands.environment import Marks
 from worker.launch import Launch
+from worker.launcher.environment import Marks
 from worker.requests.request_claims import handed_on
 from worker.runs import Run
 from worker.settling.following import End, Facts, follow

@@ -1,12 +1,9 @@
 """Commands on this machine: a run is started, captured, limited and ended, and gives exactly one outcome.
 
 executor.py                       from `start` to the outcome
-spawner.py first_process.py environment.py
-                                  the start: what a command finds around it, and its first process
-accounts.py becoming.py another_user.py
-                                  as whom it runs
-unstartable.py shortage.py slots.py
-                                  why it could not be started; want of descriptors and memory
+spawner.py first_process.py own_files.py
+                                  the start of its first process: here, where nothing can hang, else by the launcher
+shortage.py slots.py              want of descriptors and memory
 running.py run_watch.py output.py exit.py usage.py end_dates.py
                                   what is seen of it while it goes, and at its end
 sweeper.py leftovers.py           what it has left behind is ended

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -27,14 +27,18 @@ from common.clock import Clock
 from common.stored.keys import RunId
 from common.stored.run import Verdict
 from worker.commands.end_dates import EndDates
-from worker.commands.environment import give_commands_default_signals
 from worker.commands.exit import OwnPeak, reap
 from worker.commands.first_process import Faults
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
 from worker.commands.spawner import AskLauncherError, Spawner, Start
 from worker.commands.sweeper import Remains, Sweeper
-from worker.commands.unstartable import (
+from worker.commands.usage import MemoryWatch, look_at
+from worker.guardian.guard import Guard, Unguarded
+from worker.launch import SHUTDOWN, Ending, Launch, Outcome, unstarted
+from worker.launcher.environment import give_commands_default_signals
+from worker.launcher.link import Launcher
+from worker.launcher.unstartable import (
     NotNowError,
     ShortageError,
     TooEarlyError,
@@ -42,10 +46,6 @@ from worker.commands.unstartable import (
     UnstartableError,
     unforeseen,
 )
-from worker.commands.usage import MemoryWatch, look_at
-from worker.guardian.guard import Guard, Unguarded
-from worker.launch import SHUTDOWN, Ending, Launch, Outcome, unstarted
-from worker.launcher.link import Launcher
 from worker.machine.process_group import kernel_has_group_pidfds
 from worker.machine.processes import is_only_forked
 
@@ -59,7 +59,6 @@ _START_AGAIN_AFTER_S = 0.05
 _START_AGAIN_AT_LEAST_EVERY_S = 0.4
 _START_WITHIN_S = 2.0
 _LAUNCHER_ANSWERS_WITHIN_S = 5.0
-_ASK_AGAIN_S = 1.0
 _HANGS_AFTER_S = 1.0
 
 
@@ -95,13 +94,13 @@ class Executor:
         *,
         worker: str,
         instance: str,
+        launcher: Launcher,
         clock: Clock,
         on_end: Callable[[Outcome], None],
         on_not_now: Callable[[RunId, NotNowError], None],
         on_stuck: Callable[[RunId], None],
         path: str = DEFAULT_PATH,
         shell: str = "/bin/sh",
-        allowed_users: Collection[str] = (),
         guard: Guard | None = None,
         end_dates: EndDates | None = None,
     ) -> None:
@@ -122,11 +121,10 @@ class Executor:
         self._idle.set()
         self._closed = False
         self._own_peak = OwnPeak()
-        self._launcher = Launcher(worker=worker, allowed_users=allowed_users)
+        self._launcher = launcher
         self._spawner = Spawner(
             worker=worker, instance=instance, path=path, shell=shell, launcher=self._launcher, clock=clock
         )
-        self._asking = self._loop.create_task(self._ask_own_account(), name="own account")
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared, on_stuck=self._is_stuck)
@@ -137,15 +135,6 @@ class Executor:
     def running(self) -> Mapping[RunId, Running]:
         """The runs that have a process, or something left of one."""
         return MappingProxyType(self._runs)
-
-    @property
-    def launcher_pid(self) -> int | None:
-        """The launcher's process, while there is one."""
-        return self._launcher.pid
-
-    async def prepared(self) -> None:
-        """Once the worker's own user is known; until then the launcher starts everything, which takes longer."""
-        await asyncio.shield(self._asking)
 
     def start(self, launches: Sequence[Launch]) -> None:
         """Start these runs; never waits for what may hang. What becomes of them is told, each once, and never from
@@ -209,8 +198,6 @@ class Executor:
                 self._let_go(run)
                 if run.starting is not None:
                     run.starting.close()
-            self._asking.cancel()
-            self._launcher.close()
             self._memory.close()
             self._run_watch.close()
             self._sweeper.close()
@@ -288,15 +275,6 @@ class Executor:
                 self._could_not_start(one.launch, unforeseen(error))
 
     # What the launcher starts
-
-    async def _ask_own_account(self) -> None:
-        """However long the name service takes; meanwhile the launcher starts everything."""
-        while self._spawner.own is None:
-            try:
-                self._spawner.own = await self._launcher.own_account()
-            except (OSError, ShortageError) as error:
-                log.warning("the worker's own user is not known yet: %s", error, extra={"action": "own_account"})
-                await asyncio.sleep(_ASK_AGAIN_S)
 
     def _await_process(self, one: _Try) -> None:
         """Until its channel says something, or the launcher has been silent for too long."""

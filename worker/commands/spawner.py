@@ -15,15 +15,14 @@ from typing import Final, TypeVar
 
 from common.clock import Clock
 from common.process import failpoints
-from worker.commands.accounts import Account
-from worker.commands.environment import Marks, allowed_in, variables
 from worker.commands.first_process import IS_KNOWN, Execution, Faults, Program
 from worker.commands.own_files import is_at_hand, open_directory
 from worker.commands.running import Running
-from worker.commands.unstartable import TooEarlyError, TooLateError, UnstartableError, shortage
 from worker.launch import Launch
+from worker.launcher.environment import Marks, allowed_in, variables
 from worker.launcher.link import Launcher, Process, Starting
 from worker.launcher.request import Request, boot_s
+from worker.launcher.unstartable import TooEarlyError, TooLateError, UnstartableError, shortage
 
 _T = TypeVar("_T")
 _UMASK: Final = 0o022
@@ -94,8 +93,6 @@ class Spawner:
         self._launcher = launcher
         self._clock = clock
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        self.own: Account | None = None
-        """None: not known yet, and the launcher starts everything."""
 
     def close(self) -> None:
         """Give the descriptor back."""
@@ -141,12 +138,13 @@ class Spawner:
 
     def _may_be_here(self, launch: Launch) -> bool:
         """Whether it is a shell of this machine, as the worker's own user."""
-        is_own = self.own is not None and launch.user in (None, self.own.user)
+        own = self._launcher.own
+        is_own = own is not None and launch.user in (None, own.user)
         is_shell = isinstance(launch.command, str) and launch.shell in self._shells
         return IS_KNOWN and is_own and is_shell and is_at_hand(launch.shell)
 
     def _make_ready_here(self, start: Start, faults: Faults) -> None:
-        launch, own = start.launch, self.own
+        launch, own = start.launch, self._launcher.own
         assert own is not None, "it may be executed here"
         assert start.write_end is not None, "it has a pipe"
         home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)

@@ -15,4 +15,6 @@ cannot wait (``worker.commands.own_files``), and asks the launcher for all else.
 * The channel is closed by the exec. What comes before that is why nothing was executed, in the words of the record.
 
 ``request``, ``child``, ``program``: the launcher, with the standard library alone. ``link``: the worker's side.
+``accounts``, ``environment``, ``unstartable``: as whom a command runs, what it finds around it, why it cannot be
+started.
 """

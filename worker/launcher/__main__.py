@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` is; `-I` leaves that out
 
-from worker.commands.accounts import Accounts
+from worker.launcher.accounts import Accounts
 from worker.launcher.program import serve
 
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final, NoReturn
 
-from worker.commands.accounts import Account, Accounts, RefusedUserError
-from worker.commands.environment import variables
-from worker.commands.unstartable import Attempt, ShortageError
+from worker.launcher.accounts import Account, Accounts, RefusedUserError
+from worker.launcher.environment import variables
 from worker.launcher.request import AT, FAULT, PID, Kind, Request, Step, message
+from worker.launcher.unstartable import Attempt, ShortageError
 
 _FAILED: Final = 127
 _UMASK: Final = 0o022

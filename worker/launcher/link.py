@@ -16,10 +16,12 @@ import sys
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from types import TracebackType
+from typing import Final, Self
 
-from worker.commands.accounts import Account
-from worker.commands.unstartable import (
+from worker.launcher.accounts import Account
+from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, Request, Step, parts_of, receive
+from worker.launcher.unstartable import (
     NotNowError,
     ShortageError,
     TooEarlyError,
@@ -27,11 +29,11 @@ from worker.commands.unstartable import (
     UnstartableError,
     shortage,
 )
-from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, Request, Step, parts_of, receive
 
 _log = logging.getLogger(__name__)
 
 _PROGRAM: Final = str(Path(__file__).with_name("__main__.py"))
+_ASK_AGAIN_S: Final = 1.0
 _BUSY: Final = (errno.EAGAIN, errno.ETOOMANYREFS, errno.ENOBUFS)
 _HANGS_AT: Final[dict[Step, str]] = {
     "user": "it hung while its user was looked up",
@@ -126,18 +128,38 @@ class Starting:
 
 
 class Launcher:
-    """Starts what may hang. Its own process touches nothing that may."""
+    """Starts what may hang. Its own process touches nothing that may. Enter it before it is asked for anything."""
 
     def __init__(self, *, worker: str, allowed_users: Collection[str]) -> None:
         self._worker = worker
         self._allowed = tuple(allowed_users)
+        self.own: Account | None = None
+        """The worker's own user; None: not known yet."""
+        self._asking: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+
+    async def __aenter__(self) -> Self:
+        self._asking = asyncio.create_task(self._ask_for_own_account(), name="own account")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Its process ends; what that has started goes on."""
+        assert self._asking is not None, "it was entered"
+        self._asking.cancel()
+        self._end()
 
     @property
     def pid(self) -> int | None:
         """Its process, while there is one."""
         return None if self._process is None else self._process.pid
+
+    async def prepared(self) -> None:
+        """Once the worker's own user is known, however long the name service takes."""
+        assert self._asking is not None, "it was entered"
+        await asyncio.shield(self._asking)
 
     def ask(self, request: Request, output: int) -> Starting:
         """Asks for a start with its output there; returns at once. ShortageError: it cannot be asked now."""
@@ -153,8 +175,17 @@ class Launcher:
             why = shortage(error, worker=self._worker) if error.errno not in _BUSY else None
             raise why or ShortageError(f"the launcher of worker {self._worker} is behind: {error.strerror}") from error
 
-    async def own_account(self) -> Account:
-        """The worker's own user, once the name service tells. OSError: the launcher cannot be asked, or has ended."""
+    async def _ask_for_own_account(self) -> None:
+        while self.own is None:
+            try:
+                self.own = await self._own_account()
+            except OSError as error:
+                extra = {"action": "launcher.own_account"}
+                _log.warning("the worker's own user is not known yet: %s", error, extra=extra)
+                await asyncio.sleep(_ASK_AGAIN_S)
+
+    async def _own_account(self) -> Account:
+        """OSError: it cannot be asked for, or the launcher has ended."""
         with self._send() as channel:
             content = await asyncio.get_running_loop().sock_recv(channel, LONGEST_MESSAGE)
         user, *home = parts_of(content)
@@ -168,10 +199,6 @@ class Launcher:
             return
         extra = {"action": "launcher.replaced", "pid": self.pid, "why": why}
         _log.error("the launcher, process %s, is replaced: %s", self.pid, why, extra=extra)
-        self._end()
-
-    def close(self) -> None:
-        """End the process; what it has started goes on."""
         self._end()
 
     def _send(self, *descriptors: int) -> socket.socket:

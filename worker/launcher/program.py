@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from worker.commands.accounts import Accounts
+from worker.launcher.accounts import Accounts
 from worker.launcher.child import become_command, tell_own_account
 from worker.launcher.request import FAULT, message, receive
 
