@@ -22,7 +22,7 @@ _HANGS_MS = 30_000
 
 
 async def test_a_disk_that_hangs_for_thirty_seconds(tmp_path: Path) -> None:
-    with loop_disk(tmp_path / "worker-1" / "data") as disk:
+    with loop_disk(tmp_path / "worker-1") as disk:
         if disk is None:
             pytest.skip("a disk cannot be mounted and frozen here: that takes root, a loop device, mkfs.ext4, fsfreeze")
         async with fault_run(tmp_path) as run:
@@ -52,7 +52,7 @@ async def test_a_disk_that_hangs_for_thirty_seconds(tmp_path: Path) -> None:
 
 async def test_a_worker_is_stopped_while_its_disk_hangs(tmp_path: Path) -> None:
     """The kernel keeps its process until the disk answers; its runs and its session do not wait for that."""
-    with loop_disk(tmp_path / "worker-1" / "data") as disk:
+    with loop_disk(tmp_path / "worker-1") as disk:
         if disk is None:
             pytest.skip("a disk cannot be mounted and frozen here: that takes root, a loop device, mkfs.ext4, fsfreeze")
         async with fault_run(tmp_path) as run:
