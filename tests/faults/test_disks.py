@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import aiohttp
 import pytest
 
 from common.stored.member import Member as Stored
@@ -38,6 +39,7 @@ async def test_a_disk_that_hangs_for_thirty_seconds(tmp_path: Path) -> None:
                 await says_that_it_hangs(run, victim)
                 said_ms = wall_ms()
                 await run.recorded(victim)
+                await wait_until(lambda: is_told(run, victim), description="its manager tells of it, too")
                 told = f"said after {said_ms - hangs_ms} ms, all locks free after {wall_ms() - hangs_ms} ms"
                 run.fleet.history.add(Note(text=told))
                 await run.starts(other, 8)
@@ -47,7 +49,10 @@ async def test_a_disk_that_hangs_for_thirty_seconds(tmp_path: Path) -> None:
             await run.starts(victim, 4)
             [after] = await sessions(run, victim)
             assert (after.session, after.not_accepting) == (before.session, None), "it goes on by itself"
-            await run.judged()
+            view = await run.judged()
+            refused = [record for _, record in view.records() if "disk hangs" in record.get("err", "")]
+            assert refused, "it met records"
+            assert {record["status"] for record in refused} == {"success"}
 
 
 async def test_a_worker_is_stopped_while_its_disk_hangs(tmp_path: Path) -> None:
@@ -76,6 +81,18 @@ async def says_that_it_hangs(run: FaultRun, member: Member) -> None:
         return any("disk hangs" in (one.not_accepting or "") for one in await sessions(run, member))
 
     await wait_until(says, description=f"{member.name} says that its disk hangs", timeout=20)
+
+
+async def is_told(run: FaultRun, member: Member) -> bool:
+    """Whether `/readyz` says why this worker takes no fires, and `/metrics` that there is one."""
+    at = f"http://127.0.0.1:{run.fleet.managers[0].port}"
+    async with aiohttp.ClientSession() as http:
+        async with http.get(f"{at}/readyz", params={"verbose": ""}) as answer:
+            problems = (await answer.json())["problems"]
+        async with http.get(f"{at}/metrics") as answer:
+            metrics = await answer.text()
+    is_said = any(f"{member.name} takes no fires: the spool's disk hangs" in one for one in problems)
+    return is_said and 'etcron_workers{state="not_accepting"} 1' in metrics
 
 
 async def sessions(run: FaultRun, member: Member) -> list[Stored]:
