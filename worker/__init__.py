@@ -15,8 +15,8 @@
     runs.py launch.py proposals.py  what the others speak of: a run, what is to be started, what etcd is to decide
     catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
-    identity.py written_once.py clock_memory.py
-                                    what its data directory keeps beside the spool
+    data_directory.py disk.py identity.py written_once.py clock_memory.py
+                                    its data directory: what is read at the start, and the thread that writes
     alarm.py aside.py refusals.py   one waiter for many causes; what is set aside; what etcd refuses for good
 
 Each package knows those below it alone (``make lint`` sees to it). One fire goes down: deciding -> dispatcher ->

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 
-from common.clock import SystemClock
+from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
 from common.configuration.flags import add_config_arguments, explain, worker_config_from
 from common.connections import open_etcd, open_runlog
@@ -20,8 +20,9 @@ from common.process.heap import collect_rarely, leave_alone_what_is_read
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from worker.agent import Agent
-from worker.identity import Identity, load_identity, locked_directory
-from worker.spooling.spool import Spool, SpoolError
+from worker.data_directory import DataDirectory, open_data_directory
+from worker.identity import locked_directory
+from worker.spooling.spool import SpoolError
 
 _log = logging.getLogger(__name__)
 
@@ -48,8 +49,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         failpoints.arm(os.environ)
         collect_rarely()
         with locked_directory(config.data_dir):
-            identity = load_identity(config.data_dir, name=config.worker_name)
-            return run(lambda stop: _work(config, identity, stop), passed_on=_TOLD)
+            clock = SystemClock()
+            data = open_data_directory(config, clock)
+            return run(lambda stop: _work(config, data, clock, stop), passed_on=_TOLD)
     except InvalidInputError as error:
         print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2
@@ -58,14 +60,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 4
 
 
-async def _work(config: WorkerConfig, identity: Identity, stop: Stop) -> None:
-    clock = SystemClock()
-    spool = Spool.open(config.data_dir / "spool", limit_bytes=config.spool_limit_bytes)
+async def _work(config: WorkerConfig, data: DataDirectory, clock: Clock, stop: Stop) -> None:
+    identity = data.identity
+    data.spool.disk.start()
     async with (
         open_etcd(config, timeout_s=config.etcd_dial_timeout_ms / 1000, clock=clock) as client,
         open_runlog(config) as runlog,
     ):
-        agent = Agent(config, identity, spool, client, runlog, clock)
+        agent = Agent(config, data, client, runlog, clock)
         async with agent.parts.guardian, agent.parts.launcher:
             await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
             await check_access(client, config.key_prefix)

@@ -27,13 +27,12 @@ from common.stored.member import Beat
 from common.stored.run import Verdict
 from worker.commands.leftovers import end_leftovers, look_for_leftovers
 from worker.commands.shortage import once_possible
-from worker.identity import Identity
+from worker.data_directory import DataDirectory
 from worker.launch import OUT_OF_TOUCH, Ending, Outcome
 from worker.parts import Parts
 from worker.runs import Phase, Run
 from worker.settling.records import run_record
 from worker.spooling.log_store import prepare_log_store
-from worker.spooling.spool import Spool
 
 _log = logging.getLogger(__name__)
 
@@ -49,12 +48,12 @@ class Agent:
     """One worker process."""
 
     def __init__(
-        self, config: WorkerConfig, identity: Identity, spool: Spool, client: EtcdClient, runlog: RunLog, clock: Clock
+        self, config: WorkerConfig, data: DataDirectory, client: EtcdClient, runlog: RunLog, clock: Clock
     ) -> None:
         """In a running event loop, with the data directory locked."""
         self._config = config
-        self._identity = identity
-        self._spool = spool
+        self._identity = data.identity
+        self._spool = data.spool
         self._runlog = runlog
         self._clock = clock
         self._still_running: frozenset[str] = frozenset()
@@ -66,7 +65,7 @@ class Agent:
         self._early_jumps: list[float] = []
         """Of the clock, noticed while the parts are made."""
         self._is_made = False
-        self.parts = Parts(config, identity, spool, client, runlog, clock, events=self)
+        self.parts = Parts(config, data, client, runlog, clock, events=self)
         self._is_made = True
         for by_s in self._early_jumps:
             self.clock_jumped(by_s)

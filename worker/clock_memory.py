@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -24,12 +25,21 @@ _AT_ONCE_S: Final = 0.01
 class ClockMemory:
     """One worker's file ``clock.json``."""
 
-    def __init__(self, directory: Path, clock: Clock, *, boot_id: str | None = None) -> None:
-        """``boot_id``: which boot of the machine this is; None: as the kernel says."""
+    def __init__(
+        self,
+        directory: Path,
+        clock: Clock,
+        *,
+        in_turn: Callable[[Callable[[], None]], None],
+        boot_id: str | None = None,
+    ) -> None:
+        """``in_turn(work)`` has the disk's thread do it. ``boot_id``: which boot this is; None: as the kernel says."""
         self._path = directory / "clock.json"
         self._clock = clock
         self._boot_id = _read_boot_id() if boot_id is None else boot_id
+        self._in_turn = in_turn
         self._kept: tuple[float, int] | None = self._read()
+        self._is_to_be_written = False
 
     def recall(self) -> tuple[float, int] | None:
         """How far the clock is from where it was right, and by how much that may be wrong, in ms; None: unknown."""
@@ -46,22 +56,32 @@ class ClockMemory:
             known_ms, known_within_ms = self._kept
             if within_ms >= known_within_ms and abs(right_ms - known_ms) <= within_ms:
                 return  # nothing new, and nothing better
-        self._kept = right_ms, within_ms
-        document = {"bootId": self._boot_id, "rightMs": round(right_ms), "withinMs": within_ms}
-        beside = self._path.with_suffix(".new")
+        self._keep((right_ms, within_ms))
+
+    def forget(self) -> None:
+        """It is taken for right though nobody has compared it; a file that cannot be removed stays."""
+        self._keep(None)
+
+    def _keep(self, kept: tuple[float, int] | None) -> None:
+        self._kept = kept
+        if not self._is_to_be_written:  # else that writes this, too: on a disk that hangs no more than one waits
+            self._is_to_be_written = True
+            self._in_turn(self._write)
+
+    def _write(self) -> None:
+        """In the disk's thread."""
+        self._is_to_be_written = False
+        kept, beside = self._kept, self._path.with_suffix(".new")
         try:
-            beside.write_text(json.dumps(document))
+            if kept is None:
+                self._path.unlink()
+                return
+            beside.write_text(json.dumps({"bootId": self._boot_id, "rightMs": round(kept[0]), "withinMs": kept[1]}))
             os.replace(beside, self._path)
         except OSError as error:  # a full disk; what it knew of this boot is no more wrong than before
             _log.debug("not kept where the clock stands: %s", error, extra={"action": "clock.not_kept"})
             with suppress(OSError):
                 beside.unlink()
-
-    def forget(self) -> None:
-        """It is taken for right though nobody has compared it; a file that cannot be removed stays."""
-        self._kept = None
-        with suppress(OSError):
-            self._path.unlink()
 
     def _difference_ms(self) -> float | None:
         for _ in range(_READINGS):

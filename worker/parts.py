@@ -19,11 +19,11 @@ from common.stored.kill import Kill
 from common.stored.member import Beat
 from worker.absences import Absences
 from worker.catalog import Catalog
-from worker.clock_memory import ClockMemory
 from worker.commands.end_dates import EndDates
 from worker.commands.executor import Executor
 from worker.commands.orphans import Orphans, is_first_process
 from worker.commands.slots import affordable_slots
+from worker.data_directory import DataDirectory
 from worker.deciding.broadcast import Broadcast
 from worker.deciding.claims import Claims
 from worker.deciding.doubts import Doubts
@@ -31,7 +31,6 @@ from worker.deciding.scheduler import Scheduler
 from worker.dispatcher import Dispatcher
 from worker.draining import DrainWatch
 from worker.guardian.link import GuardianLink
-from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Outcome
 from worker.launcher.link import Launcher
@@ -46,7 +45,6 @@ from worker.settling.aftermath import Aftermath
 from worker.settling.settlement import Settlement
 from worker.spooling.delivery import Delivery
 from worker.spooling.spool import Spool
-from worker.spooling.spool_name import name_of_spool
 from worker.spooling.spool_watch import SpoolWatch
 from worker.stewarding.chains import Chains
 from worker.stewarding.clock_keeping import ClockKeeping
@@ -90,31 +88,30 @@ class Parts:
     def __init__(
         self,
         config: WorkerConfig,
-        identity: Identity,
-        spool: Spool,
+        data: DataDirectory,
         client: EtcdClient,
         runlog: RunLog,
         clock: Clock,
         events: Events,
     ) -> None:
         self._config = config
-        self._identity = identity
+        self._identity = data.identity
         self._client = client
         self._runlog = runlog
         self._events = events
         skew_ms = config.max_clock_skew_ms
         self.clock_watch = ClockWatch(clock, max_skew_ms=skew_ms, on_jump=events.clock_jumped)
         self._clock = clock = WatchedClock(clock, self.clock_watch)
-        self.spool = spool
+        self.spool = spool = data.spool
         self.keys = Keys(config.key_prefix)
         self.table = RunTable(affordable_slots(config.slots))
         self.table.on_room = events.slot_free
         self.refusals = Refusals(clock)
         self.clock_check = ClockCheck(
-            client, self.keys, process=identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
-            on_change=events.clock_judged, memory=ClockMemory(config.data_dir, clock),
+            client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
+            on_change=events.clock_judged, memory=data.clock_memory,
         )  # fmt: skip
-        self._know(spool)
+        self._know(spool, data.spool_name)
         self._run(spool)
         self._decide()
         self._stay_present()
@@ -157,7 +154,7 @@ class Parts:
         """Set once the catalog has been read."""
         return self.mirrors[Watched.JOBS].synced
 
-    def _know(self, spool: Spool) -> None:
+    def _know(self, spool: Spool, spool_name: str) -> None:
         """What it knows: jobs, kills, workers; and where its records are."""
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
         self.catalog = Catalog(keys, on_changed=events.job_changed)
@@ -167,7 +164,7 @@ class Parts:
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
         self.delivery = Delivery(
-            spool, self._runlog, writer=name_of_spool(spool.directory), batch_size=self._config.job_log_batch_size,
+            spool, self._runlog, writer=spool_name, batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
             is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip

@@ -80,6 +80,8 @@ def hit(place: str) -> None:
     del _points[place]
     extra = {"action": "failpoint.hit", "failpoint": place}
     _log.critical("failpoint %s: %s", place, point.action, extra=extra)
+    for handler in logging.getLogger().handlers:
+        handler.flush()
     os.kill(os.getpid(), ACTIONS[point.action])
 
 

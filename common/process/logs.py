@@ -1,5 +1,7 @@
 """One line for each event: time, level, logger, message, and the fields of `extra` as key=value. No passwords.
 
+Whoever logs waits for nobody who takes the lines: a thread writes them, and those that find 10,000 waiting are dropped.
+
 2026-03-29T01:00:00.000Z INFO    worker.registry  session opened  action=session_opened lease=7587
 """
 
@@ -7,9 +9,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
-import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import Empty, Full, Queue
+from threading import Thread
 from typing import TextIO
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
@@ -18,13 +25,16 @@ _BARE = re.compile(r"[^\s\"'=\\]+")
 # What a terminal obeys instead of showing it; reasons and names that users give can have it.
 _UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
+_WAITING_LINES = 10_000
+_FLUSH_S = 1.0
+
 # Libraries that are chatty, or that would log documents and commands when they are asked to debug.
 _QUIET = ("aiohttp.access", "asyncio", "grpc", "pymongo")
 
 
 def configure_logging(level: str = "info", *, stream: TextIO | None = None) -> None:
     """Send everything from `level` (debug, info, warning, error) up to the stream (stderr), one line for each event."""
-    handler = logging.StreamHandler(stream or sys.stderr)
+    handler = UnwaitingHandler(partial(_write_all, 2) if stream is None else stream.write)
     handler.setFormatter(LineFormatter())
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -32,6 +42,67 @@ def configure_logging(level: str = "info", *, stream: TextIO | None = None) -> N
     for name in _QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)
     logging.captureWarnings(True)
+
+
+class UnwaitingHandler(logging.Handler):
+    """Writes what is logged, in order, and keeps nobody waiting: not for a disk that hangs, nor for a full pipe."""
+
+    def __init__(self, write: Callable[[str], object], *, waiting_lines: int = _WAITING_LINES) -> None:
+        """``write`` may take its time. Not that of `sys.stderr`: the interpreter's end would wait for its lock."""
+        super().__init__()
+        self._written_by = write
+        self._lines: Queue[str] = Queue(waiting_lines)
+        self._dropped = self._dropped_told = 0
+        self._thread: Thread | None = None
+        self._start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:
+            self.handleError(record)
+            return
+        self._start()
+        try:
+            self._lines.put_nowait(line)
+        except Full:
+            self._dropped += 1
+
+    def flush(self) -> None:
+        """What was logged so far is written, or a second has passed."""
+        if self._thread is None:
+            with suppress(Empty):
+                while True:
+                    self._write(self._lines.get_nowait())
+        with self._lines.all_tasks_done:
+            self._lines.all_tasks_done.wait_for(lambda: not self._lines.unfinished_tasks, _FLUSH_S)
+
+    def _start(self) -> None:
+        """Where the machine is out of processes lines wait until it has one again, or this one ends."""
+        if self._thread is None:
+            thread = Thread(target=self._write_for_ever, name="log", daemon=True)
+            with suppress(RuntimeError):
+                thread.start()
+                self._thread = thread
+
+    def _write_for_ever(self) -> None:
+        while True:
+            self._write(self._lines.get())
+
+    def _write(self, line: str) -> None:
+        dropped = self._dropped - self._dropped_told
+        if dropped:
+            self._dropped_told += dropped
+            line = f"{line}\n    (before or after this {dropped:,} lines were dropped: nobody took them)"
+        with suppress(OSError, ValueError):  # its reader has ended, or it was closed
+            self._written_by(f"{line}\n")
+        self._lines.task_done()
+
+
+def _write_all(descriptor: int, text: str) -> None:
+    data = text.encode(errors="backslashreplace")
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 class LineFormatter(logging.Formatter):

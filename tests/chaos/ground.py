@@ -20,6 +20,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.disks import LoopDisk, mount_loop_disk
+
 _FIRST_PORT = 32_100
 """Above those that other tests draw from, below those that the kernel gives to outgoing connections."""
 _PORTS_OF_A_BLOCK = 20
@@ -56,9 +58,16 @@ class Ground:
 
     def disk(self, path: Path, mebibytes: int) -> None:
         """A file system of that size at the path, in memory."""
-        path.mkdir(parents=True)
+        path.mkdir(parents=True, exist_ok=True)
         _mount("tmpfs", path, f"size={mebibytes}m,mode=755")
         self._disks.append(path)
+
+    def loop_disk(self, path: Path, mebibytes: int) -> LoopDisk | None:
+        """One that can be made to hang; None: not on this machine."""
+        disk = mount_loop_disk(path, mebibytes)
+        if disk is not None:
+            self._disks.append(path)
+        return disk
 
     def leave(self) -> None:
         """End every process of this run that there still is, and remove its files."""

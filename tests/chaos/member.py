@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 
 from tests.support.cluster import ROOT, Process, dying_with_parent
+from tests.support.disks import LoopDisk
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
@@ -100,6 +101,8 @@ class Member:
     """Of a manager: where it serves."""
     disk: Path | None = None
     """A small file system of its own, on which its data lie."""
+    loop_disk: LoopDisk | None = None
+    """The same, where it can be made to hang."""
     is_held_down: bool = False
     """A fault has it; the supervisor leaves it alone until the fault is over."""
 

@@ -20,7 +20,8 @@ _QUOTA_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Special:
-    """By the seed one worker has a clock of its own, and another one a user; and a clock has the last manager."""
+    """By the seed one worker has a clock of its own, another a user, a third a disk that can hang; a clock has the last
+    manager, too."""
 
     ground: Ground
     seed: int
@@ -42,17 +43,23 @@ class Special:
         evidence.touch()
         evidence.chmod(0o666)  # not all of its writers are of one user
         workers = [member for member in members if member.is_worker]
+        can_hang = workers[(2 - self.seed) % len(workers)]
         for member in workers:
-            self._with_disk(member, history)
+            self._with_disk(member, history, can_hang=member is can_hang)
         self._as_another(workers[(1 - self.seed) % len(workers)], history)
         self._with_clock(workers[-self.seed % len(workers)], history)
         self._with_clock(members[-1], history)
 
-    def _with_disk(self, member: Member, history: HistoryFile) -> None:
+    def _with_disk(self, member: Member, history: HistoryFile, *, can_hang: bool) -> None:
         if not self.ground.has_disks:
             history.add(Note(text=f"{member.name}: no disk of its own (mounting is not allowed): it is never full"))
             return
         member.disk = member.process.directory / "data"
+        if can_hang:
+            member.loop_disk = self.ground.loop_disk(member.disk, _DISK_MIB)
+            if member.loop_disk is not None:
+                return
+            history.add(Note(text=f"{member.name}: no disk on a loop device can be mounted and frozen: it never hangs"))
         self.ground.disk(member.disk, _DISK_MIB)
 
     def _with_clock(self, member: Member, history: HistoryFile) -> None:

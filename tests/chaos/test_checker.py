@@ -133,6 +133,7 @@ def fault(what: str, target: str, from_ms: int, until_ms: int) -> Fault:
 
 WRONG_CLOCK = and_also(fault("clock off by +30 s for 3 s", "w1", 1000, 4000))
 FULL_DISK = and_also(fault("disk full for 10 s", "w1", 0, 10_000))
+HANGING_DISK = and_also(fault("disk hangs for 10 s", "w1", 0, 10_000))
 
 CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "the command started twice": ("G1", twice(TICK, Mark.START, pid=4001, worker="w2")),
@@ -192,6 +193,7 @@ CORRUPTIONS: dict[str, tuple[str, Corruption]] = {
     "output was cut, and the record does not say so": ("G9", record(LOUD, outputTruncated=False)),
     "output was whole, and the record says it was cut": ("G9", record(run_id("loud", 20), outputTruncated=True)),
     "a full disk, and output is lost without a word": ("G9", both(FULL_DISK, record(LOUD, outputBytes=0))),
+    "a disk that hangs, and output is lost without a word": ("G9", both(HANGING_DISK, record(LOUD, outputBytes=0))),
     "a wrong clock, and too early even for a claim": ("G4", both(WRONG_CLOCK, moved(TICK, Mark.START, -460))),
     "a wrong clock elsewhere": ("G3", both(WRONG_CLOCK, record(run_id("tick", 16), startTime=T0_MS + 16_100))),
     "a wrong clock, and recorded to have started at a time that it did not show": (
@@ -334,6 +336,7 @@ _GRACE = 5000
         ("no more descriptors than 20 for 5 s", "w1", 9000, 14_000, 14_000 + leftovers.STARTS_WITHIN_MS),
         ("no more processes than 1 for 5 s", "w1", 9000, 14_000, 14_000 + leftovers.STARTS_WITHIN_MS),
         ("disk full for 5 s", "w1", 9000, 14_000, _IN_TIME),
+        ("disk hangs for 5 s", "w1", 9000, 14_000, _IN_TIME),
     ],
 )
 @pytest.mark.parametrize("beyond_ms", [0, 1])
@@ -374,6 +377,7 @@ ACCEPTED: dict[str, Corruption] = {
         record(LOST, worker="w3"),
     ),
     "output that a full disk did not take": both(FULL_DISK, record(LOUD, outputBytes=0, err="the disk is full")),
+    "output that a disk that hangs did not take": both(HANGING_DISK, record(LOUD, outputBytes=0, err="the disk hangs")),
     "output that could not be written for want of a descriptor": both(
         and_also(fault("no more descriptors than 20 for 5 s", "w1", 0, 5000)),
         record(LOUD, outputBytes=0, err="the spool refused its output"),

@@ -26,7 +26,8 @@ from tests.chaos.history import (
 Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
-CLOCK, DISK_FULL, NO_DESCRIPTORS, NO_PROCESSES = "clock", "disk full", "no more descriptors", "no more processes"
+CLOCK, DISK_FULL, DISK_HANGS = "clock", "disk full", "disk hangs"
+NO_DESCRIPTORS, NO_PROCESSES = "no more descriptors", "no more processes"
 """How the harness begins to call these faults."""
 _SET_TO = re.compile(r"[+-]\d+(?:\.\d+)?")
 """In what the harness says of a wrong clock: how many seconds it is off."""
@@ -185,8 +186,8 @@ class View:
         return {start.worker for run in self.runs.values() for start in run.starts}
 
     def cannot_write(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
-        """Whether at any time in [lo, hi] this worker's disk was full, or it could open no file."""
-        return any(self._is_hit(what, worker, lo_ms, hi_ms, 0) for what in (DISK_FULL, NO_DESCRIPTORS))
+        """Whether at any time in [lo, hi] this worker's disk was full or hung, or it could open no file."""
+        return any(self._is_hit(what, worker, lo_ms, hi_ms, 0) for what in (DISK_FULL, DISK_HANGS, NO_DESCRIPTORS))
 
     def _is_hit(self, what: str, worker: str, lo_ms: float, hi_ms: float, slack_ms: int) -> bool:
         faults = self.faults_between(lo_ms - slack_ms, hi_ms + slack_ms)

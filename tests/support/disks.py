@@ -1,4 +1,4 @@
-"""Disks that become full, and have room again: a small file system of its own, or a limit on a process's files."""
+"""Disks that become full or hang, and recover: a small file system of its own, or a limit on a process's files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -49,6 +49,71 @@ def small_disk(directory: Path, size: str = "8m") -> Iterator[SmallDisk | None]:
     finally:
         if mounted:
             subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+class LoopDisk:
+    """A mounted file system of its own that can be made to hang: what writes to it waits."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+
+    @contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Until it is left, or this process ends, however it does: else nobody could end what waits."""
+        script = 'fsfreeze -f "$1" && echo; read -r _; fsfreeze -u "$1"'
+        command = ["sh", "-c", script, "sh", str(self.directory)]
+        # A session of its own: Ctrl-C must not end it before it has thawed the disk.
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as frozen:
+            assert frozen.stdin is not None
+            assert frozen.stdout is not None
+            assert frozen.stdout.read(1), "it could not be frozen"
+            try:
+                yield
+            finally:
+                frozen.stdin.close()
+
+
+@contextmanager
+def loop_disk(directory: Path) -> Iterator[LoopDisk | None]:
+    """A disk mounted there that can hang; None where mounting, or freezing, is not allowed."""
+    disk = mount_loop_disk(directory)
+    try:
+        yield disk
+    finally:
+        if disk is not None:
+            subprocess.run(["umount", "--lazy", str(directory)], check=True)
+
+
+def mount_loop_disk(directory: Path, mebibytes: int = 64) -> LoopDisk | None:
+    """The same, to be unmounted by the caller; its image, beside the directory, goes with the last that uses it."""
+    directory.mkdir(parents=True)
+    if os.geteuid() != 0:
+        return None
+    image = directory.with_name(f"{directory.name}.image")
+    with image.open("wb") as file:
+        file.truncate(mebibytes << 20)
+    try:
+        # No block is kept for root: a disk that is full is so for everybody.
+        if not _run("mkfs.ext4", "-q", "-F", "-m", "0", image) or not _run("mount", "-o", "loop", image, directory):
+            return None
+    finally:
+        image.unlink()
+    if _run("fsfreeze", "-f", directory) and _run("fsfreeze", "-u", directory):
+        return LoopDisk(directory)
+    subprocess.run(["umount", "--lazy", str(directory)], check=True)
+    return None
+
+
+def _run(*command: str | Path) -> bool:
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def at_once(work: Callable[[], None]) -> None:
+    """In place of a disk's thread, where nothing hangs."""
+    work()
 
 
 def limit_files(pid: int, size: int | None) -> None:

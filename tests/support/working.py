@@ -24,9 +24,9 @@ from common.stored.saved_job import SavedJob
 from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
-from worker.identity import Identity, load_identity, locked_directory
+from worker.data_directory import open_data_directory
+from worker.identity import Identity, locked_directory
 from worker.parts import Parts
-from worker.spooling.spool import Spool
 from worker.stewarding.steward import Term
 
 SHORT_TTL_S = 2
@@ -249,19 +249,18 @@ async def working(
     }  # fmt: skip
     config = WorkerConfig(**(values | changes))
     with locked_directory(config.data_dir):
-        identity = load_identity(config.data_dir, name=name)
-        spool = Spool.open(config.data_dir / "spool")
+        data = open_data_directory(config, clock)
         async with (
             EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,
         ):
-            agent, stop = Agent(config, identity, spool, client, runlog, clock), Stop()
+            agent, stop = Agent(config, data, client, runlog, clock), Stop()
             async with agent.parts.guardian, agent.parts.launcher:
                 await agent.prepare()
                 loops = run_loops(stop, agent.loops(), shut_down=lambda: agent.shut_down(stop))
                 task = asyncio.ensure_future(loops)
                 try:
-                    yield Working(agent=agent, identity=identity, client=client, stop=stop, task=task)
+                    yield Working(agent=agent, identity=data.identity, client=client, stop=stop, task=task)
                 finally:
                     stop.request("the test is over")
                     stop.hurry.set()

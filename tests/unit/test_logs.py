@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import io
 import logging
+import os
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from common.process.logs import configure_logging
+from common.process.logs import UnwaitingHandler, configure_logging
 
 log = logging.getLogger("etcron.test")
+
+
+class Printed(io.StringIO):
+    """What has been logged."""
+
+    def getvalue(self) -> str:
+        for handler in logging.getLogger().handlers:
+            handler.flush()
+        return super().getvalue()
 
 
 @pytest.fixture
@@ -18,7 +29,7 @@ def printed() -> Iterator[io.StringIO]:
     """What is logged; the root logger is put back afterwards."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
+    stream = Printed()
     configure_logging("info", stream=stream)
     yield stream
     root.handlers[:] = handlers
@@ -73,3 +84,20 @@ def test_libraries_do_not_log_documents_when_debugging(printed: io.StringIO) -> 
     logging.getLogger("pymongo.command").debug("insert {...}")
 
     assert printed.getvalue() == ""
+
+
+def test_whoever_logs_waits_for_no_reader_and_what_is_dropped_is_counted() -> None:
+    reads, writes = os.pipe()
+    with open(reads, encoding="utf-8") as reader, open(writes, "wb", buffering=0) as pipe:
+        handler = UnwaitingHandler(lambda text: pipe.write(text.encode()), waiting_lines=100)
+        for number in range(1000):
+            handler.handle(logging.makeLogRecord({"msg": f"{number} {'x' * 1000}"}))
+        written, dropped = list[int](), 0
+        while len(written) + dropped < 1000:
+            line = reader.readline()
+            if told := re.search(r"([\d,]+) lines were dropped", line):
+                dropped += int(told[1].replace(",", ""))
+            else:
+                written.append(int(line.split()[0]))
+    assert written == sorted(set(written))
+    assert dropped > 0

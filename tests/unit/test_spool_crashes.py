@@ -302,6 +302,54 @@ async def test_a_new_segment_is_in_its_directory_for_good_before_the_first_appen
     await spool.close()
 
 
+async def test_the_cursor_is_on_the_disk_for_good_before_the_last_segment_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut leaves neither, and positions that records of the log store name are used once more."""
+    done: list[str] = []
+    unlink, fdatasync = Path.unlink, os.fdatasync
+
+    def remove(path: Path, missing_ok: bool = False) -> None:
+        done.append(f"removed {path.name}")
+        unlink(path, missing_ok)
+
+    def force(descriptor: int) -> None:
+        done.append(f"forced {Path(os.readlink(f'/proc/self/fd/{descriptor}')).name}")
+        fdatasync(descriptor)
+
+    spool = Spool.open(tmp_path)
+    await spool.append(record(0, output="x" * 300_000))
+    (segment,) = tmp_path.glob("*.spool")
+    with monkeypatch.context() as told:
+        told.setattr(Path, "unlink", remove)
+        told.setattr(os, "fdatasync", force)
+        await spool.acknowledge(1)
+    assert done == ["forced cursor", f"removed {segment.name}"]
+    await spool.close()
+
+
+async def test_the_last_segment_stays_while_the_cursor_cannot_be_forced_to_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.EIO, "the disk fails")
+
+    spool = Spool.open(tmp_path, segment_bytes=400_000)
+    for number in range(2):
+        await spool.append(record(number, output="x" * 300_000))
+    _, last = sorted(tmp_path.glob("*.spool"))
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fdatasync", fail)
+        for _ in range(2):
+            with pytest.raises(SpoolError, match="the disk fails"):
+                await spool.acknowledge(2)
+    assert [*tmp_path.glob("*.spool")] == [last], "the room of the others is given back"
+    await spool.acknowledge(2)
+    assert [*tmp_path.glob("*.spool")] == []
+    assert await spool.append(record(3)) == 3
+    await spool.close()
+
+
 _APPEND_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path

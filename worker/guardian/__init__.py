@@ -25,6 +25,6 @@ waits for the lock of the one before, and is told of all that is open. A guardia
 worker's own seconds is killed and replaced.
 
 * ``messages``, ``wards``: what is said, and what follows from it. Pure.
-* ``leader``, ``ends``, ``program``, ``log``: the guardian itself, without asyncio.
+* ``leader``, ``ends``, ``program``: the guardian itself, without asyncio.
 * ``child``, ``link``: the worker's side.
 """

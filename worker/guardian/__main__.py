@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` and `common` are; `-I` leaves that out
 
 from common.clock import SystemClock
-from worker.guardian.log import configure_unwaiting_logging
+from common.process.logs import configure_logging
 from worker.guardian.program import Guardian, hold, stand_apart
 
 
@@ -19,7 +19,7 @@ def main() -> None:
     lock, instance, level = sys.argv[1:]
     parent = os.getppid()
     stand_apart()
-    configure_unwaiting_logging(level)
+    configure_logging(level)
     hold(Path(lock))
     Guardian(
         instance=instance, parent=parent, listens=sys.stdin.fileno(), speaks=sys.stdout.fileno(), clock=SystemClock()

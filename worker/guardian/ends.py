@@ -185,5 +185,5 @@ def _term(end: End, living: Iterable[Leftover]) -> None:
 
 
 def _some_pids(living: Sequence[Leftover]) -> list[int]:
-    """For the log, whose lines have to fit into what is free of a pipe (``worker.guardian.log``)."""
+    """For the log: a line of reasonable length."""
     return [one.pid for one in living[:_PIDS_SHOWN]]

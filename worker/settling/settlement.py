@@ -205,10 +205,13 @@ class Settlement:
         if failpoints.armed and run is not None:
             failpoints.hit("before_record")
         self._busy += 1
-        told = partial(self._take_answer, run, record)
+        # Only the spool keeps a long output, in memory or on the disk: thousands may wait.
+        kept = record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
+        told = partial(self._take_answer, run, kept)
         if run is None:
             self._spool.accept(record, told)
         else:
+            run.record = kept
             self._spool.accept(record, told, run.may_be_asked_for)
 
     def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
@@ -218,8 +221,6 @@ class Settlement:
     def _is_safe(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)
         if run is not None:
-            if len(record.output) > _WORTH_FORGETTING:  # the spool has it: thousands may wait
-                run.record = replace(record, output="")
             self._unlocking.add(run)
             self._unlock_in_time(run)
         if run is not None or record.run_id in self._finals:

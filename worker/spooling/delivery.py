@@ -298,7 +298,7 @@ class Delivery:
         return whole + [record for record in shortened if record.run_id not in lost], written
 
     async def _put_aside(self, refused: Sequence[tuple[RunRecord, str]]) -> None:
-        await asyncio.to_thread(set_aside, self._spool.directory, refused)
+        await self._spool.disk.call(set_aside, self._spool.directory, refused)
         self._set_aside += len(refused)
         for record, reason in refused:
             _log.error(

@@ -1,9 +1,14 @@
 """The spool: a record that was appended is on this worker's disk for good, until the log store has it.
 
-Appends share their fsync: all that arrive while one is running go into the next. Nothing here blocks the loop; one
-thread of the spool's own does the file work, one thing at a time. Memory stays bounded however long the log store is
-away: what the tail cache has no room for is read back from the disk. As the spool fills, outputs are cut, then dropped
-(`spool_room`); a record is refused only by the disk itself. The worker holds the lock on the directory.
+Appends share their fsync: all that arrive while one is running go into the next. Nothing here blocks the loop: the
+file work is the disk's thread's, one thing at a time. Memory stays bounded however long the log store is away: what the
+tail cache has no room for is read back from the disk. As the spool fills, outputs are cut, then dropped (`spool_room`);
+a record is refused only by the disk itself. The worker holds the lock on the directory.
+
+A record that is not safe after five seconds is refused, with all that wait behind it: the disk hangs. What was being
+written then may come to be there once the disk goes on. It is delivered like any other: a record is named by its run,
+so the log store keeps one. Until then all is refused at once. What waits before is bounded, too: outputs are cut as it
+grows, then dropped, then records are refused.
 
 If we die before an append has returned, the record may be there or not; whole or not at all. If we die between a write
 to the log store and `acknowledge`, the records are read again.
@@ -18,7 +23,6 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
@@ -28,6 +32,7 @@ from msgspec.structs import replace
 
 from common.errors import EtcronError
 from common.stored.run import RunRecord
+from worker.disk import Disk
 from worker.spooling.spool_reading import Mark, read_page
 from worker.spooling.spool_room import Room
 from worker.spooling.spool_segments import (
@@ -49,6 +54,12 @@ _T = TypeVar("_T")
 SEGMENT_BYTES = 4 * 1024 * 1024
 CACHE_BYTES = 8 * 1024 * 1024
 READ_BYTES = 8 * 1024 * 1024
+SAFE_WITHIN_S = 5.0
+"""Or the disk hangs."""
+_LOOKS = 10
+"""In that time. They are counted, not the time: a process that was stopped has not waited for its disk."""
+_ARRIVING_BYTES = 64 * 1024 * 1024
+"""Of records that are not safe yet."""
 _TRIAL_BYTES = 1024 * 1024
 _ALL = 1 << 30
 _MANY_NEEDED = 1000
@@ -74,6 +85,8 @@ class _Waiting(Struct, frozen=True):
     record: RunRecord
     told: Callable[[int | SpoolError], None]
     is_needed: Callable[[], bool]
+    since: int
+    """How many looks there had been when it came."""
 
 
 class _Cached(Struct, frozen=True, gc=False):
@@ -95,9 +108,13 @@ class Spool:
 
     def __init__(
         self, directory: Path, segments: list[Segment], cursor: int, *,
-        limit_bytes: int | None, segment_bytes: int, cache_bytes: int,
+        limit_bytes: int | None, segment_bytes: int, cache_bytes: int, arriving_bytes: int, safe_within_s: float,
     ) -> None:  # fmt: skip
         """Use `open`."""
+        self.disk = Disk()
+        """Does all that the spool asks for, and may be asked by others for more."""
+        with contextlib.suppress(RuntimeError):  # now: when it is needed, the machine may be out of processes
+            self.disk.start()
         self._former = range(cursor + 1, segments[-1].last + 1)
         """Positions that a former process has left; they stay, and are not written off, until they are released."""
         self._former_is_kept = bool(self._former)
@@ -107,13 +124,18 @@ class Spool:
         self._room = Room(limit_bytes)
         self._segment_bytes = segment_bytes
         self._cache_bytes = cache_bytes
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spool")
-        # Started now: when it is needed, the machine may be out of processes.
-        self._thread.submit(int)
         self._waiting: list[_Waiting] = []
         self._arriving_bytes = 0
+        self._arriving_room = Room(arriving_bytes, of="the room for what waits for the worker's disk")
         self._refused_bytes = 0
+        self._batch: Sequence[_Waiting] = ()
+        """What is being written."""
         self._committing: asyncio.Future[Sequence[Segment]] | None = None
+        self._safe_within_s = safe_within_s
+        self._looks = 0
+        self._next_look: asyncio.TimerHandle | None = None
+        self._hangs = False
+        """Whether what is being written was refused, because it takes too long."""
         self._tail: deque[_Cached] = deque()
         self._tail_bytes = 0
         self._mark: Mark | None = None
@@ -130,11 +152,12 @@ class Spool:
     def open(
         cls, directory: Path, *,
         limit_bytes: int | None = None, segment_bytes: int = SEGMENT_BYTES, cache_bytes: int = CACHE_BYTES,
+        arriving_bytes: int = _ARRIVING_BYTES, safe_within_s: float = SAFE_WITHIN_S,
     ) -> Self:  # fmt: skip
         """The spool as the last process left it; made where there is none. A torn last record is cut off.
 
         ``limit_bytes``: how much disk it should take; outputs are cut from half of it on. SpoolError where the
-        directory cannot be used. Reads at most one segment.
+        directory cannot be used. Reads at most one segment. To be called before there is a loop to block.
         """
         try:
             directory.mkdir(parents=True, exist_ok=True)
@@ -152,6 +175,7 @@ class Spool:
         return cls(
             directory, segments, cursor,
             limit_bytes=limit_bytes, segment_bytes=segment_bytes, cache_bytes=cache_bytes,
+            arriving_bytes=arriving_bytes, safe_within_s=safe_within_s,
         )  # fmt: skip
 
     @property
@@ -192,8 +216,8 @@ class Spool:
     async def append(self, record: RunRecord, is_needed: Callable[[], bool] = _not_needed) -> int:
         """The record's position, once it is on the disk for good, with as much of its output as there is room for.
 
-        SpoolError: it is not there (the disk is full, or fails); the spool stays usable. ``is_needed``: whether a
-        process that begins when this one has died has to find the record, though it is delivered.
+        SpoolError: it is not there (the disk is full, fails, or hangs); the spool stays usable. ``is_needed``: whether
+        a process that begins when this one has died has to find the record, though it is delivered.
         """
         done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.accept(record, partial(_settle, done), is_needed)
@@ -203,14 +227,56 @@ class Spool:
         self, record: RunRecord, told: Callable[[int | SpoolError], None], is_needed: Callable[[], bool] = _not_needed
     ) -> None:
         """The same, for who has many: ``told`` gets the position or the error, later. It must not raise."""
-        if self._is_closed:
-            asyncio.get_running_loop().call_soon(told, SpoolError(_CLOSED))
+        if (refusal := self._refusal) is not None:
+            asyncio.get_running_loop().call_soon(told, refusal)
             return
         record = self._room.fitted(record, self.size_bytes + self._arriving_bytes)
+        record = self._arriving_room.fitted(record, self._arriving_bytes)
         data = frame(record)
         self._arriving_bytes += len(data)
-        self._waiting.append(_Waiting(data, record, told, is_needed))
+        self._waiting.append(_Waiting(data, record, told, is_needed, self._looks))
         self._commit_what_waits()
+        self._look_later()
+
+    @property
+    def _refusal(self) -> SpoolError | None:
+        """Why no record is taken now."""
+        if self._is_closed:
+            return SpoolError(_CLOSED)
+        if self._hangs:
+            return self._hanging
+        if self._arriving_room.is_full(self._arriving_bytes):
+            return SpoolError(f"the spool's disk is too slow: {self._arriving_bytes:,} bytes wait for it")
+        return None
+
+    @property
+    def _hanging(self) -> SpoolError:
+        why = f"the spool's disk hangs (nothing could be written for {self._safe_within_s:g} s)"
+        return SpoolError(f"{why}: mend it where {self._directory} is; it goes on by itself then")
+
+    def _look_later(self) -> None:
+        if self._next_look is None:
+            after_s = self._safe_within_s / _LOOKS
+            self._next_look = asyncio.get_running_loop().call_later(after_s, self._look)
+
+    def _look(self) -> None:
+        """Whether the record that has waited longest is safe in time."""
+        self._next_look = None
+        self._looks += 1
+        if self._committing is None or self._hangs:
+            return
+        if self._looks - self._batch[0].since > _LOOKS:
+            self._give_up()
+        else:
+            self._look_later()
+
+    def _give_up(self) -> None:
+        """All that are not safe are refused; what is being written may still come to be there."""
+        self._hangs = True
+        waiting, self._waiting = self._waiting, []
+        self._arriving_bytes -= sum(len(one.frame) for one in waiting)
+        for one in (*self._batch, *waiting):
+            one.told(self._hanging)
 
     async def read(
         self, limit: int, *, after: int | None = None, max_bytes: int = READ_BYTES
@@ -235,7 +301,13 @@ class Spool:
         settled = self._settled()
         gone = [segment for segment in self._segments[:-1] if segment.last <= settled]
         self._segments = self._segments[len(gone) :]
-        await self._in_thread(self._forget, settled, gone)
+        # Where no file is left to tell the position by its name, only the cursor does.
+        last_one = gone[-1:] if not any(segment.count for segment in self._segments) else []
+        try:
+            await self._in_thread(self._forget, settled, gone, last_one)
+        except SpoolError:
+            self._segments[:0] = last_one
+            raise
         self._on_disk = settled
 
     def _settled(self) -> int:
@@ -276,32 +348,39 @@ class Spool:
             await self.acknowledge(self._cursor)
 
     async def try_out(self) -> None:
-        """SpoolError while a mebibyte, or what was refused last, would be refused where the next record would go."""
+        """SpoolError while a mebibyte, or what was refused last, would be refused where the next record would go.
+
+        Or while that takes too long; a disk that hangs is waited for.
+        """
         size = max(_TRIAL_BYTES, self._refused_bytes)
         offset = self._segments[-1].size
         offset = offset if offset + size <= self._segment_bytes else 0
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
         await self._in_thread(try_out, self._directory, offset, size)
+        if loop.time() - began_s > self._safe_within_s:
+            raise self._hanging
         self._refused_bytes = 0
 
     async def close(self) -> None:
-        """Waits for the appends under way; nothing is open then."""
+        """Waits for the appends under way; nothing is open then. Not for a disk that hangs."""
         if self._settled() > self._on_disk:
-            with contextlib.suppress(SpoolError):  # they are delivered once more
-                await self.acknowledge(self._cursor)
-        while self._committing is not None:  # last: others may come while anything else is waited for
-            await asyncio.wait([self._committing])
+            with contextlib.suppress(SpoolError, TimeoutError):  # they are delivered once more
+                async with asyncio.timeout(self._safe_within_s):
+                    await self.acknowledge(self._cursor)
+        while self._committing is not None and not self._hangs:  # last: others may come while something is waited for
+            await asyncio.wait([self._committing], timeout=self._safe_within_s / _LOOKS)
         self._is_closed = True
-        self._thread.shutdown()
+        self.disk.close()
 
     def _commit_what_waits(self) -> None:
         """One write and one fsync for all that wait, unless one is running: its end calls this again."""
         if self._committing is not None or not self._waiting:
             return
-        batch = self._next_group()
-        loop = asyncio.get_running_loop()
-        frames = [waiting.frame for waiting in batch]
-        self._committing = loop.run_in_executor(self._thread, self._commit, self._segments[-1], frames)
-        self._committing.add_done_callback(lambda future: self._committed(batch, future))
+        self._batch = self._next_group()
+        frames = [waiting.frame for waiting in self._batch]
+        self._committing = self.disk.call(self._commit, self._segments[-1], frames)
+        self._committing.add_done_callback(self._committed)
 
     def _next_group(self) -> list[_Waiting]:
         """Those that have waited longest: about a segment's worth, as a segment is read back as a whole."""
@@ -318,21 +397,21 @@ class Spool:
             return [active, append_durably(new_segment(self._directory, active.last + 1), frames)]
         return [append_durably(active, frames)]
 
-    def _committed(self, batch: Sequence[_Waiting], future: asyncio.Future[Sequence[Segment]]) -> None:
-        self._committing = None
+    def _committed(self, future: asyncio.Future[Sequence[Segment]]) -> None:
+        batch, were_told = self._batch, self._hangs
+        self._committing, self._batch, self._hangs = None, (), False
         size = sum(len(waiting.frame) for waiting in batch)
         self._arriving_bytes -= size
-        error = future.exception()
+        first, error = self.last + 1, future.exception()
         if error is None:
-            self._took(batch, future.result())
+            self._took(batch, first, future.result())
         else:
             self._refused_bytes = size
-            for waiting in batch:
-                waiting.told(self._fault(error))
+        for position, waiting in enumerate(() if were_told else batch, first):
+            waiting.told(position if error is None else self._fault(error))
         self._commit_what_waits()
 
-    def _took(self, batch: Sequence[_Waiting], replacing: Sequence[Segment]) -> None:
-        first = self._segments[-1].last + 1
+    def _took(self, batch: Sequence[_Waiting], first: int, replacing: Sequence[Segment]) -> None:
         self._segments[-1:] = replacing
         for position, waiting in enumerate(batch, first):
             self._tail.append(_Cached(position, waiting.record, len(waiting.frame)))
@@ -343,8 +422,6 @@ class Spool:
         while self._tail_bytes > self._cache_bytes:
             self._tail_bytes -= self._tail.popleft().size
         self.changed.set()
-        for position, waiting in enumerate(batch, first):
-            waiting.told(position)
 
     def _read_tail(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:
         start = position + 1 - self._tail[0].position
@@ -376,19 +453,22 @@ class Spool:
         is_idle = self._committing is None and not self._waiting
         return is_idle and newest.last <= self._cursor and newest.size >= _WORTH_REMOVING_BYTES
 
-    def _forget(self, cursor: int, gone: Sequence[Segment]) -> None:
-        """In the thread. Room is given back also where the cursor cannot be written: the names say as much."""
-        try:
-            write_cursor(self._directory, cursor)
-        finally:
-            for segment in gone:
-                segment.path.unlink(missing_ok=True)
+    def _forget(self, cursor: int, gone: Sequence[Segment], last_one: Sequence[Segment]) -> None:
+        """In the thread. Room is given back also where the cursor cannot be written: the names say as much.
+
+        If the power fails after the cursor is on the disk and before the last one is removed, both say the same.
+        """
+        for segment in gone[: len(gone) - len(last_one)]:
+            segment.path.unlink(missing_ok=True)
+        write_cursor(self._directory, cursor, durably=bool(last_one))
+        for segment in last_one:
+            segment.path.unlink(missing_ok=True)
 
     async def _in_thread(self, work: Callable[..., _T], *arguments: object) -> _T:
         if self._is_closed:
             raise SpoolError(_CLOSED)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+            return await self.disk.call(work, *arguments)
         except OSError as error:
             raise self._fault(error) from error
 

@@ -25,9 +25,14 @@ _LEAST_BYTES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """The limit of a spool, in bytes on its disk; None: none."""
+    """A limit, in bytes on the disk; None: none."""
 
     limit_bytes: int | None
+    of: str = "the worker's spool"
+
+    def is_full(self, used_bytes: int) -> bool:
+        """Whether it is used up."""
+        return self.limit_bytes is not None and used_bytes >= self.limit_bytes
 
     def is_scarce(self, used_bytes: int) -> bool:
         """Whether outputs are cut."""
@@ -42,20 +47,19 @@ class Room:
             return record
         if most < _LEAST_BYTES:
             printed = record.output_bytes or _length(record.output)
-            return record.without_output(f"output of {printed:,} bytes dropped: the worker's spool was full")
-        return replace(record, output=_cut(record.output, most), output_truncated=True)
+            return record.without_output(f"output of {printed:,} bytes dropped: {self.of} was full")
+        return replace(record, output=self._cut(record.output, most), output_truncated=True)
 
-
-def _cut(output: str, most: int) -> str:
-    """Head and tail of it, and between them one line about the rest; at most so many bytes on the disk."""
-    kept = most
-    while True:
-        head, tail = output[: kept // 2], output[len(output) - kept // 2 :]
-        cut_bytes = _length(output) - _length(head) - _length(tail)
-        text = f"{head}\n... {cut_bytes:,} bytes cut: the worker's spool was nearly full ...\n{tail}"
-        if (size := _size(text)) <= most:
-            return text
-        kept = max(0, min(kept - 16, kept * most // size))
+    def _cut(self, output: str, most: int) -> str:
+        """Head and tail of it, and between them one line about the rest; at most so many bytes on the disk."""
+        kept = most
+        while True:
+            head, tail = output[: kept // 2], output[len(output) - kept // 2 :]
+            cut_bytes = _length(output) - _length(head) - _length(tail)
+            text = f"{head}\n... {cut_bytes:,} bytes cut: {self.of} was nearly full ...\n{tail}"
+            if (size := _size(text)) <= most:
+                return text
+            kept = max(0, min(kept - 16, kept * most // size))
 
 
 def _size(text: str) -> int:

@@ -228,11 +228,14 @@ def make_room(directory: Path) -> None:
         write_cursor(directory, 0)
 
 
-def write_cursor(directory: Path, position: int) -> None:
-    """Remembered across a crash of the process; not forced to the disk, as delivering again does no harm."""
+def write_cursor(directory: Path, position: int, *, durably: bool = False) -> None:
+    """Remembered across a crash of the process; forced to the disk only where asked: to deliver again does no harm."""
     text = f"{position:020d}"
     descriptor = os.open(directory / _CURSOR, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         os.pwrite(descriptor, f"{text} {zlib.crc32(text.encode()):08x}\n".encode(), 0)
+        if durably:
+            os.fdatasync(descriptor)
+            sync_directory(directory)
     finally:
         os.close(descriptor)

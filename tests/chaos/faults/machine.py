@@ -1,4 +1,4 @@
-"""The machine of one worker is out of disk, of file descriptors, or of processes; all of it comes back."""
+"""The machine of one worker is out of disk, of file descriptors, or of processes, or its disk hangs; all comes back."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import asyncio
 import errno
 import os
 import resource
+from contextlib import ExitStack
 from pathlib import Path
 
 from tests.chaos.faults.breaking import Breaking, Table, not_now
 from tests.chaos.member import Member
-from tests.chaos.view import DISK_FULL, NO_DESCRIPTORS, NO_PROCESSES
+from tests.chaos.view import DISK_FULL, DISK_HANGS, NO_DESCRIPTORS, NO_PROCESSES
 
 _PIECE = b"\0" * 65_536
 _FILLED_UP_EACH_S = 5
 _LASTS_S = (5, 12, 25)
+_HANGS_S = (3, 8, 30)
+"""Less than what makes it a fault, a little more, and longer than the session lasts."""
 
 
 class MachineFaults:
@@ -23,12 +26,15 @@ class MachineFaults:
     def __init__(self, breaking: Breaking) -> None:
         self._on = breaking
         self._with_disk = [member for member in breaking.fleet.workers if member.disk is not None]
+        self._can_hang = [member for member in breaking.fleet.workers if member.loop_disk is not None]
         self._not_root = [member for member in breaking.fleet.workers if member.process.uid is not None]
 
     def table(self) -> Table:
         table: Table = {"out of descriptors": (2, self._out_of_descriptors)}
         if self._with_disk:
             table["disk full"] = (3, self._disk_full)
+        if self._can_hang:
+            table["disk hangs"] = (3, self._disk_hangs)
         if self._not_root:
             table["out of processes"] = (2, self._out_of_processes)
         return table
@@ -43,6 +49,15 @@ class MachineFaults:
                 await self._on.lasting(1 / _FILLED_UP_EACH_S)
                 _fill(filling)  # what came free meanwhile, by a file that the worker removed
             filling.unlink()
+
+    async def _disk_hangs(self) -> None:
+        member, seconds = self._on.one_of(self._can_hang), self._on.chance.choice(_HANGS_S)
+        assert member.loop_disk is not None
+        async with self._on.noted(f"{DISK_HANGS} for {seconds} s", member.name):
+            with ExitStack() as hanging:
+                # In a thread: what is dirty goes to the disk first, and the fleet's proxies do not wait for that.
+                await asyncio.to_thread(hanging.enter_context, member.loop_disk.hanging())
+                await self._on.lasting(seconds)
 
     async def _out_of_descriptors(self) -> None:
         """Not one more than it has open. Of a worker that has begun: before, it has hardly any, and could not begin."""

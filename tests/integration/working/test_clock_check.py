@@ -17,6 +17,7 @@ from common.etcd import EtcdClient, KeyValue
 from common.instants import from_ms
 from tests.support.background import running
 from tests.support.clocks import say_clocks
+from tests.support.disks import at_once
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from tests.support.working import World
@@ -181,7 +182,7 @@ async def test_clock_that_was_measured_badly_is_known_to_be_wrong_after_a_long_j
 def set_ahead_while_down(directory: Path) -> FakeClock:
     """A clock that was right in a former life, and has been set 30 s ahead since."""
     clock = FakeClock()
-    ClockMemory(directory, clock, boot_id="b").remember(0, 5)
+    ClockMemory(directory, clock, boot_id="b", in_turn=at_once).remember(0, 5)
     clock.set_wall(clock.wall_ms() + 30_000)
     return clock
 
@@ -190,13 +191,13 @@ async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_sta
     world: World, tmp_path: Path
 ) -> None:
     clock = set_ahead_while_down(tmp_path)
-    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
+    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once))
     assert own.check.fault == (
         "its clock is 30.0 s ahead of where it was right before the restart, and has not been compared since"
     )
     assert await own.told(None) is not None
     assert await own.told(0, within_ms=5) is None, "the others have been set, too"
-    assert ClockMemory(tmp_path, clock, boot_id="b").recall() == (0, 5)
+    assert ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once).recall() == (0, 5)
 
 
 async def test_clock_that_has_not_jumped_is_judged_however_badly_it_was_measured(own: Own) -> None:
@@ -218,16 +219,16 @@ async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_
 ) -> None:
     """A machine that was moved, say: its boot clock stood still. Each start would decide nothing for two minutes."""
     clock = set_ahead_while_down(tmp_path)
-    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b"))
+    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once))
     for _ in range(11):
         clock.advance(10_000)
         await say_clocks(world.etcd, world.keys, count=2)
         await own.check.look()
-    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b")).check.fault is not None
+    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once)).check.fault is not None
     clock.advance(10_000)
     await own.check.look()
     assert own.check.fault is None
-    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b")).check.fault is None
+    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once)).check.fault is None
 
 
 async def test_jump_in_the_first_seconds_of_a_process_waits_for_a_comparison(own: Own, world: World) -> None:

@@ -1,0 +1,73 @@
+"""The disk of the data directory: one thread does all work on it, in order, and the loop waits for none of it.
+
+A disk that hangs holds its caller in the kernel, where no signal and no deadline reaches it. So only a thread calls it,
+and one that nobody has to join: the worker can stop without it. (What is left of the process stays until the disk
+answers: the kernel ends no process before that.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
+from threading import Thread
+from typing import TypeVar
+
+_T = TypeVar("_T")
+
+
+class Disk:
+    """Use from one event loop."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    def start(self) -> None:
+        """Have the thread; RuntimeError where the machine is out of processes. Else the first call does it."""
+        if self._thread is None:
+            thread = Thread(target=self._work, name="disk", daemon=True)
+            thread.start()
+            self._thread = thread
+
+    def begin(self, work: Callable[[], None]) -> None:
+        """It is done in its turn, and nobody hears of it."""
+        self.start()
+        self._calls.put(work)
+
+    def call(self, work: Callable[..., _T], *arguments: object) -> asyncio.Future[_T]:
+        """What it returns, or raises, in its turn: after all that was asked for before."""
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[_T] = loop.create_future()
+
+        def carry_out() -> None:
+            try:
+                tell = partial(_succeed, answer, work(*arguments))
+            except Exception as error:
+                tell = partial(_fail, answer, error)
+            with suppress(RuntimeError):  # the loop has ended without it
+                loop.call_soon_threadsafe(tell)
+
+        self.start()
+        self._calls.put(carry_out)
+        return answer
+
+    def close(self) -> None:
+        """Nothing more is asked for; what was is still done, if the disk lets it."""
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (work := self._calls.get()) is not None:
+            work()
+
+
+def _succeed(answer: asyncio.Future[_T], result: _T) -> None:
+    if not answer.done():  # else nobody waits any more
+        answer.set_result(result)
+
+
+def _fail(answer: asyncio.Future[_T], error: Exception) -> None:
+    if not answer.done():
+        answer.set_exception(error)
