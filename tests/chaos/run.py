@@ -36,7 +36,6 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, default=_HISTORIES, help="the directory of histories and logs")
     parser.add_argument("--only", nargs="*", default=(), help='of these faults, e.g. --only "worker frozen"')
     parser.add_argument("--without", nargs="*", default=(), help="of all but these")
-    parser.add_argument("--etcd", type=Path, help="another server than that of the wheel")
     given = parser.parse_args()
     given.keep.mkdir(parents=True, exist_ok=True)
     path = given.keep / f"seed-{given.seed}-{wall_ms()}.jsonl"
@@ -59,7 +58,7 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
     history, seed = HistoryFile(path), given.seed
     history.add(Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load))
     async with (
-        running_fleet(here.directory, history, binary=given.etcd, special=Special(here, seed)) as fleet,
+        running_fleet(here.directory, history, special=Special(here, seed)) as fleet,
         aiohttp.ClientSession() as http,
     ):
         faults = Faults(fleet, seed, given.only, given.without)
