@@ -236,8 +236,8 @@ class Claims:
                 answers.append(ruled_out)
         session = result.one(0)
         if session is None or session.lease != batch.session.lease_id:
-            why = Answer.NO_SESSION if session is None else Answer.DETACHED
-            answers += [Result(proposal=part.proposal, answer=why) for part in again]
+            why, lease = (Answer.NO_SESSION, 0) if session is None else (Answer.DETACHED, session.lease)
+            answers += [Result(proposal=part.proposal, answer=why, key_lease=lease) for part in again]
             again = []
         elif not answers and len(again) == 1:
             answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
