@@ -148,12 +148,6 @@ class Cluster:
         self._away_since = self._away_since if self._away_since is not None else now
         return now - self._away_since >= seconds
 
-    @property
-    def etcd_away_s(self) -> float:
-        """How long ago `etcd_has_been_away` was first asked."""
-        assert self._away_since is not None
-        return asyncio.get_running_loop().time() - self._away_since
-
     # Speaking to the managers, in turn
 
     def _url(self, path: str) -> str:
