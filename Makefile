@@ -11,9 +11,11 @@ LOAD ?= 0
 MINUTES ?=
 ROUNDS ?= 1
 SHARE ?= 1
+ETCD ?=
+export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 chromium faketime
+.PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list
@@ -22,15 +24,15 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some of them)
+test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
 ifeq ($(TESTS),)
 	@tests/run $(VENV)/python
 else
 	$(VENV)/python -m pytest $(TESTS)
 endif
 
-chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second; ETCD=path of another server)
-	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD) $(if $(ETCD),--etcd $(ETCD))
+chaos: venv-test faketime ## a cluster under random faults, and a check of what happened (SEED=1 MINUTES=10 LOAD=0 more fires a second; ETCD=3.7)
+	$(VENV)/python -m tests.chaos.run --seed $(SEED) --minutes $(or $(MINUTES),10) --load $(LOAD)
 
 log-store-away: venv-test ## the log store away for MINUTES=10 at 50 fires a second: nothing late, nothing lost
 	$(VENV)/python -m tests.chaos.scenarios.log_store_away --minutes $(or $(MINUTES),10)
@@ -48,7 +50,7 @@ lint: venv-test try-assets ## style, types and the direction of imports; the con
 	$(VENV)/lint-imports
 	@if [ -d node_modules ]; then npm run --silent check; else echo "no node_modules: the console's scripts are not checked"; fi
 
-bench: venv-test ## run the benchmarks; results go to bench/results/ (ROUNDS=3; SHARE=0.05 tries small sizes)
+bench: venv-test ## run the benchmarks; results go to bench/results/ (ROUNDS=3; SHARE=0.05 tries small sizes; ETCD=3.7)
 	$(VENV)/python -m bench --rounds $(ROUNDS) --share $(SHARE)
 
 bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs: bench-%: venv-test
@@ -81,10 +83,13 @@ venv-run:
 venv-test:
 	@.ci/venv embedded,test
 
-# Debian's etcd 3.4, next to the wheel's 3.5. Without it (offline, not Debian) the tests on 3.4 are skipped, and say so.
+# Debian 12's etcd 3.4, next to the wheel's 3.5.1. Without it (offline, not Debian) the tests on 3.4 are skipped, and say so.
 etcd34:
 	@[ -x $(ETCD34)/etcd ] || sh tests/support/fetch_etcd34.sh $(ETCD34) || \
 	    echo "etcd 3.4 could not be fetched into $(ETCD34): the tests that need it are skipped"
+
+etcds: ## for the tests: Debian 13's etcd 3.5, and 3.6 and 3.7 built with Go, into .tools (a few minutes, once)
+	@sh tests/support/build_etcd.sh .tools
 
 # Without them everything but the console works, and its page says what to run; so they are no reason not to start.
 try-assets:

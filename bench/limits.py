@@ -24,7 +24,7 @@ from common.jobs.job import JobSpec
 from common.planning.planner import decide
 from common.stored.keys import Keys, RunId, Watched
 from tests.support.cluster import EVERY_SECOND
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from worker.catalog import CatalogJob, read_job
 from worker.deciding.claims import Claims
 from worker.identity import Identity
@@ -60,9 +60,7 @@ def one_round(share: float) -> list[Figure]:
 
 
 def _server(folder: str, arguments: tuple[str, ...] = ()) -> EtcdServer:
-    binary = etcd35()
-    assert binary is not None, "the extra `embedded` is installed with the tests"
-    return EtcdServer(binary, Path(folder) / "etcd", arguments=arguments)
+    return EtcdServer(usual_etcd(), Path(folder) / "etcd", arguments=arguments)
 
 
 async def _claimed(arguments: tuple[str, ...], together: int, seconds: float) -> tuple[float, float]:

@@ -31,7 +31,7 @@ class Up:
 
 
 @asynccontextmanager
-async def up(folder: Path) -> AsyncIterator[Up]:
+async def up(folder: Path, *, etcd: Path | None = None) -> AsyncIterator[Up]:
     """Ready inside the block, gone after it. Its data lie in the folder."""
-    async with running_up(folder, "--workers", str(WORKERS)) as running:
+    async with running_up(folder, "--workers", str(WORKERS), etcd=etcd) as running:
         yield Up(running, DataDir(folder / "data"))

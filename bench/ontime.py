@@ -1,7 +1,8 @@
-"""50 fires a second for a minute, spread: how late each starts, beside a bare loop that sleeps and starts commands.
+"""50 fires a second for a minute: how late each starts, beside a bare loop; then each kind of job, on each etcd.
 
 On `etcron up` with two workers. Counted from the dispatch time (plan time + jitter) to the moment right before the
-command is started, by whole milliseconds, rounded down. The bare loop follows, at the same distances.
+command is started, by whole milliseconds, rounded down. The bare loop follows, at the same distances: it sleeps and
+starts commands. For the kinds of jobs see :mod:`bench.kinds`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
 
+from bench import kinds
 from bench.figures import Figure, Goal, WrongError, at_most, quantile, ratio
 from bench.on_up import up
 from bench.peers import bare_loop
@@ -28,7 +30,7 @@ _LOOK_S: Final = 0.5
 
 
 def one_round(share: float) -> list[Figure]:
-    """Ours, then the bare loop."""
+    """Ours, then the bare loop, then the kinds of jobs."""
     seconds = max(1, round(SECONDS * share))
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         late_ms, moments_ms, requests = asyncio.run(_ours(Path(folder), seconds))
@@ -41,6 +43,7 @@ def one_round(share: float) -> list[Figure]:
         *theirs,
         ratio("etcron to bare loop, 99 %", ours[1].value, theirs[1].value),
         Figure(name="etcd requests", value=requests / len(late_ms), unit="a fire", note="the idle ones among them"),
+        *kinds.figures(share),
     ]
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from common.etcd import MAX_READS, Compare, Delete, Get, KeyValue, Operation, Put, TxnResult
-from common.etcd.txn import Relation, Result, Target
+from common.etcd import MAX_READS, Compare, Delete, Get, GetKey, KeyValue, Operation, Put, TxnResult
+from common.etcd.txn import KeyRead, Relation, Result, Target
 
 
 @dataclass(slots=True)
@@ -92,6 +92,8 @@ class CountingEtcd:
             case Get():
                 kv = self._keys.get(operation.key)
                 return () if kv is None else (kv,)
+            case GetKey():
+                return KeyRead(self._keys.get(operation.key))
             case Put():
                 self._put(operation)
                 return None

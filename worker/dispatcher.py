@@ -24,6 +24,7 @@ from common.etcd import (
     Delete,
     EtcdClient,
     Get,
+    GetKey,
     Operation,
     Put,
     Session,
@@ -329,7 +330,7 @@ class Dispatcher:
         result = await self._answer(run, self._handing_on(run))
         if result.succeeded or not run.take_over(result.one(0)):
             self._handed_on(run)
-        elif run.holds_lock and not is_own(run, result.one(1)):
+        elif run.holds_lock and not is_own(run, result.key(1)):
             self._end_without_its_lock(run)
         else:
             await self._later(run)  # re-adopted meanwhile
@@ -368,7 +369,7 @@ class Dispatcher:
         if run.holds_lock:
             compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
             then.append(Delete(keys.lock(run.run_id.job)))
-        return compares, then, [Get(keys.run(run_id)), Get(keys.lock(run_id.job), keys_only=True)]
+        return compares, then, [Get(keys.run(run_id)), GetKey(keys.lock(run_id.job))]
 
 
 def _hand_on_ms(run: Run) -> int:

@@ -104,6 +104,8 @@ class Result(Struct, frozen=True, kw_only=True):
     """MARK_MOVED: where it is; None where it is missing or unreadable."""
     blocker: Blocker | None = None
     """LOCKED: by what."""
+    key_lease: int = 0
+    """DETACHED: the lease of the session's key, which is not the session's."""
 
     @property
     def is_for_ever(self) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, Get, Mirror
+from common.etcd import EtcdClient, GetKey, Mirror
 from common.stored.keys import Keys, Watched
 
 LOOK_S: Final = 30.0
@@ -31,8 +31,8 @@ class Sentinels:
 
     async def look(self) -> None:
         """What has just been written is given the mirror's own grace before it counts as missed."""
-        answers = await asyncio.gather(*(self._client.txn((), [Get(key, keys_only=True)]) for key in self._mirrors))
+        answers = await asyncio.gather(*(self._client.txn((), [GetKey(key)]) for key in self._mirrors))
         for mirror, answer in zip(self._mirrors.values(), answers, strict=True):
-            sentinel = answer.one(0)
+            sentinel = answer.key(0)
             if mirror.missed(sentinel.mod_revision if sentinel is not None else 0, answer.revision):
                 mirror.resync("a sentinel was missed")

@@ -47,6 +47,7 @@ from common.etcd.txn import (
     Delete,
     DeletePrefix,
     Get,
+    GetKey,
     GetPrefix,
     Operation,
     Put,
@@ -61,7 +62,7 @@ from common.etcd.txn import (
     present,
     value_is,
 )
-from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status
+from common.etcd.types import KeyRevisions, KeyValue, Lease, LeaseState, Page, Status
 
 __all__ = [
     "MAX_COMPARES",
@@ -76,7 +77,9 @@ __all__ = [
     "EtcdClient",
     "EtcdUser",
     "Get",
+    "GetKey",
     "GetPrefix",
+    "KeyRevisions",
     "KeyValue",
     "Lease",
     "LeaseState",

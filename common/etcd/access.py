@@ -21,7 +21,7 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
         # etcd looks at the permissions of a branch that does not run, too: so nothing is written, and no key counted.
         await client.txn(
             [create_revision_is(never, _NO_REVISION)],
-            [Put(never, b""), GetPrefix(f"{key_prefix}/", keys_only=True, limit=1)],
+            [Put(never, b""), GetPrefix(f"{key_prefix}/", limit=1)],
         )
     except EtcdAccessError as error:
         raise ConfigError([_named(error.problem, key_prefix)]) from None

@@ -19,6 +19,7 @@ from common.etcd.txn import (
     Compare,
     DeletePrefix,
     Get,
+    GetKey,
     GetPrefix,
     Operation,
     TxnResult,
@@ -27,7 +28,7 @@ from common.etcd.txn import (
     txn_request,
     txn_result,
 )
-from common.etcd.types import KeyValue, Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
+from common.etcd.types import KeyRevisions, KeyValue, Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
 from common.tls import TlsFiles
 
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -111,19 +112,23 @@ class EtcdClient:
         response = await self._calls.read("range", request, what=f"get {key}")
         return key_value(response.kvs[0]) if response.kvs else None
 
-    async def get_many(self, keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
+    async def get_many(self, keys: Sequence[str]) -> dict[str, KeyValue]:
         """Those of the keys that exist. One request, so one revision, for each 127 keys in the order given."""
-        wanted = list(dict.fromkeys(keys))
-        found: dict[str, KeyValue] = {}
-        for start in range(0, len(wanted), MAX_READS):
-            result = await self.txn((), [Get(key, keys_only) for key in wanted[start : start + MAX_READS]])
-            for index in range(len(result.results)):
-                found.update((kv.key, kv) for kv in result.kvs(index))
-        return found
+        return {kv.key: kv async for result, at in self._read_many(Get, keys) if (kv := result.one(at)) is not None}
 
-    async def read_prefix(
-        self, prefix: str, *, page: int = 1000, keys_only: bool = False, revision: int = 0
-    ) -> AsyncIterator[Page]:
+    async def get_keys(self, keys: Sequence[str]) -> dict[str, KeyRevisions]:
+        """As `get_many`, without values and leases."""
+        return {kv.key: kv async for result, at in self._read_many(GetKey, keys) if (kv := result.key(at)) is not None}
+
+    async def _read_many(self, read: type[Get | GetKey], keys: Sequence[str]) -> AsyncIterator[tuple[TxnResult, int]]:
+        """For each key a result, and where in it the key is."""
+        wanted = list(dict.fromkeys(keys))
+        for start in range(0, len(wanted), MAX_READS):
+            result = await self.txn((), [read(key) for key in wanted[start : start + MAX_READS]])
+            for index in range(len(result.results)):
+                yield result, index
+
+    async def read_prefix(self, prefix: str, *, page: int = 1000, revision: int = 0) -> AsyncIterator[Page]:
         """Every key under the prefix in order, in pages of at most `page`, all as they were at one revision.
 
         The revision is that of the first page (each page names it), or the given one. There is at least one page, of
@@ -132,9 +137,7 @@ class EtcdClient:
         """
         paging, limit, is_first = Paging(to_bytes(prefix)), min(page, _FIRST_PAGE), True
         while not paging.done:
-            request = _rpc.messages.RangeRequest(
-                key=paging.start, range_end=paging.end, limit=limit, keys_only=keys_only, revision=revision
-            )
+            request = _rpc.messages.RangeRequest(key=paging.start, range_end=paging.end, limit=limit, revision=revision)
             try:
                 response = await self._calls.read("range", request, what=f"read {prefix}")
             except AnswerTooLargeError:
@@ -190,8 +193,7 @@ class EtcdClient:
         what = _summary(compares, then)
         if (read := only_read(compares, then, otherwise)) is not None:
             response = await self._calls.read("range", read.request(), what=what)
-            found = tuple(map(key_value, response.kvs))
-            return TxnResult(succeeded=True, revision=response.header.revision, results=(found,))
+            return TxnResult(succeeded=True, revision=response.header.revision, results=(read.found(response),))
         if any(operation.writes for branch in (then, otherwise) for operation in branch):
             response = await self._calls.write("txn", txn_request(compares, then, otherwise), what=what)
         else:

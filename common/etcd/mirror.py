@@ -1,6 +1,6 @@
 """The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
 
-It reads the prefix at a revision, then watches from the next. When the watch ends, it backs off with jitter:
+It reads the prefix at a revision, then watches from the next. When that ends, it backs off with jitter and goes on:
 
     an error, a clean end, silence                  watches from the revision after the one up to which it has told all
     compaction, a watch that etcd refuses,          reads again, compares with what has been told, watches from there
@@ -28,7 +28,7 @@ from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
-from common.etcd.txn import Get
+from common.etcd.txn import GetKey
 from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
 from common.process.cancellation import until_first
 
@@ -232,8 +232,8 @@ class Mirror:
     async def _is_same_history(self) -> bool:
         """Whether etcd has what was told: one that was restored from a backup is behind, or has an older value."""
         newest = max(self._told, key=self._told.__getitem__, default=self.prefix)
-        answer = await self._client.txn((), [Get(newest or "\0", keys_only=True)])
-        self.last_alive, there = self._clock.monotonic(), answer.one(0)
+        answer = await self._client.txn((), [GetKey(newest or "\0")])
+        self.last_alive, there = self._clock.monotonic(), answer.key(0)
         is_older = there is not None and there.mod_revision < self._told.get(newest, 0)
         return answer.revision >= self._told_up_to and not is_older
 

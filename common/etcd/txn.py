@@ -23,7 +23,7 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from common.etcd import _rpc
-from common.etcd.types import KeyValue, key_value, range_end, to_bytes
+from common.etcd.types import KeyRevisions, KeyValue, key_revisions, key_value, range_end, to_bytes
 
 MAX_COMPARES = 128
 """etcd's own limit (`--max-txn-ops`) on the compares of a transaction."""
@@ -182,47 +182,78 @@ class Get(Struct, frozen=True, gc=False):
     """Reads the key. Its result is a tuple of one `KeyValue`, or of none."""
 
     key: str
-    keys_only: bool = False
     writes: ClassVar[bool] = False
 
     def request(self) -> Any:
         """etcd's message for this read alone."""
-        return _rpc.messages.RangeRequest(key=to_bytes(self.key), keys_only=self.keys_only)
+        return _rpc.messages.RangeRequest(key=to_bytes(self.key))
+
+    def add_to(self, operations: Any) -> None:
+        operations.add().request_range.key = to_bytes(self.key)
+
+    def found(self, answer: Any) -> tuple[KeyValue, ...]:
+        """The result, from etcd's answer to this read alone."""
+        return tuple(map(key_value, answer.kvs))
+
+    def result_of(self, response: Any) -> tuple[KeyValue, ...]:
+        return self.found(response.response_range)
+
+
+class KeyRead(Struct, frozen=True, gc=False):
+    """What a `GetKey` has found. It is no tuple of `KeyValue`, so that nobody takes a value or a lease out of it."""
+
+    key: KeyRevisions | None
+
+
+class GetKey(Struct, frozen=True, gc=False):
+    """Reads whether the key exists, and its revisions; neither its value nor its lease. Its result is a `KeyRead`."""
+
+    key: str
+    writes: ClassVar[bool] = False
+
+    def request(self) -> Any:
+        """etcd's message for this read alone."""
+        return _rpc.messages.RangeRequest(key=to_bytes(self.key), keys_only=True)
 
     def add_to(self, operations: Any) -> None:
         read = operations.add().request_range
         read.key = to_bytes(self.key)
-        if self.keys_only:
-            read.keys_only = True
+        read.keys_only = True
 
-    def result_of(self, response: Any) -> tuple[KeyValue, ...]:
-        return tuple(map(key_value, response.response_range.kvs))
+    def found(self, answer: Any) -> KeyRead:
+        """The result, from etcd's answer to this read alone."""
+        return KeyRead(key_revisions(answer.kvs[0]) if answer.kvs else None)
+
+    def result_of(self, response: Any) -> KeyRead:
+        return self.found(response.response_range)
 
 
 class GetPrefix(Struct, frozen=True):
     """Reads the first `limit` keys that start with the prefix, in order. Its result is a tuple of `KeyValue`."""
 
     prefix: str
-    keys_only: bool = False
     limit: int = 1_000
     writes: ClassVar[bool] = False
 
     def request(self) -> Any:
         """etcd's message for this read alone."""
         prefix = to_bytes(self.prefix)
-        return _rpc.messages.RangeRequest(
-            key=prefix or b"\0", range_end=range_end(prefix), keys_only=self.keys_only, limit=self.limit
-        )
+        return _rpc.messages.RangeRequest(key=prefix or b"\0", range_end=range_end(prefix), limit=self.limit)
 
     def add_to(self, operations: Any) -> None:
         operations.add(request_range=self.request())
 
+    def found(self, answer: Any) -> tuple[KeyValue, ...]:
+        """The result, from etcd's answer to this read alone."""
+        return tuple(map(key_value, answer.kvs))
+
     def result_of(self, response: Any) -> tuple[KeyValue, ...]:
-        return tuple(map(key_value, response.response_range.kvs))
+        return self.found(response.response_range)
 
 
-Operation = Put | Delete | DeletePrefix | Get | GetPrefix
-Result = tuple[KeyValue, ...] | int | None
+Read = Get | GetKey | GetPrefix
+Operation = Put | Delete | DeletePrefix | Read
+Result = tuple[KeyValue, ...] | KeyRead | int | None
 
 
 class TxnResult(Struct, frozen=True, kw_only=True):
@@ -237,13 +268,20 @@ class TxnResult(Struct, frozen=True, kw_only=True):
         """What the read at this place of the branch that ran has found."""
         found = self.results[index]
         if not isinstance(found, tuple):
-            raise TypeError(f"operation {index} of this branch is not a read: it gave {found!r}")
+            raise TypeError(f"operation {index} of this branch is not a read of values: it gave {found!r}")
         return found
 
     def one(self, index: int) -> KeyValue | None:
         """The first key that the read at this place has found, or None."""
         found = self.kvs(index)
         return found[0] if found else None
+
+    def key(self, index: int) -> KeyRevisions | None:
+        """What the `GetKey` at this place has found, or None."""
+        found = self.results[index]
+        if not isinstance(found, KeyRead):
+            raise TypeError(f"operation {index} of this branch is not a read of a key alone: it gave {found!r}")
+        return found.key
 
     def deleted(self, index: int) -> int:
         """How many keys the delete at this place has deleted."""
@@ -285,11 +323,9 @@ def reading_request(compares: Iterable[Compare], then: Sequence[Operation], othe
     return request
 
 
-def only_read(
-    compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
-) -> Get | GetPrefix | None:
+def only_read(compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]) -> Read | None:
     """The read that is all of the transaction, where it is no more than that."""
-    if compares or otherwise or len(then) != 1 or not isinstance(then[0], Get | GetPrefix):
+    if compares or otherwise or len(then) != 1 or not isinstance(then[0], Read):
         return None
     return then[0]
 

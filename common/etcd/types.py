@@ -8,17 +8,23 @@ from typing import Any
 from msgspec import Struct
 
 
-class KeyValue(Struct, frozen=True, kw_only=True, gc=False):
-    """A key as etcd held it at some revision; `value` is empty where only keys were asked for."""
+class KeyRevisions(Struct, frozen=True, kw_only=True, gc=False):
+    """What etcd tells of a key without its value, whatever its version: 3.7 answers such a read from its index, which
+    does not know the lease."""
 
     key: str
-    value: bytes
     create_revision: int
     """The revision of the write that made the key; it changes when a key is deleted and made again."""
     mod_revision: int
     """The revision of the newest write to the key."""
     version: int
     """How often the key was written since it was made, from 1."""
+
+
+class KeyValue(KeyRevisions, frozen=True, kw_only=True, gc=False):
+    """A key as etcd held it at some revision."""
+
+    value: bytes
     lease: int
     """The lease that it is attached to, or 0."""
 
@@ -78,6 +84,13 @@ def range_end(prefix: bytes) -> bytes:
     """The first key after all those that start with `prefix`; `\\0` (the end of all keys) where there is none."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"
+
+
+def key_revisions(kv: Any) -> KeyRevisions:
+    """A `KeyRevisions` from etcd's message, with nothing that only some versions send."""
+    return KeyRevisions(
+        key=to_text(kv.key), create_revision=kv.create_revision, mod_revision=kv.mod_revision, version=kv.version
+    )
 
 
 def key_value(kv: Any) -> KeyValue:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
+from common.etcd import Compare, Delete, KeyRevisions, KeyValue, Operation, Put, absent, create_revision_is
 from common.jobs.job import JobSpec
 from common.stored.chain import MADE_WITH_ITS_JOB, is_chained, link_at
 from common.stored.keys import Keys, RunId, Watched
@@ -24,7 +24,7 @@ from common.stored.saved_job import SavedJob
 class Chained:
     """What etcd holds of a job's chain, read together with the job."""
 
-    lock: KeyValue | None = None
+    lock: KeyRevisions | None = None
     """Without its value."""
     link: KeyValue | None = None
 

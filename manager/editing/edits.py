@@ -24,7 +24,19 @@ from typing import Self
 from msgspec import structs
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError
-from common.etcd import Compare, Delete, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
+from common.etcd import (
+    Compare,
+    Delete,
+    Get,
+    GetKey,
+    KeyValue,
+    Operation,
+    Put,
+    TxnResult,
+    absent,
+    mod_revision_is,
+    value_is,
+)
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.planning.nobody import why_nobody
@@ -87,12 +99,12 @@ class Stored:
     @classmethod
     def look(cls, keys: Keys, name: str) -> list[Operation]:
         """The reads whose answer `found` takes."""
-        return [Get(keys.job(name)), Get(keys.mark(name)), Get(keys.lock(name), True), Get(keys.chain(name))]
+        return [Get(keys.job(name)), Get(keys.mark(name)), GetKey(keys.lock(name)), Get(keys.chain(name))]
 
     @classmethod
     def found(cls, name: str, answer: TxnResult, *, taken: frozenset[int] = frozenset()) -> Self:
         """What an answer that begins with these reads says."""
-        chained = Chained(lock=answer.one(2), link=answer.one(3))
+        chained = Chained(lock=answer.key(2), link=answer.one(3))
         return cls.read(name, answer.one(0), answer.one(1), taken=taken, chained=chained)
 
 
@@ -126,7 +138,7 @@ class Edit:
     def meanwhile(self, result: TxnResult) -> Stored:
         """What etcd holds instead, from the answer of a transaction whose compares failed."""
         taken = self.before.taken
-        if self.record is not None and result.one(_RECORD) is not None:
+        if self.record is not None and result.key(_RECORD) is not None:
             taken |= {self.record.plan_ms}
         return Stored.found(self.before.name, result, taken=taken)
 
@@ -238,7 +250,7 @@ def _edit(
     if record is not None and record_key is not None:
         compares.append(absent(record_key))
         then.append(Put(record_key, final_entry(record).to_json()))
-        otherwise.append(Get(record_key, keys_only=True))
+        otherwise.append(GetKey(record_key))
     return Edit(
         before=before, value=value, mark_ms=mark_ms, record=record, record_key=record_key, compares=compares,
         then=then, otherwise=otherwise,

@@ -21,7 +21,19 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import ConflictError, UnavailableError
-from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, absent, mod_revision_is, value_is
+from common.etcd import (
+    Compare,
+    EtcdClient,
+    Get,
+    GetKey,
+    KeyValue,
+    Operation,
+    Put,
+    TxnResult,
+    absent,
+    mod_revision_is,
+    value_is,
+)
 from common.instants import iso
 from common.jobs.reader import check_name
 from common.planning.planner import undecided
@@ -146,7 +158,7 @@ def plan_unblock(
     if record is not None and record_key is not None:
         compares.append(absent(record_key))
         then.append(Put(record_key, final_entry(record).to_json()))
-        otherwise.append(Get(record_key, keys_only=True))
+        otherwise.append(GetKey(record_key))
     for kv in ahead:
         compares.append(value_is(kv.key, kv.value))
         then.append(Put(kv.key, encode_mark(now_ms)))

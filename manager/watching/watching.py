@@ -12,7 +12,7 @@ from typing import Final, Protocol
 
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
-from common.etcd import Change, EtcdClient, Get, KeyValue, Mirror, MirrorTimings
+from common.etcd import Change, EtcdClient, GetKey, KeyValue, Mirror, MirrorTimings
 from common.instants import iso
 from common.stored.keys import Keys, RunId, Watched
 from common.stored.member import Member, is_worker_name
@@ -164,10 +164,10 @@ class Watching:
         while True:
             await asyncio.sleep(_SENTINELS_S)
             try:
-                answer = await self._etcd.txn((), [Get(key, keys_only=True)])
+                answer = await self._etcd.txn((), [GetKey(key)])
             except EtcronError as error:
                 extra = {"action": "sentinel.unread", "key": key, "error": str(error)}
                 _log.debug("the sentinel of the jobs was not read", extra=extra)
                 continue
-            sentinel = answer.one(0)
+            sentinel = answer.key(0)
             self._jobs.missed(sentinel.mod_revision if sentinel is not None else 0, answer.revision)

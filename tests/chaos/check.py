@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.chaos.figures import beyond_the_schedule, faults_by_kind, fires, jobs_by_policy
 from tests.chaos.history import Event, read_history
-from tests.chaos.latency import lateness
+from tests.chaos.latency import LATE_MS, beyond_by_kind, lateness
 from tests.chaos.rules import (
     attempts,
     catching_up,
@@ -68,6 +68,7 @@ def _summary(view: View) -> list[str]:
         f"faults: {len(view.faults)} ({_counted(faults_by_kind(view))})",
         f"calls: {sum(calls.values())} ({_counted(calls)})",
         *(f"late, {which}: {late}" for which, late in lateness(view).items()),
+        *(f"beyond {LATE_MS} ms, without faults, {kind}: {late}" for kind, late in beyond_by_kind(view).items()),
     ]
 
 

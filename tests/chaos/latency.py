@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
+from typing import Any
 
+from common.jobs.reader import parse_job
+from common.schedules.jitter import dispatch_ms
 from tests.chaos.history import USERS_DOING
 from tests.chaos.view import Run, View
 
 _CALM_BEFORE_MS = 30_000
 _CALM_AFTER_MS = 1_000
+LATE_MS = 100
+TO_LOOK_INTO = 0.01
+"""Of the starts of a kind, so many may be later; more is a fault of something."""
+_CLAIMED_MS = 200
+"""So long before its time a fire is claimed. A run that goes by then may be in its way."""
+_KINDS = {
+    "after": "after",
+    "broadcast": "broadcast",
+    "jitterSeconds": "jitter",
+    "slots": "slots",
+    "retry": "retried",
+    "at": "once",
+}
+"""The kind of a job that has this field, the first one counts; of others, their overlap policy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +46,23 @@ class Lateness:
         return f"median {self.median_ms} ms, 99 % {self.percentile99_ms} ms, of {self.starts} starts"
 
 
+@dataclass(frozen=True, slots=True)
+class Beyond:
+    """How many of so many starts were later than `LATE_MS`, and the latest."""
+
+    starts: int
+    late: int
+    latest_ms: int
+
+    @classmethod
+    def of(cls, late_ms: list[int]) -> Beyond:
+        return cls(len(late_ms), sum(late > LATE_MS for late in late_ms), max(late_ms))
+
+    def __str__(self) -> str:
+        told = f"{100 * self.late / self.starts:.1f} % of {self.starts}, the latest {self.latest_ms} ms"
+        return f"{told} (LOOK INTO IT)" if self.late > TO_LOOK_INTO * self.starts else told
+
+
 def lateness(view: View) -> dict[str, Lateness]:
     """Of all planned first attempts of jobs that do not wait for each other; and of those far from any fault."""
     timely = [run for run in view.runs.values() if _is_timely(view, run)]
@@ -37,6 +72,40 @@ def lateness(view: View) -> dict[str, Lateness]:
         "without": Lateness.of([_late_ms(run, _recorded_ms(run)) for run in calm]),
         "without, the command's own first line": Lateness.of([_late_ms(run, run.starts[0].wall_ms) for run in calm]),
     }
+
+
+def beyond_by_kind(view: View) -> dict[str, Beyond]:
+    """Of planned first attempts far from any fault, by kind of job; not of those that waited for a run before them."""
+    found: dict[str, list[int]] = defaultdict(list)
+    spans = _spans(view)
+    for run in view.runs.values():
+        spec, plan_ms = view.spec_of(run.id.job), run.id.plan_ms
+        if plan_ms is None or run.id.attempt > 1 or not run.starts or not spec or not _is_calm(view, run):
+            continue
+        due_ms = plan_ms
+        if "jitterSeconds" in spec:
+            job = parse_job(spec)
+            due_ms = dispatch_ms(run.id.sequence, job.schedule, job.jitter_s, plan_ms)
+        if not any(from_ms < due_ms - _CLAIMED_MS <= to_ms for from_ms, to_ms in spans[run.id.sequence]):
+            found[_kind(spec)].append(_recorded_ms(run) - due_ms)
+    return {kind: Beyond.of(late_ms) for kind, late_ms in sorted(found.items())}
+
+
+def _kind(spec: dict[str, Any]) -> str:
+    for field, kind in _KINDS.items():
+        if field in spec:
+            return kind
+    return str(spec.get("overlap", "skip"))
+
+
+def _spans(view: View) -> dict[str, list[tuple[int, int]]]:
+    """Of each sequence, from when to when its runs went."""
+    spans: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for run in view.runs.values():
+        if run.starts:
+            ended_ms = int((run.record or {}).get("endTime") or 0)
+            spans[run.id.sequence].append((_recorded_ms(run), max([ended_ms, *(one.wall_ms for one in run.signs)])))
+    return spans
 
 
 def _is_timely(view: View, run: Run) -> bool:

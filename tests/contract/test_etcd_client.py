@@ -12,7 +12,7 @@ from common.errors import ConfigError, EtcdCompactedError, EtcdRefusedError
 from common.etcd import EtcdClient, KeyValue, Put
 from common.etcd.calls import Calls
 from common.etcd.types import to_bytes, to_text
-from tests.support.etcd_server import EtcdServer
+from tests.support.etcd_server import EtcdServer, whole_version
 
 pytestmark = pytest.mark.etcd
 
@@ -66,7 +66,8 @@ async def test_get_many_finds_those_that_exist_in_more_than_one_request(client: 
     await client.txn([], [Put(key, key.encode()) for key in keys[200:]])
     found = await client.get_many([*keys, keys[0]])
     assert {key: kv.value for key, kv in found.items()} == {key: key.encode() for key in keys[:100] + keys[200:]}
-    assert {kv.value for kv in (await client.get_many(keys, keys_only=True)).values()} == {b""}
+    there = await client.get_keys([*keys, keys[0]])
+    assert {key: kv.mod_revision for key, kv in there.items()} == {key: kv.mod_revision for key, kv in found.items()}
 
 
 async def test_pages_of_five_thousand_keys_are_of_one_revision(client: EtcdClient, prefix: str) -> None:
@@ -151,12 +152,6 @@ async def test_an_empty_prefix_gives_one_empty_page_with_its_revision(client: Et
     assert page.revision >= revision
 
 
-async def test_keys_only_reads_no_values(client: EtcdClient, prefix: str) -> None:
-    await client.put(prefix + "a", b"value")
-    [page] = [page async for page in client.read_prefix(prefix, keys_only=True)]
-    assert [(kv.key, kv.value) for kv in page.kvs] == [(prefix + "a", b"")]
-
-
 async def test_a_lease_takes_its_keys_with_it(client: EtcdClient, prefix: str) -> None:
     lease = await client.lease_grant(60)
     await client.put(prefix + "a", b"", lease.id)
@@ -194,7 +189,7 @@ async def test_status_describes_the_member(client: EtcdClient, shared_etcd: Etcd
     revision = await client.put("/status", b"")
     status = await client.status()
     assert status.endpoint == shared_etcd.endpoint
-    assert status.version.startswith(("3.4.", "3.5."))
+    assert status.version == whole_version(shared_etcd.binary)
     assert status.member == status.leader != 0
     assert status.revision >= revision
     assert 0 < status.db_size_in_use_bytes <= status.db_size_bytes

@@ -114,8 +114,9 @@ async def test_an_answer_that_is_cut_is_that_to_a_call_that_begins_then(
     async with Proxy(shared_etcd.endpoint) as proxy, EtcdClient([proxy.endpoint], clock=SystemClock()) as behind:
         await behind.get(prefix)
         proxy.set(Mode.ONE_WAY)
+        before = proxy.newest_call
         reading = asyncio.create_task(behind.get(prefix))
-        await wait_until(lambda: proxy.held > 0, description="the answer to be held back")
+        await wait_until(lambda: proxy.newest_call > before, description="the call has begun")
         proxy.set(Mode.CUT_REPLY)
         assert await reading is None
         assert proxy.cuts == 0

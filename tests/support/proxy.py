@@ -48,8 +48,6 @@ class Proxy:
         self.mode = Mode.PASS
         self.cuts = 0
         """How many answers were cut off."""
-        self.held = 0
-        """How often an answer was held back."""
         self._changed = asyncio.Event()
         self._connections: set[asyncio.Task[None]] = set()
         self._calls: set[_Calls] = set()
@@ -61,6 +59,11 @@ class Proxy:
     def endpoint(self) -> str:
         """`host:port` for clients."""
         return f"127.0.0.1:{self.port}"
+
+    @property
+    def newest_call(self) -> int:
+        """Rises with each HTTP/2 call that begins on a connection."""
+        return max((calls.newest for calls in self._calls), default=0)
 
     async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
@@ -144,7 +147,6 @@ class Proxy:
             answered = [] if calls is None else calls.answered(data)
             await self._delay()
             while not self._answer_may_pass():
-                self.held += bool(answered)
                 await self._changed.wait()
             if self.mode is Mode.CUT_REPLY and (calls is None or calls.any_new(answered)):
                 self.cuts += 1
@@ -177,16 +179,16 @@ class _Calls:
 
     def __init__(self) -> None:
         self._requests, self._answers = _Frames(), _Frames()
-        self._newest = 0
+        self.newest = 0
         self._before = 0
 
     def mark(self) -> None:
         """Calls that have begun by now are old."""
-        self._before = self._newest
+        self._before = self.newest
 
     def requested(self, data: bytes) -> None:
         """Bytes of the client."""
-        self._newest = max([self._newest, *self._requests.headers(data)])
+        self.newest = max([self.newest, *self._requests.headers(data)])
 
     def answered(self, data: bytes) -> list[int]:
         """The calls whose answers begin in these bytes of the server."""

@@ -13,6 +13,7 @@ import aiohttp
 import psutil
 
 from cli.ports import free_loopback_port
+from tests.support.etcd_server import chosen_etcd
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -55,11 +56,19 @@ class RunningUp:
 
 @asynccontextmanager
 async def running_up(
-    directory: Path, *options: str, command: Sequence[str] = _FROM_THE_CHECKOUT
+    directory: Path, *options: str, command: Sequence[str] = _FROM_THE_CHECKOUT, etcd: Path | None = None
 ) -> AsyncIterator[RunningUp]:
-    """`etcron up` with its data in the directory; ready inside the block, killed after it."""
+    """`etcron up` with its data in the directory; ready inside the block, killed after it.
+
+    It finds ``etcd``, or the one that ETCD names, on its PATH; else it takes that of the wheel.
+    """
     port, printed = free_loopback_port(), directory / "printed"
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
+    if (etcd := etcd or chosen_etcd()) is not None:
+        (directory / "bin").mkdir(exist_ok=True)
+        (directory / "bin" / "etcd").unlink(missing_ok=True)
+        (directory / "bin" / "etcd").symlink_to(etcd)
+        environ["PATH"] = f"{directory / 'bin'}:{environ['PATH']}"
     if command is _FROM_THE_CHECKOUT:
         environ["PYTHONPATH"] = str(ROOT)
     with printed.open("wb") as output:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.etcd import Compare, Delete, Get, GetPrefix, Operation, present
-from common.etcd.txn import only_read, reading_request
+from common.etcd import Compare, Delete, Get, GetKey, GetPrefix, Operation, present
+from common.etcd.txn import Read, only_read, reading_request
 
 
 @pytest.mark.parametrize(
@@ -28,8 +28,8 @@ def test_reads_are_never_alone_in_their_transaction(
     assert [one.WhichOneof("request") for one in request.failure] == ["request_range"] * len(otherwise)
 
 
-@pytest.mark.parametrize("read", [Get("a", keys_only=True), GetPrefix("a", limit=1)], ids=["a key", "a prefix"])
-def test_one_read_that_depends_on_nothing_needs_no_transaction(read: Get | GetPrefix) -> None:
+@pytest.mark.parametrize("read", [Get("a"), GetKey("a"), GetPrefix("a", limit=1)], ids=repr)
+def test_one_read_that_depends_on_nothing_needs_no_transaction(read: Read) -> None:
     assert only_read([], [read], []) is read
 
 

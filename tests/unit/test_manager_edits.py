@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from common.duration import parse_duration
 from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
+from common.etcd.txn import KeyRead
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
 from common.schedules.job_calendar import Calendar
@@ -179,7 +180,7 @@ def test_taken_run_key_moves_the_record_on() -> None:
     assert before.job is not None
     assert before.mark is not None
     assert edit.record_key is not None
-    answer: Any = ((before.job,), (before.mark,), (), (), (kv(edit.record_key, b""),))
+    answer: Any = ((before.job,), (before.mark,), KeyRead(None), (), KeyRead(kv(edit.record_key, b"")))
     there = edit.meanwhile(TxnResult(succeeded=False, revision=9, results=answer))
     again = save(there, MOVED).record
     assert again is not None

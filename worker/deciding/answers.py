@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Coroutine, Mapping
 from typing import Any, Protocol
 
@@ -14,6 +15,8 @@ from common.stored.run import RunRecord
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.deciding.passing_over import pass_over
 from worker.proposals import Answer, Blocker, Proposal, Result
+
+_log = logging.getLogger(__name__)
 
 LOCK_RETRY_MS = 100
 """A held lock is tried again this long after the dispatch time; only then the overlap policy decides."""
@@ -64,6 +67,7 @@ class Answers:
         self._claimant = claimant
         self._decider = decider
         self._clock = clock
+        self._told_detached: Session | None = None
 
     def outage(self, error: Exception) -> None:
         """etcd did not answer, or would not."""
@@ -74,6 +78,8 @@ class Answers:
         proposal = result.proposal
         if result.answer is Answer.DONE:
             self.won_late(result, session)
+        elif result.answer is Answer.DETACHED:
+            self._tell_detached(session, result.key_lease)
         agendum = self._agenda_of.get(proposal.job.name)
         if agendum is None or agendum.job is not proposal.job:
             return
@@ -118,6 +124,17 @@ class Answers:
                 agendum.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
             case Answer.NOT_DONE:
                 pass
+
+    def _tell_detached(self, session: Session, lease: int) -> None:
+        """Once a session: all of its fires are given up so, until its key is put again."""
+        if self._told_detached is session:
+            return
+        self._told_detached = session
+        extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{session.lease_id:x}"}
+        _log.warning(
+            "takes no fires until its session's key is mended, so they are late: %s is under %s, not under lease %x",
+            session.key, f"lease {lease:x}" if lease else "no lease", session.lease_id, extra=extra,
+        )  # fmt: skip
 
     def _locked(self, agendum: Agendum, decision: Decision, blocker: Blocker | None) -> None:
         """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""

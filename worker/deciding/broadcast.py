@@ -24,17 +24,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import (
-    Compare,
-    EtcdClient,
-    Get,
-    KeyValue,
-    Operation,
-    Put,
-    Session,
-    absent,
-    mod_revision_is,
-)
+from common.etcd import Compare, EtcdClient, GetKey, KeyValue, Operation, Put, Session, absent, mod_revision_is
 from common.planning.placement import is_eligible
 from common.planning.planner import undecided
 from common.stored.keys import Keys, encode_mark, read_mark, sequence_name
@@ -235,7 +225,7 @@ class Broadcast:
             entry = final_entry(step.record, worker=self._identity.worker, instance=self._identity.instance)
             compares.append(absent(run_key))
             then.append(Put(run_key, entry.to_json()))
-            otherwise.append(Get(run_key, keys_only=True))
+            otherwise.append(GetKey(run_key))
         try:
             result = await self._client.txn(compares, then, otherwise)
         except (EtcdError, UnavailableError):
@@ -243,7 +233,7 @@ class Broadcast:
         if step.record is not None:
             if result.succeeded:
                 self._on_record(step.record, result.revision)
-            elif result.one(0) is not None:  # somebody has set the mark back by hand
+            elif result.key(0) is not None:  # somebody has set the mark back by hand
                 self._taken[step.name] = step.record.plan_ms
         return result.succeeded
 

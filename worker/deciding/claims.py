@@ -6,7 +6,7 @@
     and  create_revision(runs/J/F/1) == 0
     and  create_revision(locks/J) == 0                   only where the claim takes the lock, or the fire waits for it
     then put marks/J = F, put runs/J/F/1, put locks/J
-    else read the marks, the jobs (keys only), the locks
+    else read my session's key, the marks, the jobs (keys only), the locks
 
 One answer says which proposal failed, and why; the others are sent again without it. A large batch is sent without
 those reads at first: a third of the transaction, and hardly ever carried out. Refused, it is sent again with them. An
@@ -24,6 +24,8 @@ from common.etcd import (
     MAX_OPS,
     Compare,
     Get,
+    GetKey,
+    KeyRevisions,
     KeyValue,
     Operation,
     Put,
@@ -129,7 +131,7 @@ class Claims:
         """The compares and both branches of a batch; the one without ``asks_why`` has no reads for a refusal."""
         compares: list[Compare] = [batch.session.alive]
         then: list[Operation] = []
-        otherwise: list[Operation] = [Get(batch.session.key, True)] if asks_why else []
+        otherwise: list[Operation] = [Get(batch.session.key)] if asks_why else []
         for part in batch.parts:
             compares += part.compares
             then += part.then
@@ -181,7 +183,7 @@ class Claims:
             proposal=proposal,
             compares=[mod_revision_is(job_key, job.revision), value_is(mark, encode_mark(decision.from_ms))],
             then=[Put(mark, encode_mark(decision.to_ms))],
-            otherwise=[Get(mark), Get(job_key, True), Get(lock)],
+            otherwise=[Get(mark), GetKey(job_key), Get(lock)],
         )
         if (record := passed_record(job, decision, now_ms=now_ms, late=proposal.late)) is not None:
             self._put_final(part, record)
@@ -225,7 +227,8 @@ class Claims:
         answers: list[Result] = []
         again: list[Part] = []
         for index, part in enumerate(batch.parts):
-            mark, job, lock = (result.one(1 + 3 * index + offset) for offset in range(3))
+            at = 1 + 3 * index
+            mark, job, lock = result.one(at), result.key(at + 1), result.one(at + 2)
             ruled_out = _ruled_out(part.proposal, mark=mark, job=job, lock=lock)
             if ruled_out is None:
                 again.append(part)
@@ -233,8 +236,8 @@ class Claims:
                 answers.append(ruled_out)
         session = result.one(0)
         if session is None or session.lease != batch.session.lease_id:
-            why = Answer.NO_SESSION if session is None else Answer.DETACHED
-            answers += [Result(proposal=part.proposal, answer=why) for part in again]
+            why, lease = (Answer.NO_SESSION, 0) if session is None else (Answer.DETACHED, session.lease)
+            answers += [Result(proposal=part.proposal, answer=why, key_lease=lease) for part in again]
             again = []
         elif not answers and len(again) == 1:
             answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
@@ -263,7 +266,7 @@ def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
 
 
 def _ruled_out(
-    proposal: Proposal, *, mark: KeyValue | None, job: KeyValue | None, lock: KeyValue | None
+    proposal: Proposal, *, mark: KeyValue | None, job: KeyRevisions | None, lock: KeyValue | None
 ) -> Result | None:
     if job is None or job.mod_revision != proposal.job.revision:
         return Result(proposal=proposal, answer=Answer.JOB_CHANGED)

@@ -28,6 +28,7 @@ from common.etcd import (
     Delete,
     EtcdClient,
     Get,
+    GetKey,
     KeyValue,
     Put,
     Session,
@@ -190,14 +191,14 @@ class LockWaits:
                 absent(kill_key),
             ],
             [Put(kill_key, kill.to_json()), Put(keys.seen(Watched.KILLS), str(run_id).encode())],
-            [Get(mark), Get(lock, keys_only=True), Get(kill_key, keys_only=True)],
+            [Get(mark), GetKey(lock), GetKey(kill_key)],
         )
         if result.succeeded:
             extra = {"action": "run.replaced", "run": str(run_id), "plan_ms": newest_ms}
             _log.info("%s is to be killed: a newer fire replaces it", run_id, extra=extra)
             self._killed(agendum, holder)
             return
-        there, held, killed = (result.one(index) for index in range(3))
+        there, held, killed = result.one(0), result.key(1), result.key(2)
         if held is None or held.create_revision != holder.lock_revision or read_mark(there) != base_ms:
             self._moved(agendum, read_mark(there))
         elif killed is not None and killed.create_revision > holder.lock_revision:

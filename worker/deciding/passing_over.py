@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 async def pass_over(client: EtcdClient, keys: Keys, proposal: Proposal, session: Session) -> bool:
     """Whether the way is free: the mark stands at the oldest fire that was in the way, or nothing is there any more."""
-    found = await client.get_many([keys.run(run_id) for run_id in proposal.records], keys_only=True)
+    found = await client.get_keys([keys.run(run_id) for run_id in proposal.records])
     in_the_way = next((run_id for run_id in proposal.records if keys.run(run_id) in found), None)
     if in_the_way is None:
         return True

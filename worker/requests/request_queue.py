@@ -324,7 +324,7 @@ class RequestQueue:
             if not waiting:
                 continue
             try:
-                held = await self._client.get_many(list(waiting), keys_only=True)
+                held = await self._client.get_keys(list(waiting))
             except (EtcdError, UnavailableError):
                 continue
             for key, turn in waiting.items():

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from common.errors import EtcronError
-from common.etcd import Compare, Delete, EtcdClient, KeyValue, Operation, create_revision_is, mod_revision_is
+from common.etcd import (
+    Compare,
+    Delete,
+    EtcdClient,
+    KeyRevisions,
+    KeyValue,
+    Operation,
+    create_revision_is,
+    mod_revision_is,
+)
 from common.stored.keys import Keys, RunId
 from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
 from common.stored.saved_job import SavedJob
@@ -72,7 +81,7 @@ async def end_run(
     return None
 
 
-def holds_its_lock(entry: RunEntry, kv: KeyValue, lock: KeyValue | None) -> bool:
+def holds_its_lock(entry: RunEntry, kv: KeyValue, lock: KeyRevisions | None) -> bool:
     """Whether the job's lock is the one that this run's claim took."""
     return entry.locked and lock is not None and lock.create_revision == kv.create_revision
 

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
-from common.etcd import Delete, EtcdClient, Get, Operation, Put, Session, create_revision_is, mod_revision_is
+from common.etcd import Delete, EtcdClient, Get, GetKey, Operation, Put, Session, create_revision_is, mod_revision_is
 from common.process import failpoints
 from common.stored.keys import Keys, RunId
 from common.stored.run import RunRecord, final_entry
@@ -270,7 +270,7 @@ class Settlement:
             if run.holds_lock:
                 compares.append(create_revision_is(lock, run.fence))
                 operations.append(Delete(lock))
-            reads = [Get(key), Get(lock, keys_only=True)]
+            reads: list[Operation] = [Get(key), GetKey(lock)]
             result = await self._steps.answer(
                 [*compares, *then.compares], [*operations, *then.then], reads, of=str(run.run_id)
             )
@@ -281,7 +281,7 @@ class Settlement:
                 # Given up as lost meanwhile. Or a write of ours had been carried out, unanswered: then it comes twice.
                 self._late.append(record)
                 break
-            run.unlocked |= run.entry.locked and not is_own(run, result.one(1))
+            run.unlocked |= run.entry.locked and not is_own(run, result.key(1))
         self._table.forget(run)
         self._on_unlocked(run.run_id.job)
 

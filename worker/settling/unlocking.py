@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
-from common.etcd import Delete, EtcdClient, KeyValue, Put, create_revision_is, mod_revision_is
+from common.etcd import Delete, EtcdClient, KeyRevisions, Put, create_revision_is, mod_revision_is
 from common.process import failpoints
 from common.stored.keys import Keys
 from common.stored.run import EntryState
@@ -132,11 +132,11 @@ class Unlocking:
                 steps.append(self._freeing(run, then))
         return steps
 
-    async def _locks(self, runs: Sequence[Run]) -> Mapping[str, KeyValue]:
+    async def _locks(self, runs: Sequence[Run]) -> Mapping[str, KeyRevisions]:
         wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
         while True:
             try:
-                return await self._client.get_many(wanted, keys_only=True)
+                return await self._client.get_keys(wanted)
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     raise
@@ -174,6 +174,6 @@ def _end_of(run: Run) -> End:
     return End.by(run.entry, run.record, frees_lock=run.holds_lock)
 
 
-def is_own(run: Run, lock: KeyValue | None) -> bool:
+def is_own(run: Run, lock: KeyRevisions | None) -> bool:
     """Whether the job's lock is the one that the run's claim took."""
     return lock is not None and lock.create_revision == run.fence

@@ -78,7 +78,7 @@ class Chains:
                 suspects.append(name)
         if not suspects:
             return
-        held = await self._client.get_many([self._keys.lock(name) for name in suspects], keys_only=True)
+        held = await self._client.get_keys([self._keys.lock(name) for name in suspects])
         for name in suspects:
             job = self._catalog.jobs.get(name)
             if job is None or name not in self._chained or self._keys.lock(name) in held:

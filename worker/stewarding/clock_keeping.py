@@ -13,7 +13,7 @@ from typing import Final
 from common.beat_pace import BEAT_S
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Change, EtcdClient, Get, Put
+from common.etcd import Change, EtcdClient, GetKey, Put
 from common.stored.clocks import Clocks
 from common.stored.keys import MAX_MARK_MS, Keys
 from common.stored.member import Beat
@@ -98,7 +98,7 @@ class ClockKeeping:
         """Look once: whatever etcd writes after the revision that it answers with is put after this moment."""
         sent_ms = self._boot_ms()
         try:
-            answer = await self._client.txn([], [Get(self._keys.steward, keys_only=True)])
+            answer = await self._client.txn([], [GetKey(self._keys.steward)])
         except (EtcdError, UnavailableError):
             return  # what is heard meanwhile does not count
         self._probes.append((answer.revision, sent_ms))

@@ -17,7 +17,7 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent
+from common.etcd import Compare, Delete, EtcdClient, KeyRevisions, KeyValue, Put, absent
 from common.process import failpoints
 from common.stored.keys import Keys, RunId
 from common.stored.run import EntryState, RunEntry, RunRecord, final_entry
@@ -151,7 +151,7 @@ class LostRuns:
         workers = {seen.entry.session: seen.entry.worker for seen in self._seen.values() if seen.entry.session}
         gone = workers.keys() - sessions
         unsure = {self._keys.worker(workers[one], one): one for one in gone - self._gone_since.keys()}
-        there = await self._client.get_many(list(unsure), keys_only=True) if unsure else {}
+        there = await self._client.get_keys(list(unsure)) if unsure else {}
         now = self._clock.monotonic()
         alive = {session for key, session in unsure.items() if key in there}
         self._gone_since = {session: self._gone_since.get(session, now) for session in gone - alive}
@@ -178,7 +178,7 @@ class LostRuns:
     async def _settle(self, term: Term, lost: Sequence[_Seen]) -> None:
         """One look at their locks and one at the log store, then a transaction for each."""
         wanted = {self._keys.lock(seen.run_id.job) for seen in lost if seen.entry.locked}
-        locks = await self._client.get_many(list(wanted), keys_only=True) if wanted else {}
+        locks = await self._client.get_keys(list(wanted)) if wanted else {}
         cases = [_Case(seen=seen, run=self._left(seen, locks)) for seen in lost]
         found = await self._ask_store(cases)
         limit = asyncio.Semaphore(_AT_ONCE)
@@ -193,7 +193,7 @@ class LostRuns:
                 if self._clock.monotonic() >= case.seen.not_before:
                     tasks.create_task(one(case), name=f"verdict on {case.seen.run_id}")
 
-    def _left(self, seen: _Seen, locks: Mapping[str, KeyValue]) -> LeftRun:
+    def _left(self, seen: _Seen, locks: Mapping[str, KeyRevisions]) -> LeftRun:
         lock = locks.get(self._keys.lock(seen.run_id.job))
         holds_lock = holds_its_lock(seen.entry, seen.kv, lock)
         return LeftRun(run_id=seen.run_id, entry=seen.entry, kv=seen.kv, holds_lock=holds_lock)

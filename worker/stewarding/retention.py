@@ -170,7 +170,7 @@ class Retention:
     async def _over(self, run_ids: Sequence[str]) -> list[str]:
         """Those of the runs that have no run key any more."""
         keys = {run_id: key for run_id in run_ids if (key := self._key_of(run_id)) is not None}
-        still_open = await self._client.get_many(list(keys.values()), keys_only=True)
+        still_open = await self._client.get_keys(list(keys.values()))
         return [run_id for run_id in run_ids if keys.get(run_id) not in still_open]
 
     def _key_of(self, run_id: str) -> str | None:
@@ -186,7 +186,7 @@ class Retention:
             return
         before_ms = self._clock.wall_ms() - (self._days * _DAY_MS or _LEFT_ALONE_MS)
         old = {self._keys.job(job.name): job for job in page if job.newest_ms < before_ms and is_job_name(job.name)}
-        there = await self._client.get_many(list(old), keys_only=True) if old else {}
+        there = await self._client.get_keys(list(old)) if old else {}
         gone = [job for key, job in old.items() if key not in there]
         if gone:
             await self._store.forget_jobs(gone)

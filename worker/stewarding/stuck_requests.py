@@ -15,16 +15,7 @@ from itertools import islice
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import (
-    Compare,
-    Delete,
-    EtcdClient,
-    KeyValue,
-    Put,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-)
+from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent, create_revision_is, mod_revision_is
 from common.planning.nobody import why_nobody
 from common.stored.keys import Keys, Watched, read_mark
 from common.stored.request import Origin, Request
@@ -254,7 +245,7 @@ class StuckRequests:
         if not candidates:
             self._claimable_since.clear()
             return
-        held = await self._client.get_many([self._keys.lock(one.run_id.job) for one in candidates], keys_only=True)
+        held = await self._client.get_keys([self._keys.lock(one.run_id.job) for one in candidates])
         claimable = {str(one.run_id): one for one in candidates if self._may_start(one, held)}
         self._claimable_since = {name: self._claimable_since.get(name, now_ms) for name in claimable}
         overdue = (name for name, since in self._claimable_since.items() if now_ms - since >= CLAIMABLE_FOR_MS)

@@ -106,7 +106,7 @@ class Sweeping:
         """A kill stays until its run is settled."""
         kills = dict(self._kills.by_run)
         wanted = [key for run_id in kills for key in (self._keys.run(run_id), self._keys.request(run_id))]
-        there = await self._client.get_many(wanted, keys_only=True) if wanted else {}
+        there = await self._client.get_keys(wanted) if wanted else {}
         links = await self._client.get_many([self._keys.chain(run_id.job) for run_id in kills]) if kills else {}
         for run_id, kill in kills.items():
             run, request, link = self._keys.run(run_id), self._keys.request(run_id), self._keys.chain(run_id.job)
@@ -120,7 +120,7 @@ class Sweeping:
         """A lock and its run key come in one transaction: one without the other will never be freed by a run."""
         locks = {kv.key: kv async for page in self._client.read_prefix(self._keys.locks) for kv in page.kvs}
         runs = {key: run for key, kv in locks.items() if (run := self._run_of_lock(key, kv.value)) is not None}
-        there = await self._client.get_many([self._keys.run(run) for run in runs.values()], keys_only=True)
+        there = await self._client.get_keys([self._keys.run(run) for run in runs.values()])
         orphans = {
             key
             for key, kv in locks.items()

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from common.etcd import (
     Compare,
     EtcdClient,
-    Get,
+    GetKey,
     KeyValue,
     Operation,
     Put,
@@ -146,13 +146,11 @@ class UndecidedFires:
     ) -> int | None:  # fmt: skip
         key = self._keys.run(record.run_id)
         compares = [*self._usual(case), absent(key), *([only_if] if only_if else [])]
-        result = await self._client.txn(
-            compares, [self._move_mark(case, to_ms), self._final(record)], [Get(key, keys_only=True)]
-        )
+        result = await self._client.txn(compares, [self._move_mark(case, to_ms), self._final(record)], [GetKey(key)])
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
             return to_ms
-        return await self._pass_over(case, record) if result.one(0) is not None else None
+        return await self._pass_over(case, record) if result.key(0) is not None else None
 
     async def _pass_over(self, case: Case, record: RunRecord) -> int | None:
         """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""

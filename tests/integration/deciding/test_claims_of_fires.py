@@ -304,16 +304,21 @@ async def test_session_that_ended_decides_nothing(client: EtcdClient, prefix: st
         assert world.planners[0].wins == []
 
 
-async def test_detached_session_decides_nothing_until_its_key_is_put_again(client: EtcdClient, prefix: str) -> None:
+async def test_detached_session_decides_nothing_until_its_key_is_put_again_and_says_so_once(
+    client: EtcdClient, prefix: str, caplog: pytest.LogCaptureFixture
+) -> None:
     async with planning(client, prefix) as world:
         await world.save(cronExpr=MINUTELY)
         session = world.planners[0].session
         await client.put(session.key, b"{}")
-        world.at(NOON + MINUTE)
-        await world.settled()
+        for moment in (MINUTE, MINUTE + SECOND):
+            world.at(NOON + moment)
+            await world.settled()
         assert await world.mark() == NOON
+        [told] = [record for record in caplog.records if getattr(record, "action", "") == "fires.detached"]
+        assert told.getMessage().endswith(f"{session.key} is under no lease, not under lease {session.lease_id:x}")
         await client.put(session.key, b"{}", session.lease_id)
-        world.at(NOON + MINUTE + SECOND)
+        world.at(NOON + MINUTE + 2 * SECOND)
         await world.mark_comes_to(NOON + MINUTE)
 
 

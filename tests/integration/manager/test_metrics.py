@@ -17,7 +17,7 @@ from common.stored.member import Beat
 from common.stored.run import Verdict
 from common.version import VERSION
 from manager.handlers import metrics_api
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore, to_disturb
 from tests.support.managing import Managed, Place, managing
@@ -135,9 +135,7 @@ async def test_state_and_servers(manager: Managed) -> None:
 
 
 async def test_what_is_away_is_said_and_what_only_it_knows_is_left_out(tmp_path: Path) -> None:
-    binary = etcd35()
-    assert binary is not None
-    nowhere = EtcdServer(binary, tmp_path / "etcd")
+    nowhere = EtcdServer(usual_etcd(), tmp_path / "etcd")
     place = Place.new(etcd=nowhere.endpoint, log_store="mongodb://127.0.0.1:9")
     async with managing(place, apiWriteTimeout=1000) as manager:
         samples = await scrape(manager)

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, KeyValue, Put
+from common.etcd import Change, KeyRevisions, Put
 from common.stored.keys import Keys, RunId
 from common.stored.request import Origin, Request
 from tests.support.meeting import Meeting
@@ -99,15 +99,15 @@ async def test_link_that_comes_while_locks_are_read_stays(
         run_id=RunId.planned("job", at_ms), origin=Origin.CHAIN, job_create_revision=1, plan_ms=at_ms,
         dispatch_ms=at_ms, not_before_ms=at_ms,
     )  # fmt: skip
-    read = world.etcd.get_many
+    read = world.etcd.get_keys
 
-    async def get_many(keys: Sequence[str], keys_only: bool = False) -> dict[str, KeyValue]:
-        found = await read(keys, keys_only)
+    async def get_keys(keys: Sequence[str]) -> dict[str, KeyRevisions]:
+        found = await read(keys)
         revision = await world.etcd.put(world.keys.chain("job"), link.to_json())
         office.seen.by_job["job"] = {"its key": replace(link, revision=revision)}
         return found
 
-    monkeypatch.setattr(world.etcd, "get_many", get_many)
+    monkeypatch.setattr(world.etcd, "get_keys", get_keys)
     await office.look()
     there = await world.link()
     assert there is not None

@@ -17,7 +17,7 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient, _rpc
 from common.runlog import RunLog
 from tests.support.cluster import EVERY_SECOND, covered, planned_between
-from tests.support.etcd_server import EtcdServer, cluster, etcd35
+from tests.support.etcd_server import EtcdServer, cluster, usual_etcd
 from tests.support.log_store import LogStore
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -30,9 +30,7 @@ FROZEN_S = 8.0
 
 @pytest.fixture
 async def members(tmp_path: Path) -> AsyncIterator[list[EtcdServer]]:
-    binary = etcd35()
-    assert binary is not None, "the extra `embedded` is installed with the tests"
-    servers = cluster(binary, tmp_path / "members")
+    servers = cluster(usual_etcd(), tmp_path / "members")
     for server in servers:
         server.launch()
     try:

@@ -14,7 +14,7 @@ from common.etcd import Put
 from common.process.load import machine_load
 from common.stored.member import Beat
 from tests.support.cluster import Process
-from tests.support.etcd_server import EtcdServer, etcd35
+from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.waiting import wait_until
 from tests.support.working import SHORT_TTL_S, Place, World, working
 from worker.registry import NameTakenError
@@ -171,9 +171,7 @@ async def test_a_detached_key_is_not_ranked_and_is_put_again(place: Place, world
 async def test_waits_for_etcd_and_says_where_it_looked(
     place: Place, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    binary = etcd35()
-    assert binary is not None
-    server = EtcdServer(binary, tmp_path / "late")
+    server = EtcdServer(usual_etcd(), tmp_path / "late")
     try:
         async with working(place, etcd=server.endpoint) as worker:
             await wait_until(lambda: "waits for etcd" in caplog.text, description="it says that it waits")
