@@ -51,7 +51,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
         ],
     )
     webroot = config.webroot or Path(str(files("webroot")))
-    app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.append(_add_headers)
     app.on_response_prepare.append(cut_who_takes_nothing(write_s))
     if config.tls_cert is not None:
         app.on_response_prepare.append(add_hsts)
@@ -68,6 +68,10 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
 
     app.cleanup_ctx.append(servers)
     return app
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    add_headers(response, request.path)
 
 
 def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:

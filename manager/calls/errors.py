@@ -39,7 +39,7 @@ STREAMING: Final = web.RequestKey("streaming", web.StreamResponse)
 _PARENTS_PATHS = ("/job/", "/worker/")
 _CODES = {
     400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
-    413: "body-too-large", 415: "unsupported-media-type",
+    413: "body-too-large", 415: "unsupported-media-type", 429: "too-many",
 }  # fmt: skip
 _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
     (NotFoundError, 404, "not-found"),
@@ -87,6 +87,11 @@ class Failure:
         return [{"field": one.field, "message": one.message, "remedy": one.remedy} for one in self.problems]
 
 
+def code_of(status: int) -> str:
+    """The code of a failure that has none of its own."""
+    return _CODES.get(status, "http-error")
+
+
 def failure_of(error: Exception) -> Failure:
     """The failure that an error stands for; one that nobody expected is logged here."""
     match error:
@@ -100,7 +105,7 @@ def failure_of(error: Exception) -> Failure:
             return _of_kind(error)
 
 
-def respond(request: web.Request, failure: Failure) -> web.Response:
+def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
     """The answer in the shape that belongs to the request's path."""
     body: dict[str, object]
     if request.path.startswith(_PARENTS_PATHS):
@@ -156,9 +161,7 @@ def _of_http(error: web.HTTPException) -> Failure:
     if isinstance(error, web.HTTPMethodNotAllowed):
         allow = ", ".join(sorted(error.allowed_methods))
         phrase, remedy = f"{error.method} is not possible here", f"use {allow}"
-    return Failure(
-        status=error.status, code=_CODES.get(error.status, "http-error"), detail=f"{phrase}; {remedy}", allow=allow
-    )
+    return Failure(status=error.status, code=code_of(error.status), detail=f"{phrase}; {remedy}", allow=allow)
 
 
 def _unexpected(error: Exception) -> Failure:
