@@ -61,8 +61,9 @@ _REMEDIES = {
 class RequestError(EtcronError):
     """The request is not one that can be answered. Mend what the message names and send it again."""
 
-    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
+    def __init__(self, status: int, message: str, *, code: str | None = None, retry_s: int | None = None) -> None:
         self.status = status
+        self.retry_s = retry_s
         self.code = code or _CODES[status]
         super().__init__(message)
 
@@ -78,6 +79,8 @@ class Failure:
     problems: tuple[Problem, ...] = ()
     allow: str | None = None
     """For 405: the methods that there are."""
+    retry_s: int | None = None
+    """When it may be tried again."""
     members: Mapping[str, object] = field(default_factory=dict)
     """Further members of a problem document."""
 
@@ -96,7 +99,7 @@ def failure_of(error: Exception) -> Failure:
     """The failure that an error stands for; one that nobody expected is logged here."""
     match error:
         case RequestError():
-            return Failure(status=error.status, code=error.code, detail=str(error))
+            return Failure(status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s)
         case InvalidInputError():
             return Failure(status=400, code="invalid-input", detail=str(error), problems=error.problems)
         case web.HTTPException():
@@ -123,6 +126,8 @@ def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
             body["errors"] = failure.errors
         body.update(failure.members)
     headers = {} if failure.allow is None else {"Allow": failure.allow}
+    if failure.retry_s is not None:
+        headers["Retry-After"] = str(failure.retry_s)
     return web.Response(status=failure.status, text=dumps(body), content_type=kind, headers=headers)
 
 

@@ -1,4 +1,4 @@
-"""The HTTP server below the application: it inflates nothing that a client sends, and its own answers are like all others.
+"""The HTTP server below the application: nothing that a client sends is inflated, and all answers are alike.
 
 What is no HTTP never reaches the application: the library answers it, in its own words, if nobody else does.
 """

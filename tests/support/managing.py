@@ -98,7 +98,7 @@ class Managed:
     async def call(self, method: str, path: str, body: object = None, **headers: str) -> Any:
         """What a call with a JSON body answers, which must be a success."""
         response = await self.http.request(method, path, json=body, headers=headers)
-        assert response.status in (200, 201), await response.text()
+        assert response.status in (200, 201, 202), await response.text()
         return await response.json()
 
     async def mark(self, job: str) -> int | None:
