@@ -21,6 +21,7 @@ from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from manager.app import create_app, loops_of
 from manager.calls.https import Certificate, certificate_of
+from manager.calls.serving import Runner
 from manager.parts import PARTS
 
 _log = logging.getLogger("manager")
@@ -69,7 +70,7 @@ def run_manager(config: ManagerConfig) -> int:
 async def serve(config: ManagerConfig, stop: Stop) -> None:
     """Serve until asked to stop. ConfigError where the address cannot be listened on."""
     app = create_app(config)
-    runner = web.AppRunner(
+    runner = Runner(
         app,
         access_log=None,
         # Also how long a connection may take to send the head of a request.

@@ -14,6 +14,7 @@ from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager import api
+from manager.calls.callers import tell_address
 from manager.calls.encoding import choose_coding
 from manager.calls.errors import errors_as_json
 from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, cut_who_takes_nothing, guard, time_limit
@@ -43,6 +44,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
         middlewares=[
             choose_coding,
             errors_as_json,
+            tell_address(()),
             guard(hosts),
             time_limit(read_s + write_s),
             take_none_where_there_are_none,
@@ -51,7 +53,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
         ],
     )
     webroot = config.webroot or Path(str(files("webroot")))
-    app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.append(_add_headers)
     app.on_response_prepare.append(cut_who_takes_nothing(write_s))
     if config.tls_cert is not None:
         app.on_response_prepare.append(add_hsts)
@@ -68,6 +70,10 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
 
     app.cleanup_ctx.append(servers)
     return app
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    add_headers(response, request.path)
 
 
 def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]]:

@@ -18,6 +18,7 @@ from common.stored.keys import Keys
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
+from manager.calls.callers import ADDRESS
 from manager.calls.idempotency import IdempotentCalls
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.health import Health
@@ -90,4 +91,4 @@ def answer(document: object, *, status: int = 200, headers: Mapping[str, str] | 
 def caller(request: web.Request) -> str:
     """Who asks, until there is a login: ``console <address>`` for a browser, ``api <address>`` for anything else."""
     browser = "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
-    return f"{'console' if browser else 'api'} {request.remote or 'unknown'}"
+    return f"{'console' if browser else 'api'} {request[ADDRESS]}"

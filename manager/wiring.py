@@ -18,6 +18,7 @@ from common.stored.keys import Keys, RunId
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
+from manager.calls.allowances import Allowance
 from manager.calls.idempotency import IdempotentCalls
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.health import Health
@@ -65,6 +66,7 @@ def make_parts(
     history = History(
         runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
+    remembered = Allowance("calls that are remembered")
     watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
     service = JobService(
         etcd,
@@ -96,10 +98,13 @@ def make_parts(
             keys,
             clock=clock,
             patience_s=patience_s,
+            remembered=remembered,
             workers_for=lambda spec: Eligibility(spec, watching.members).takers("").workers,
             refuse_wrong_clock=guard.refuse,
         ),
-        calls=IdempotentCalls(etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s),
+        calls=IdempotentCalls(
+            etcd, keys, clock=clock, longest_s=read_s + write_s, patience_s=patience_s, remembered=remembered
+        ),
         clock_guard=guard,
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,

@@ -154,10 +154,11 @@ class Several:
 
 
 def _check_unique(values: tuple[Any, ...]) -> None:
-    faults = Faults()
+    faults, seen = Faults(), set[Any]()
     for index, value in enumerate(values):
-        if value in values[:index]:
+        if value in seen:
             faults.add(f"[{index}]", f"is {shown(value)} again", "give each once")
+        seen.add(value)
     faults.check()
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from common.errors import InvalidInputError, Problem
 from common.jobs.fields import EXAMPLE, FIELDS, NOT_YET, REQUIRED, TIMING
 from common.jobs.job import JobSpec
-from common.jobs.reading import Faults, given, kind_of
+from common.jobs.reading import Faults, given, kind_of, shown
 from common.jobs.timing import check_timing
 from common.jobs.values import JobName
 
@@ -100,9 +100,17 @@ def _refuse_constant(text: str) -> float:
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+        raise ValueError(f"{shown(_first_given_twice(pairs))} is given twice")
     return document
+
+
+def _first_given_twice(pairs: list[tuple[str, Any]]) -> str:
+    seen = set[str]()
+    for name, _ in pairs:
+        if name in seen:
+            return name
+        seen.add(name)
+    raise AssertionError("none is")
 
 
 def _text_of(value: bytes) -> str:

@@ -39,7 +39,7 @@ STREAMING: Final = web.RequestKey("streaming", web.StreamResponse)
 _PARENTS_PATHS = ("/job/", "/worker/")
 _CODES = {
     400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
-    413: "body-too-large", 415: "unsupported-media-type",
+    413: "body-too-large", 415: "unsupported-media-type", 429: "too-many",
 }  # fmt: skip
 _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
     (NotFoundError, 404, "not-found"),
@@ -61,8 +61,9 @@ _REMEDIES = {
 class RequestError(EtcronError):
     """The request is not one that can be answered. Mend what the message names and send it again."""
 
-    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
+    def __init__(self, status: int, message: str, *, code: str | None = None, retry_s: int | None = None) -> None:
         self.status = status
+        self.retry_s = retry_s
         self.code = code or _CODES[status]
         super().__init__(message)
 
@@ -78,6 +79,8 @@ class Failure:
     problems: tuple[Problem, ...] = ()
     allow: str | None = None
     """For 405: the methods that there are."""
+    retry_s: int | None = None
+    """When it may be tried again."""
     members: Mapping[str, object] = field(default_factory=dict)
     """Further members of a problem document."""
 
@@ -87,11 +90,16 @@ class Failure:
         return [{"field": one.field, "message": one.message, "remedy": one.remedy} for one in self.problems]
 
 
+def code_of(status: int) -> str:
+    """The code of a failure that has none of its own."""
+    return _CODES.get(status, "http-error")
+
+
 def failure_of(error: Exception) -> Failure:
     """The failure that an error stands for; one that nobody expected is logged here."""
     match error:
         case RequestError():
-            return Failure(status=error.status, code=error.code, detail=str(error))
+            return Failure(status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s)
         case InvalidInputError():
             return Failure(status=400, code="invalid-input", detail=str(error), problems=error.problems)
         case web.HTTPException():
@@ -100,7 +108,7 @@ def failure_of(error: Exception) -> Failure:
             return _of_kind(error)
 
 
-def respond(request: web.Request, failure: Failure) -> web.Response:
+def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
     """The answer in the shape that belongs to the request's path."""
     body: dict[str, object]
     if request.path.startswith(_PARENTS_PATHS):
@@ -118,6 +126,8 @@ def respond(request: web.Request, failure: Failure) -> web.Response:
             body["errors"] = failure.errors
         body.update(failure.members)
     headers = {} if failure.allow is None else {"Allow": failure.allow}
+    if failure.retry_s is not None:
+        headers["Retry-After"] = str(failure.retry_s)
     return web.Response(status=failure.status, text=dumps(body), content_type=kind, headers=headers)
 
 
@@ -156,9 +166,7 @@ def _of_http(error: web.HTTPException) -> Failure:
     if isinstance(error, web.HTTPMethodNotAllowed):
         allow = ", ".join(sorted(error.allowed_methods))
         phrase, remedy = f"{error.method} is not possible here", f"use {allow}"
-    return Failure(
-        status=error.status, code=_CODES.get(error.status, "http-error"), detail=f"{phrase}; {remedy}", allow=allow
-    )
+    return Failure(status=error.status, code=code_of(error.status), detail=f"{phrase}; {remedy}", allow=allow)
 
 
 def _unexpected(error: Exception) -> Failure:

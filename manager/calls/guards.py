@@ -3,8 +3,10 @@
 * **Host** has to be ours, on every path but the two for probes. A page whose name was rebound to this machine's
   address (DNS rebinding) would otherwise be of the same origin as we are. Addresses as such cannot be rebound, so they
   are ours.
-* **Origin** of whatever changes something has to be the host that was called. Browsers send it with every such
-  request; other clients send none.
+* **Origin** of whatever changes something, and of who listens to events, has to be the host that was called. Browsers
+  send it with every such request; other clients send none.
+* What these and ``Sec-Fetch-Site`` say is not believed where they are given twice.
+* No body is inflated: a few kilobytes of it could be gigabytes.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ DEADLINE: Final = web.RequestKey("deadline", asyncio.Timeout)
 
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/livez", "/readyz"})
+_STREAMS = frozenset({"/api/v1/events"})
+_GIVEN_ONCE = ("Host", "Origin", "Sec-Fetch-Site")
 _OUR_SITES = frozenset({"same-origin", "none"})
 _HEADERS = {
     "Content-Security-Policy": "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'self'; "
@@ -58,14 +62,16 @@ class Hosts:
 
 
 def guard(hosts: Hosts) -> Middleware:
-    """The middleware that turns foreign callers away with 403."""
+    """The middleware that turns foreign callers away with 403, and what nobody should send with 400 and 415."""
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if request.path not in _PROBES:
+        _refuse_twice(request)
+        if request.path not in _PROBES or "verbose" in request.query:
             _check_host(request, hosts)
-        if request.method not in _READ_ONLY:
+        if request.method not in _READ_ONLY or request.path in _STREAMS:
             _check_origin(request)
+        _refuse_encoded(request)
         return await handler(request)
 
     return middleware
@@ -103,12 +109,24 @@ def cut_who_takes_nothing(seconds: float) -> Callable[[web.Request, web.StreamRe
     return watch
 
 
-async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+def add_headers(response: web.StreamResponse, path: str) -> None:
     """The headers that every answer carries; nothing of ours is framed, sniffed, cached or told to other sites."""
     for name, value in _HEADERS.items():
         response.headers.setdefault(name, value)
     response.headers["Server"] = _SERVER
-    response.headers.setdefault("Cache-Control", "no-cache" if request.path.startswith("/static/") else "no-store")
+    response.headers.setdefault("Cache-Control", "no-cache" if path.startswith("/static/") else "no-store")
+
+
+def _refuse_twice(request: web.Request) -> None:
+    for name in _GIVEN_ONCE:
+        if len(request.headers.getall(name, ())) > 1:
+            raise RequestError(400, f"{name}: is given more than once; send it once")
+
+
+def _refuse_encoded(request: web.Request) -> None:
+    for encoding in request.headers.getall("Content-Encoding", ()):
+        if encoding.strip().casefold() != "identity":
+            raise RequestError(415, f"Content-Encoding: is {encoding[:60]!a}; send the body as it is, without it")
 
 
 def _check_host(request: web.Request, hosts: Hosts) -> None:
@@ -125,7 +143,8 @@ def _check_origin(request: web.Request) -> None:
     origin = request.headers.get("Origin")
     if site in _OUR_SITES and (origin is None or _authority(origin) == request.headers.get("Host", "").casefold()):
         return
-    message = f"Origin: a page of {(origin or site)[:100]!r} may not change anything here"
+    what = "listen" if request.method in _READ_ONLY else "change anything"
+    message = f"Origin: a page of {(origin or site)[:100]!r} may not {what} here"
     raise RequestError(403, f"{message}; use this manager's own console", code="foreign-origin")
 
 

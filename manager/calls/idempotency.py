@@ -2,6 +2,7 @@
 
     key unknown          remembered as going on, under the fingerprint of the request; then the call
     the call succeeds    its answer is remembered          the call fails    the key is forgotten: nothing was done
+    the call reads       nothing is remembered             too many keys     429, and nothing is done
     key known            the same request: its answer, or 409 while it goes on; another request: 422
 
 A manager that dies in the middle leaves a key that goes on until the longest call would have ended; then the call may
@@ -29,6 +30,9 @@ from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Compare, Delete, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, mod_revision_is
 from common.stored.keys import Keys
 from common.stored.remembered import ANYTHING, Remembered, digest_of
+from manager.calls import allowances
+from manager.calls.allowances import Allowance, refuse_beyond
+from manager.calls.callers import ADDRESS
 from manager.calls.errors import Handler, RequestError
 from manager.calls.inputs import read_body
 from manager.editing.service import pause_before_retry
@@ -39,9 +43,11 @@ _log = logging.getLogger(__name__)
 HEADER: Final = "Idempotency-Key"
 REPLAYED: Final = "Idempotency-Replayed"
 KEPT_MS: Final = 86_400_000
-MAX_ANSWER_BYTES: Final = 65_536
+MAX_ANSWER_BYTES: Final = 16_384
 RUN_CALL: Final = "/api/v1/jobs/{name}/run"
 """The call that remembers its key itself."""
+READS: Final = frozenset({"/api/v1/jobs/check", "/api/v1/schedule/preview"})
+"""They change nothing, and are carried out each time."""
 _PREFIX: Final = "/api/v1/"
 _FORM: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 _KEPT_HEADERS: Final = ("Location", "ETag")
@@ -70,8 +76,11 @@ def refuse_another_request(remembered: Remembered, idempotency: Idempotency | No
 class IdempotentCalls:
     """Remembers calls in etcd; any number of managers may do so at once."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, *, clock: Clock, longest_s: float, patience_s: float) -> None:
+    def __init__(
+        self, etcd: EtcdClient, keys: Keys, *, clock: Clock, longest_s: float, patience_s: float, remembered: Allowance
+    ) -> None:
         """``longest_s``: no call goes on longer."""
+        self._remembered = remembered
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -85,7 +94,8 @@ class IdempotentCalls:
         going_on = Remembered(
             expires_ms=now_ms + self._longest_ms, fingerprint=idempotency.fingerprint, token=secrets.token_hex(8)
         )
-        known, revision = await self._begin(key, going_on, now_ms)
+        address = request[ADDRESS]
+        known, revision = await self._begin(key, going_on, now_ms, address)
         if known is not None:
             return _again(known, idempotency)
         try:
@@ -95,12 +105,19 @@ class IdempotentCalls:
         except Exception:
             await self._end(key, revision, None)
             raise
-        await self._end(key, revision, _done(going_on, response, expires_ms=now_ms + KEPT_MS))
+        done = _done(going_on, response, expires_ms=now_ms + KEPT_MS)
+        if done is not None:
+            self._remembered.take(address, until_ms=done.expires_ms, now_ms=now_ms)
+        await self._end(key, revision, done)
         return response
 
-    async def _begin(self, key: str, going_on: Remembered, now_ms: int) -> tuple[Remembered | None, int]:
+    async def _begin(self, key: str, going_on: Remembered, now_ms: int, address: str) -> tuple[Remembered | None, int]:
         """What is remembered of the call; or None, and the revision under which it goes on now."""
         there = await self._etcd.get(key)
+        if _live(there, now_ms) is None:
+            self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=now_ms)
+            kept = await self._etcd.count(self._keys.deduped(ANYTHING, ""))
+            refuse_beyond(allowances.MOST_REMEMBERED, kept, f"{HEADER}: calls of all")
         while (known := _live(there, now_ms)) is None:
             compare = mod_revision_is(key, 0 if there is None else there.mod_revision)
             result = await self._settled([compare], [Put(key, going_on.to_json())], [Get(key)])
@@ -143,6 +160,8 @@ def idempotent(calls: Callable[[web.Request], IdempotentCalls], *, read_s: float
         body = await read_body(request, read_s)
         idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=_fingerprint(request, body))
         resource = request.match_info.route.resource
+        if resource is not None and resource.canonical in READS:
+            return await handler(request)
         if resource is not None and resource.canonical == RUN_CALL:
             request[IDEMPOTENCY] = idempotency
             return await handler(request)

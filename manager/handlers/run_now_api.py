@@ -12,6 +12,7 @@ from common.instants import first_ms
 from common.jobs.fields import FIELDS
 from common.jobs.kinds import AnyText, Number, Several
 from common.jobs.reading import Faults, FieldError, Kind, given, shown, text
+from manager.calls.callers import ADDRESS
 from manager.calls.idempotency import IDEMPOTENCY, REPLAYED, RUN_CALL
 from manager.calls.inputs import read_members, reason_in
 from manager.parts import PARTS, answer, caller
@@ -43,8 +44,8 @@ async def run_job(request: web.Request) -> web.Response:
     wanted = read_wanted(document, now_ms=parts.clock.wall_ms())
     idempotency = request.get(IDEMPOTENCY)
     asked = await parts.run_now.ask(
-        request.match_info["name"], wanted, by=caller(request), idempotency=idempotency
-    )  # fmt: skip
+        request.match_info["name"], wanted, by=caller(request), address=request[ADDRESS], idempotency=idempotency
+    )
     headers = dict(asked.headers) | ({REPLAYED: "true"} if asked.is_replayed else {})
     return answer(asked.answer, status=asked.status, headers=headers)
 

@@ -13,6 +13,7 @@ the transaction finds its own key, and asks for nothing twice.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,6 +40,8 @@ from common.stored.keys import Keys, RunId, Watched, sequence_name
 from common.stored.remembered import Remembered, digest_of
 from common.stored.request import Origin, Request
 from common.stored.run import Trigger
+from manager.calls import allowances
+from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.idempotency import KEPT_MS, Idempotency, refuse_another_request
 from manager.editing.edits import Stored
 from manager.editing.service import pause_before_retry, trust_clock
@@ -116,34 +119,45 @@ class RunNow:
         clock: Clock,
         workers_for: Callable[[JobSpec], Sequence[str]],
         patience_s: float,
+        remembered: Allowance,
         refuse_wrong_clock: Callable[[], Awaitable[None]] = trust_clock,
     ) -> None:
         """``workers_for``: the live workers that would run a job now. ``refuse_wrong_clock``: as for `JobService`."""
         self._refuse_wrong_clock = refuse_wrong_clock
+        self._remembered = remembered
+        self._later = Allowance("at: runs for later")
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
         self._workers_for = workers_for
         self._patience_s = patience_s
 
-    async def ask(self, name: str, wanted: Wanted, *, by: str, idempotency: Idempotency | None = None) -> Asked:
+    async def ask(
+        self, name: str, wanted: Wanted, *, by: str, address: str, idempotency: Idempotency | None = None
+    ) -> Asked:
         """Ask for one run of the job; of a broadcast job, for one on each worker that fits it now.
 
         NotFoundError, ConflictError: there is no such job, or none that can be run. RequestError: the Idempotency-Key
-        was used for another request. UnavailableError: its text says whether the run may have been asked for.
+        was used for another request, or there are too many runs that wait or keys that are remembered, of the job or of
+        this caller. UnavailableError: its text says whether the run may have been asked for.
         """
         check_name(name)
         await self._refuse_wrong_clock()
         call = self._call(name, wanted, by, idempotency)
         deadline = self._clock.monotonic() + self._patience_s
         there = await self._look(call)
+        is_allowed = False
         while True:
             known = self._known(call, there)
             if known is not None and (idempotency is None or known.is_replayed):
                 return known
+            if not is_allowed:
+                await self._refuse_too_many(call, address)
+                is_allowed = True
             asked, then, compares = self._plan(call, there, known)
             found = await self._send(call, asked, compares, then, deadline)
             if found is None:
+                self._count(call, address, is_new=known is None)
                 if known is None:
                     self._say(call, asked)
                 return asked
@@ -152,6 +166,28 @@ class RunNow:
                 raise OvertakenError(
                     f"no run of {name!r} was asked for: it changed each time before etcd had answered; try again"
                 )
+
+    async def _refuse_too_many(self, call: _Call, address: str) -> None:
+        if call.idempotency is not None or call.dedupe_key is not None:
+            self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=call.now_ms)
+        if call.plan_ms > call.now_ms:
+            self._later.check(address, allowances.MOST_WAITING, now_ms=call.now_ms)
+        remembered, waiting, of_workers = await asyncio.gather(
+            self._etcd.count(self._keys.deduped(call.name, "")),
+            self._etcd.count(self._keys.requests_of(call.name)),
+            self._etcd.count(self._keys.own_requests_of(call.name)),
+        )
+        refuse_beyond(allowances.MOST_REMEMBERED, remembered, f"calls for a run of {call.name!r} that are remembered")
+        refuse_beyond(allowances.MOST_WAITING, waiting, f"runs of {call.name!r} that wait")
+        refuse_beyond(allowances.MOST_WAITING * 10, of_workers, f"runs of {call.name!r} that wait, on all workers")
+
+    def _count(self, call: _Call, address: str, *, is_new: bool) -> None:
+        if call.idempotency is not None:
+            self._remembered.take(address, until_ms=call.now_ms + KEPT_MS, now_ms=call.now_ms)
+        if is_new and call.dedupe_key is not None:
+            self._remembered.take(address, until_ms=call.now_ms + call.wanted.dedupe_s * 1000, now_ms=call.now_ms)
+        if is_new and call.plan_ms > call.now_ms:
+            self._later.take(address, until_ms=call.plan_ms, now_ms=call.now_ms)
 
     def _call(self, name: str, wanted: Wanted, by: str, idempotency: Idempotency | None) -> _Call:
         now_ms, keys = self._clock.wall_ms(), self._keys

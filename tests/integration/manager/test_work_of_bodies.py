@@ -1,0 +1,159 @@
+"""No call takes more than its share of the largest body that it accepts: twice the body is at most twice the work.
+
+Work is counted, not timed: lines and calls of Python, and of the methods that look through a list or a text all that
+they may look through. What is quadratic does four times as much for twice the body.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any, Final, Self
+
+import pytest
+
+from common.jobs.reader import MAX_SPEC_BYTES
+from manager.calls.guards import MAX_BODY_BYTES
+from manager.openapi import document
+from manager.openapi.job_schema import job_schema
+from tests.support.managing import Managed
+
+_LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})
+_LIMITS: Final = (MAX_SPEC_BYTES, MAX_BODY_BYTES)
+_MORE_THAN_TWICE: Final = 2.8
+_BESIDE: Final = 5_000
+"""Steps of what goes on in this process beside the call."""
+_PATHS: Final = {"{name}": "j", "{name:[^/]+}": "j", "{id}": "j%40100%231", "{revision}": "12"}
+
+Shape = Callable[[int], Any]
+
+
+class Steps:
+    """Counts what this thread does."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    @contextmanager
+    def counted(self) -> Iterator[Self]:
+        sys.settrace(self._trace)
+        sys.setprofile(self._profile)
+        try:
+            yield self
+        finally:
+            sys.setprofile(None)
+            sys.settrace(None)
+
+    def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        self.taken += 1
+        return self._trace
+
+    def _profile(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "c_call" and argument.__name__ in _LOOKING_THROUGH:
+            told = getattr(argument, "__self__", None)
+            self.taken += len(told) if isinstance(told, list | tuple | str | bytes | bytearray) else 0
+
+
+def _changing_calls() -> list[tuple[str, str, dict[str, Any]]]:
+    """(method, path, the schema of its body) of all that take JSON."""
+    found = []
+    for path, calls in document()["paths"].items():
+        for method, call in calls.items():
+            if method not in ("get", "delete"):
+                schema = call["requestBody"]["content"]["application/json"]["schema"]
+                found.append((method.upper(), path, schema if "properties" in schema else job_schema()))
+    return found
+
+
+CALLS: Final = _changing_calls()
+
+
+def _object(members: Iterator[str], size: int) -> str:
+    taken, length = [], 2
+    for member in members:
+        length += len(member) + 1
+        if length > size:
+            break
+        taken.append(member)
+    return "{" + ",".join(taken) + "}"
+
+
+def _bodies(schema: dict[str, Any], size: int) -> Iterator[tuple[str, str]]:
+    """(what is long in it, the body of about so many bytes)."""
+    yield "members", _object((f'"m{n}":0' for n in itertools.count()), size)
+    yield "one member twice", _object((f'"m{n}":0' for n in itertools.count()), size - 20)[:-1] + ',"z":0,"z":0}'
+    yield "one member again and again", _object(('"m":0' for _ in itertools.count()), size)
+    yield "depth", '{"m":' * (size // 6) + "0" + "}" * (size // 6)
+    for name in schema["properties"]:
+        for what, value in _values(size - len(name) - 20):
+            yield f"{name}: {what}", f'{{"{name}":{value}}}'
+    for path, most in _lists(schema):
+        for of, item in (("numbers", str), ("texts", lambda n: f'"{n}"')):
+            value = "[" + ",".join(map(item, range(most * size // MAX_BODY_BYTES))) + "]"
+            for name in reversed(path):
+                value = f'{{"{name}":{value}}}'
+            yield f"{'.'.join(path)}: all its {of}", value
+
+
+def _values(size: int) -> Iterator[tuple[str, str]]:
+    yield "text", json.dumps("0 " * (size // 2))
+    yield "commas", json.dumps("1," * (size // 2))
+    yield "texts", "[" + ",".join(f'"{n:07}"' for n in range(size // 10)) + "]"
+    yield "members", _object((f'"m{n}":"0"' for n in itertools.count()), size)
+    yield "lists", "[" * (size // 2) + "]" * (size // 2)
+
+
+def _lists(schema: dict[str, Any], *path: str) -> Iterator[tuple[tuple[str, ...], int]]:
+    """(where, how long at most) of the lists that have a limit of their own."""
+    for one in (schema, *schema.get("anyOf", ())):
+        if "maxItems" in one:
+            yield path, one["maxItems"]
+        for name, inner in one.get("properties", {}).items():
+            yield from _lists(inner, *path, name)
+
+
+async def _work(manager: Managed, method: str, path: str, body: bytes, kind: str) -> int:
+    for part, value in _PATHS.items():
+        path = path.replace(part, value)
+    with Steps().counted() as steps:
+        async with manager.http.request(method, path, data=body, headers={"Content-Type": kind}) as response:
+            await response.read()
+    assert response.status != 500
+    return steps.taken
+
+
+@pytest.mark.parametrize(("method", "path", "schema"), CALLS, ids=[f"{method} {path}" for method, path, _ in CALLS])
+async def test_twice_the_body_is_not_four_times_the_work(
+    manager: Managed, method: str, path: str, schema: dict[str, Any]
+) -> None:
+    kind, too_much = "application/json", {}
+    await _work(manager, method, path, b"{}", kind)
+    for limit in _LIMITS:
+        for (what, whole), (_, half) in zip(_bodies(schema, limit), _bodies(schema, limit // 2), strict=True):
+            assert len(whole) <= limit, what
+            works = [await _work(manager, method, path, body.encode(), kind) for body in (half, whole)]
+            if works[1] > _MORE_THAN_TWICE * works[0] + _BESIDE:
+                too_much[f"{what}, {limit:,} bytes"] = works
+    assert too_much == {}
+
+
+@pytest.mark.parametrize("path", ["/job/save", "/job/delete", "/job/kill"])
+async def test_twice_the_form_is_not_four_times_the_work(manager: Managed, path: str) -> None:
+    def forms(size: int) -> Iterator[tuple[str, str]]:
+        yield "fields", "&".join(f"m{n}=0" for n in range(size // 12))
+        yield "one field", "&".join("m=0" for _ in range(size // 4))
+        yield "escapes", "name=" + "%20" * (size // 3 - 5)
+        yield "members", "job=" + _object((f'"m{n}":0' for n in itertools.count()), size - 4)
+
+    too_much = {}
+    for limit in _LIMITS:
+        for (what, whole), (_, half) in zip(forms(limit), forms(limit // 2), strict=True):
+            kind = "application/x-www-form-urlencoded"
+            works = [await _work(manager, "POST", path, body.encode(), kind) for body in (half, whole)]
+            if works[1] > _MORE_THAN_TWICE * works[0] + _BESIDE:
+                too_much[f"{what}, {limit:,} bytes"] = works
+    assert too_much == {}
