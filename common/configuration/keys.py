@@ -231,7 +231,8 @@ def redact_uri(uri: str) -> str:
     Passwords and tokens among the parameters go too. Greedy on purpose: a password that should have been escaped
     (with ``@`` or ``/`` in it) must not be shown because the URI is wrong.
     """
-    shown = re.sub(r"//([^:/@]*):.*@", r"//\1:***@", uri, flags=re.DOTALL)
+    before, at, host = uri.rpartition("@")
+    shown = re.sub(r"//([^:/@]*):.*", r"//\1:***", before, flags=re.DOTALL) + at + host
     return re.sub(r"([?&;][^=&;]*)=([^&;]*)", _redact_parameter, shown)
 
 
