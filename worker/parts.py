@@ -179,7 +179,8 @@ class Parts:
         )  # fmt: skip
         self.executor = Executor(
             worker=identity.worker, instance=identity.instance, path=config.path,
-            allowed_users=config.allowed_users, clock=clock, on_end=events.run_ended, guard=self.guardian,
+            allowed_users=config.allowed_users, default_user=config.default_user, clock=clock,
+            on_end=events.run_ended, guard=self.guardian,
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)

@@ -82,6 +82,7 @@ class Executor:
         on_end: Callable[[Outcome], None],
         path: str = DEFAULT_PATH,
         allowed_users: Collection[str] = (),
+        default_user: str | None = None,
         guard: Guard | None = None,
         end_dates: EndDates | None = None,
     ) -> None:
@@ -98,7 +99,10 @@ class Executor:
         self._idle.set()
         self._closed = False
         self._own_peak = OwnPeak()
-        self._spawner = Spawner(worker=worker, instance=instance, path=path, allowed_users=allowed_users, clock=clock)
+        self._spawner = Spawner(
+            worker=worker, instance=instance, path=path, allowed_users=allowed_users, default_user=default_user,
+            clock=clock,
+        )  # fmt: skip
         self._run_watch = RunWatch(on_exits=self._on_exits, on_output=self._on_output)
         self._memory = MemoryWatch(self._runs)
         self._sweeper = Sweeper(instance=instance, clock=clock, on_clear=self._cleared)

@@ -71,13 +71,20 @@ class Spawner:
     """
 
     def __init__(
-        self, *, worker: str, instance: str, path: str, allowed_users: Collection[str] = (), clock: Clock
+        self,
+        *,
+        worker: str,
+        instance: str,
+        path: str,
+        allowed_users: Collection[str] = (),
+        default_user: str | None = None,
+        clock: Clock,
     ) -> None:
         self._worker = worker
         self._instance = instance
         self._path = path
         self._clock = clock
-        self._accounts = Accounts(worker=worker, allowed=allowed_users)
+        self._accounts = Accounts(worker=worker, allowed=allowed_users, default=default_user)
         self._null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
