@@ -16,7 +16,9 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 _AUTHORITY = re.compile(r"(\w://[^\s:/@]*):(\S++)")
 _BARE = re.compile(r"[^\s\"'=\\]+")
 # What a terminal obeys instead of showing it; reasons and names that users give can have it.
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_UNSHOWN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 # Libraries that are chatty, or that would log documents and commands when they are asked to debug.
 _QUIET = ("aiohttp.access", "asyncio", "grpc", "pymongo")
