@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from common.etcd import EtcdClient, Operation, Put
+from common.etcd import EtcdClient, EtcdUser, Operation, Put
 from common.jobs.job import JobSpec
 from common.stored.keys import Keys, Watched, encode_mark
 from common.stored.saved_job import SavedJob
@@ -37,9 +37,11 @@ def writes_of_filling(jobs: int) -> int:
     return 2 * jobs - (-jobs // JOBS_A_TXN)
 
 
-async def save_directly(endpoint: str, specs: Iterable[JobSpec], *, days_ago: int = 0) -> None:
+async def save_directly(
+    endpoint: str, specs: Iterable[JobSpec], *, days_ago: int = 0, user: EtcdUser | None = None
+) -> None:
     """Fill the etcd at `host:port`, under the usual prefix; as if saved then, with all decided until now."""
     now_ms = time.time_ns() // 1_000_000
     saved_ms = now_ms - days_ago * _DAY_MS
-    async with EtcdClient([endpoint], timeout=30) as client:
+    async with EtcdClient([endpoint], timeout=30, user=user) as client:
         await fill(client, Keys(), (saved(spec, saved_ms) for spec in specs), mark_ms=now_ms)

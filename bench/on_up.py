@@ -9,6 +9,7 @@ from typing import Final
 
 from bench.filling import save_directly
 from cli.data_dir import DataDir
+from common.etcd import FIRST_USER, EtcdUser
 from common.jobs.job import JobSpec
 from tests.support.running_up import RunningUp, running_up
 
@@ -23,11 +24,12 @@ class Up:
         self.url = running.url
         remembered = data.remembered()
         self.etcd = f"127.0.0.1:{remembered['etcdPort']}"
+        self._user = EtcdUser.with_password_file(FIRST_USER, data.etcd_password)
         self.log_store = f"mongodb://127.0.0.1:{remembered['logStorePort']}/"
 
     async def save(self, specs: Iterable[JobSpec]) -> None:
         """The jobs are in etcd, and the workers are being told."""
-        await save_directly(self.etcd, specs)
+        await save_directly(self.etcd, specs, user=self._user)
 
 
 @asynccontextmanager

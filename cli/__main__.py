@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
 from cli.errors import CommandError, ExitStatus
+from cli.printing import say
 
 _GROUPS: Final = {
     "job": "cli.job_commands",
@@ -94,7 +95,7 @@ def _throw_away(stream: TextIO) -> None:
 
 def _fail(message: str, status: ExitStatus) -> int:
     try:
-        print(f"etcron: {message}", file=sys.stderr)
+        say(f"etcron: {message}")
     except OSError:
         _throw_away(sys.stderr)
     return status

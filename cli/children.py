@@ -10,6 +10,8 @@ import aiohttp
 
 from cli.data_dir import DataDir
 from cli.embedded import etcd_command, log_store_command, without_etcd_variables
+from cli.errors import CommandError, ExitStatus
+from cli.etcd_user import Given, give_user
 from cli.plan import Plan
 from cli.supervisor import ChildSpec
 from common.configuration.config import file_object
@@ -30,7 +32,7 @@ def store_specs(plan: Plan, data: DataDir, http: aiohttp.ClientSession) -> list[
                 command=etcd_command(plan.etcd, data.etcd, client_port=client, peer_port=peer),
                 environ=without_etcd_variables(os.environ),
                 log=data.log("etcd"),
-                is_ready=lambda: answers(http, f"http://127.0.0.1:{client}/health"),
+                is_ready=lambda: _asks_for_password(http, f"127.0.0.1:{client}", data),
                 port=client,
             )
         )
@@ -73,6 +75,20 @@ def worker_spec(plan: Plan, data: DataDir, index: int) -> ChildSpec:
         is_ready=at_once,
         stop_within_s=worker.shutdown_grace_s + AFTER_GRACE_S,
     )
+
+
+async def _asks_for_password(http: aiohttp.ClientSession, etcd: str, data: DataDir) -> bool:
+    """Whether it answers, and by now to nobody without the password. An older data directory is given it here."""
+    if not await answers(http, f"http://{etcd}/health"):
+        return False
+    given = await give_user(etcd, data.etcd_password)
+    if given is Given.OTHER_PASSWORD:
+        raise CommandError(
+            f"{data.etcd_password} does not hold the password that {data.etcd} was made with; put that back, or name "
+            "another directory with --data-dir",
+            ExitStatus.REFUSED,
+        )
+    return given is Given.DONE
 
 
 async def answers(http: aiohttp.ClientSession, url: str) -> bool:

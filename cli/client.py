@@ -298,7 +298,7 @@ def _is_usable(parts: SplitResult) -> bool:
 
 
 def _shown(base: SplitResult) -> str:
-    return base.geturl().rstrip("/")
+    return base._replace(netloc=base.netloc.rpartition("@")[2]).geturl().rstrip("/")
 
 
 def _words(error: Exception) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, count
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_pairs, warn
+from cli.printing import print_json, print_pairs, tell, warn
 from cli.times import parse_iso
 from common.clock import SystemClock
 from common.errors import ScheduleError
@@ -57,7 +57,7 @@ def _next(arguments: argparse.Namespace) -> int:
         print_json([_fire_document(fire) for fire in fires])
         return ExitStatus.OK if fires else ExitStatus.NO
     for fire in fires:
-        print(_line(fire))
+        tell(_line(fire))
     return _ended(fires, after)
 
 
@@ -76,14 +76,14 @@ def _explain(arguments: argparse.Namespace) -> int:
             "warnings": warnings, "tzdata": tzdata_version(),
         })  # fmt: skip
         return ExitStatus.OK if fires else ExitStatus.NO
-    print(words if words != arguments.expr else f"{arguments.expr}  (no short words for this one: see the fields)")
-    print()
+    tell(words if words != arguments.expr else f"{arguments.expr}  (no short words for this one: see the fields)")
+    tell()
     width = max(len(text) for _, text, _ in fields)
     print_pairs((name, f"{text:<{width}}  {told}") for name, text, told in fields)
-    print()
-    print(f"next fires ({arguments.tz}):")
+    tell()
+    tell(f"next fires ({arguments.tz}):")
     for fire in fires:
-        print(f"  {_line(fire)}")
+        tell(f"  {_line(fire)}")
     warn(warnings)
     return _ended(fires, after)
 

@@ -5,6 +5,7 @@ remembered.json   ports and the kind of each store, so that the next start finds
                   called on an etcd that others may use
 etcd/ log-store/  the embedded servers' data
 worker-1/ ...     the workers' data (spool, name, lock)
+etcd-password     of the embedded etcd's one user
 config/           the configuration given to each child, written anew at each start
 log/              what each child printed
 """
@@ -15,11 +16,13 @@ import contextlib
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from cli.errors import CommandError, ExitStatus
+from common.configuration.files import password_in
 
 
 class DataDir:
@@ -28,6 +31,7 @@ class DataDir:
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
         self.etcd = self.path / "etcd"
+        self.etcd_password = self.path / "etcd-password"
         self.log_store = self.path / "log-store"
         self.log_store_pid = self.path / "log-store.pid"
 
@@ -73,6 +77,12 @@ class DataDir:
             os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
         except OSError as error:
             raise _unwritable(self.path / "lock", error) from None
+
+    def own_password(self) -> str:
+        """The password of the embedded etcd, made at the first call; readable by nobody else."""
+        if not self.etcd_password.exists():
+            _replace(self.etcd_password, secrets.token_urlsafe(32))
+        return password_in(self.etcd_password)
 
     def write_config(self, child: str, config: Mapping[str, object]) -> Path:
         """Write a child's configuration, readable by nobody else (it may hold a password)."""

@@ -101,7 +101,10 @@ def etcd_warning(version: str) -> str:
 
 
 def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: int) -> list[str]:
-    """How to run it: on loopback alone, synced to disk, with a quota; the steward compacts, not etcd itself."""
+    """How to run it: on loopback alone, synced to disk, with a quota; the steward compacts, not etcd itself.
+
+    Without its JSON gateway, which any web page in a browser on this machine could use.
+    """
     client, peer = f"http://127.0.0.1:{client_port}", f"http://127.0.0.1:{peer_port}"
     return [
         *found.program,
@@ -114,6 +117,8 @@ def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: i
         f"--initial-cluster=etcron={peer}",
         f"--quota-backend-bytes={QUOTA_BYTES}",
         "--auto-compaction-retention=0",
+        "--enable-grpc-gateway=false",
+        "--bcrypt-cost=4",  # its one password is random: nothing is gained by making it slow to try
         "--logger=zap",
         "--log-level=warn",
     ]

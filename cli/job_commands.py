@@ -19,7 +19,7 @@ from cli.job_views import (
     why_no_fire,
 )
 from cli.job_waits import waits_of
-from cli.printing import one_line, print_json, print_output, say, say_where_cut, warn
+from cli.printing import one_line, print_json, print_output, say, say_where_cut, tell, warn
 from cli.run_views import print_runs, verdict, why
 from cli.times import local
 from cli.usual import go_through
@@ -184,7 +184,7 @@ def _log(arguments: argparse.Namespace) -> int:
 def _print_outputs(runs: Sequence[Document]) -> None:
     for run in runs:
         told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
-        print(f"--- {run['id']}  {one_line(told)}")
+        tell(f"--- {run['id']}  {told}")
         print_output(run["output"])
 
 
@@ -298,10 +298,10 @@ def _one_version(client: Client, arguments: argparse.Namespace) -> int:
         say(f"there is no job {arguments.name} now")
         return ExitStatus.OK
     changes = differences(version.get("spec") or {}, there.get("spec") or {})
-    print()
-    print("the job is the same now" if not changes else f"since then (revision {there['revision']} now):")
+    tell()
+    tell("the job is the same now" if not changes else f"since then (revision {there['revision']} now):")
     for line in change_lines(changes, indent="  "):
-        print(one_line(line))
+        tell(line)
     return ExitStatus.OK
 
 
@@ -317,6 +317,6 @@ def _restore(arguments: argparse.Namespace) -> int:
         print_json(done)
     else:
         now = (done.get("job") or {}).get("revision")
-        print(f"{arguments.name}: restored from revision {arguments.revision}" + (f" as {now}" if now else ""))
+        tell(f"{arguments.name}: restored from revision {arguments.revision}" + (f" as {now}" if now else ""))
     warn(done.get("warnings") or ())
     return ExitStatus.OK

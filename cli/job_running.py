@@ -11,7 +11,7 @@ from cli.arguments import Verbs, add_command, add_output, add_reason, add_server
 from cli.client import Client, Document, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.patience import PATIENCE_S, Patience
-from cli.printing import one_line, print_json, print_output, say
+from cli.printing import one_line, print_json, print_output, say, tell
 from cli.run_views import verdict, why
 from cli.times import parse_iso, took
 
@@ -62,7 +62,7 @@ def _run(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(answer)
     else:
-        print("\n".join(run_ids))
+        tell(*run_ids)
     return ExitStatus.OK
 
 

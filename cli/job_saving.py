@@ -11,7 +11,7 @@ from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, 
 from cli.client import Answer, Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_views import change_lines, differences, why_no_fire
-from cli.printing import one_line, print_json, say, warn
+from cli.printing import print_json, say, tell, warn
 
 _FIELDS: Final = {
     "command": ("--command", "COMMAND", "what to run, as a line for the shell"),
@@ -162,9 +162,9 @@ def _tell(name: str, answer: Answer, output: str) -> None:
         return
     job = document.get("job") or {}
     done = "created" if answer.status == 201 else "changed" if document["changed"] else "unchanged"
-    print(f"{name}: {done}" + (f" (revision {job['revision']})" if job else ""))
+    tell(f"{name}: {done}" + (f" (revision {job['revision']})" if job else ""))
     if done == "changed":
         for line in change_lines(differences(document.get("before") or {}, job.get("spec") or {}), indent="  "):
-            print(one_line(line))
+            tell(line)
     fire = job.get("nextFire")
     say(f"next fire: {fire['local'].replace('T', ' ')}" if fire else f"no next fire: {why_no_fire(job)}")

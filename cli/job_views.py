@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cli.client import Document
-from cli.printing import print_pairs, print_table, quoted, value_text
+from cli.printing import print_pairs, print_table, quoted, tell, value_text
 from cli.run_views import why
 from cli.times import local, took
 
@@ -36,7 +36,7 @@ def print_job(row: Document, waits: Iterable[str] = ()) -> None:
     pairs.append(("saved", f"{local(row.get('savedMs'))} by {row.get('savedBy')}, revision {row.get('revision')}"))
     print_pairs(pairs)
     if spec:
-        print()
+        tell()
         print_spec(spec)
 
 
@@ -49,7 +49,7 @@ def print_fires(fires: Iterable[Document]) -> None:
     """Upcoming fires, one a line; those that do not run say so."""
     for fire in fires:
         note = fire.get("note") if fire.get("open", True) else "closed by its calendar: will be skipped"
-        print(f"{fire['local'].replace('T', ' ')}" + (f"  ({note})" if note else ""))
+        tell(f"{fire['local'].replace('T', ' ')}" + (f"  ({note})" if note else ""))
 
 
 def why_no_fire(row: Document) -> str:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from cli.data_dir import DataDir
 from cli.embedded import Found, find_etcd, find_log_store
@@ -106,7 +107,11 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
     _refuse_for_production(options, etcd, log_store)
     if etcd:
         endpoints = (f"127.0.0.1:{etcd_ports[0]}",)
-        manager, worker = replace(manager, etcd_endpoints=endpoints), replace(worker, etcd_endpoints=endpoints)
+        data.own_password()
+        etcds: dict[str, Any] = {
+            "etcd_endpoints": endpoints, "etcd_user": "root", "etcd_password_file": data.etcd_password,
+        }  # fmt: skip
+        manager, worker = replace(manager, **etcds), replace(worker, **etcds)
     if log_store:
         uri = f"mongodb://127.0.0.1:{log_store_port}"
         manager, worker = replace(manager, mongodb_uri=uri), replace(worker, mongodb_uri=uri)
@@ -161,7 +166,7 @@ def _plan_etcd(
         said.append(f"etcd:      {', '.join(manager.etcd_endpoints)} ({origin})")
         return None, (0, 0)
     if manager.etcd_user is not None:
-        message = "is set, and no endpoint: the etcd that etcron up would start has no users"
+        message = "is set, and no endpoint: the etcd that etcron up would start has a user of its own"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="give etcdEndpoints, or take it out")])
     found = find_etcd(data.remembered().get("etcd"))
     client = _port(data, ports, "etcdPort", _ETCD_PORTS, said)

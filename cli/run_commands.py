@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
 from cli.client import Client, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_output, say_where_cut, warn
+from cli.printing import print_json, print_output, say_where_cut, tell, warn
 from cli.run_views import print_run, print_runs
 from cli.times import instant
 from cli.usual import go_through
@@ -67,7 +67,7 @@ def _show(arguments: argparse.Namespace) -> int:
         return ExitStatus.OK
     print_run(run)
     if run.get("output"):
-        print()
+        tell()
         print_output(str(run["output"]))
     return ExitStatus.OK
 

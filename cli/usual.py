@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from cli.errors import CommandError, ExitStatus
-from cli.printing import one_line, say
+from cli.printing import say, tell
 
 
 def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:
@@ -17,7 +17,7 @@ def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:
     for name in dict.fromkeys(names):
         try:
             for line in act(name).splitlines():
-                print(one_line(line), flush=True)
+                tell(line)
         except CommandError as error:
             if error.status in (ExitStatus.UNAVAILABLE, ExitStatus.USAGE):
                 raise

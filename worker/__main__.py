@@ -45,6 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.warning("%s", note, extra={"action": "config.note"})
     if config.processes > 1:
         _log.warning("this is one worker; `etcron worker` runs %s", config.processes, extra={"action": "config.note"})
+    os.umask(0o077)  # records and outputs are for nobody else; commands have a umask of their own
     try:
         failpoints.arm(os.environ)
         collect_rarely()

@@ -17,6 +17,7 @@ from common.errors import ConfigError, ConflictError, Problem
 from common.stored.member import is_worker_name
 from worker.written_once import written_once
 
+_FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "spool")
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
@@ -36,7 +37,10 @@ class DirectoryTakenError(ConflictError):
 
 @contextmanager
 def locked_directory(directory: Path) -> Iterator[None]:
-    """Hold the data directory's lock; DirectoryTakenError where another process does."""
+    """Hold the data directory's lock; DirectoryTakenError where another process does.
+
+    What lies in it is its owner's alone, also what was made with another umask.
+    """
     directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -51,9 +55,17 @@ def locked_directory(directory: Path) -> Iterator[None]:
         with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        _keep_private(directory)
         yield
     finally:
         os.close(descriptor)
+
+
+def _keep_private(directory: Path) -> None:
+    """What a worker makes there; the directory itself may be somebody else's."""
+    for path in map(directory.joinpath, _FILES):
+        with suppress(FileNotFoundError, PermissionError):  # ours to read is not always ours to change
+            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def load_identity(directory: Path, *, name: str | None) -> Identity:

@@ -177,7 +177,9 @@ class Parts:
             log_level=config.log_level, on_past=events.run_past_deadline, on_ready=events.slot_free,
             tell=events.guardian_away, clock=clock,
         )  # fmt: skip
-        self.launcher = Launcher(worker=identity.worker, allowed_users=config.allowed_users)
+        self.launcher = Launcher(
+            worker=identity.worker, allowed_users=config.allowed_users, default_user=config.default_user
+        )
         self.executor = Executor(
             launcher=self.launcher, worker=identity.worker, instance=identity.instance, path=config.path,
             shell=config.bash_path, clock=clock, on_end=events.run_ended,

@@ -20,7 +20,7 @@ from cli.errors import CommandError, ExitStatus
 from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
-from cli.printing import one_line, print_json, say
+from cli.printing import print_json, say, tell
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
@@ -220,15 +220,15 @@ def _print(
     width = len(str(len(account)))
     for one in account:
         for index, text in enumerate(_line_texts(one, by_name.get(one.name), outcomes.get(one.name))):
-            print(one_line(f"{one.line.number if index == 0 else '':>{width}}  {text}").rstrip())
-    print()
-    print(_summary(account, outcomes))
+            tell(f"{one.line.number if index == 0 else '':>{width}}  {text}".rstrip())
+    tell()
+    tell(_summary(account, outcomes))
     if refused and arguments.strict:
-        print("nothing was imported, as lines were refused (--strict)")
+        tell("nothing was imported, as lines were refused (--strict)")
     elif arguments.dry_run:
-        print("dry run: nothing was saved")
+        tell("dry run: nothing was saved")
     elif any(result == "created" for result in results.values()) and not arguments.enable:
-        print("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
+        tell("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
 
 
 def _intended(step: Step, arguments: argparse.Namespace) -> str:

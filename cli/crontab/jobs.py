@@ -15,7 +15,7 @@ from cli.crontab.schedule import RefusedError, expression
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
-_UNCERTAIN: Final = re.compile(r"\\\\+%")
+_UNCERTAIN: Final = r"\\%"
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _POSIX_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
@@ -129,7 +129,7 @@ def _command(entry: Entry, settings: _Settings, notes: list[str]) -> str:
     command = parse_command(entry.command)
     if not command.line.strip():
         raise RefusedError("there is no command before the %; write \\% for a % of the command's own")
-    if _UNCERTAIN.search(entry.command):
+    if _UNCERTAIN in entry.command:
         raise RefusedError(
             "two backslashes before a %: crons take that in different ways; put the command into a script"
         )

@@ -15,7 +15,7 @@ from cli.crontab.command_text import parse_command
 
 _LONGEST_WORDS: Final = 40
 _HASH_DIGITS: Final = 6
-_REDIRECTION: Final = re.compile(r"[0-9]*(?:>>?|<)\s*(?:&[0-9-]|\S+)|&>\s*\S+")
+_REDIRECTION: Final = re.compile(r"(?<![0-9])[0-9]*(?:>>?|<)\s*(?:&[0-9-]|\S+)|&>\s*\S+")
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _NAMES_NOTHING: Final = frozenset({
     "cd", "test", "sh", "bash", "dash", "env", "sudo", "nice", "ionice", "exec", "nohup", "command", "root", "timeout",

@@ -11,7 +11,7 @@ from cli.manifests.carrying import Failed, carry_out, check, make_plan, pruned_f
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.plan import Action, Step, Wanted, with_owner
 from cli.manifests.showing import outcome, plan_summary, step_document, step_lines
-from cli.printing import one_line, print_json, say, warn
+from cli.printing import print_json, say, tell, warn
 
 _SHOWN = 50
 
@@ -62,8 +62,8 @@ def _show(steps: Sequence[Step], *, as_json: bool) -> None:
         return
     for step in steps:
         if step.action is not Action.KEEP:
-            print("\n".join(step_lines(step)))
-    print(plan_summary(steps))
+            tell(*step_lines(step))
+    tell(plan_summary(steps))
 
 
 def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
@@ -72,7 +72,7 @@ def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
     def done(step: Step, result: str) -> None:
         results[step.name] = result
         if result != "unchanged" and not as_json:
-            print(one_line(f"{step.name}: {result}"), flush=True)
+            tell(f"{step.name}: {result}")
 
     try:
         failed = carry_out(client, steps, done=done)
@@ -86,7 +86,7 @@ def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
     if as_json:
         print_json({"dryRun": False, "jobs": [step_document(step, result=results.get(step.name)) for step in steps]})
     else:
-        print(outcome(results))
+        tell(outcome(results))
     return failed[0].error.status if failed else ExitStatus.OK
 
 

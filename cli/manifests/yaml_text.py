@@ -19,7 +19,7 @@ MAX_VALUES: Final = 300_000
 
 _TAG: Final = "tag:yaml.org,2002:"
 _NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-_NUMBER_TO_SOME: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*\.?[0-9_]*(?:[eE][-+]?[0-9]+)?|0o[0-7]+)")
+_NUMBER_TO_SOME: Final = re.compile(r"[-+]?(?:[0-9][0-9_]*+(?:\.[0-9_]*+)?(?:[eE][-+]?[0-9]+)?|0o[0-7]+)")
 _PLAIN: Final = {"true": True, "false": False, "null": None, "~": None, "": None}
 _LEADING: Final = {
     "*": "a text that begins with * has to be quoted in YAML, e.g. cronExpr: '*/5 * * * *'",
@@ -29,7 +29,9 @@ _LEADING: Final = {
     "!": "a text that begins with ! has to be quoted in YAML",
     "&": "a text that begins with & has to be quoted in YAML",
 }
-_VALUE: Final = re.compile(r"^(?:\s*-\s+)*(?:[^'\"#]*?:\s+|\s*-\s+)?(?P<first>[*@%`!&])")
+_QUOTED: Final = re.compile("['\"#]")
+# Nothing in it goes back over what it has read (the ++ and *+): a line of blanks and dashes takes as long as any other.
+_VALUE: Final = re.compile(r"(?:^\s*+(?:-\s++)*+|:\s++)(?P<first>[*@%`!&])")
 
 
 class YamlError(Exception):
@@ -52,7 +54,7 @@ def read_documents(text: str) -> Iterator[Any]:
     """The documents in the text as plain data, objects as Lined; empty ones are passed over. Raises YamlError."""
     reader = _Reader()
     try:
-        for node in yaml.compose_all(text, yaml.SafeLoader):
+        for node in yaml.compose_all(text, _Untagged):
             document = reader.value(node, 0)
             if document is not None:
                 yield document
@@ -62,6 +64,20 @@ def read_documents(text: str) -> Iterator[Any]:
         raise _told(text, error) from error
     except yaml.YAMLError as error:
         raise YamlError(None, f"it is not YAML ({' '.join(str(error).split())})") from error
+
+
+class _Untagged(yaml.SafeLoader):
+    """Refuses every tag, also one that changes nothing: ``!!str 12`` would be a number here and a text elsewhere."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if (tag := getattr(event, "tag", None)) is not None:
+            example = "; a text goes in quotes" if isinstance(event, yaml.ScalarEvent) else ""
+            raise YamlError(
+                event.start_mark.line + 1,
+                f"the tag {tag.replace(_TAG, '!!')[:60]} is not understood; leave it out{example}",
+            )
+        return super().compose_node(parent, index)
 
 
 class _Reader:
@@ -79,10 +95,8 @@ class _Reader:
             case yaml.ScalarNode():
                 return _scalar(node)
             case yaml.SequenceNode():
-                _refuse_tag(node, "seq")
                 return [self.value(item, depth + 1) for item in node.value]
             case _:
-                _refuse_tag(node, "map")
                 return self._mapping(node, depth)
 
     def _mapping(self, node: yaml.Node, depth: int) -> Lined:
@@ -121,14 +135,12 @@ def _key(node: yaml.Node) -> str:
 def _scalar(node: yaml.ScalarNode) -> Any:
     text = str(node.value)
     if node.style is not None or node.tag in (f"{_TAG}timestamp", f"{_TAG}value", f"{_TAG}merge"):
-        _refuse_tag(node, "str", "timestamp", "value", "merge")
         return text
     if text.lower() in _PLAIN and text in (text.lower(), text.capitalize(), text.upper()):
         return _PLAIN[text.lower()]
     if _NUMBER.fullmatch(text):
         return _number(node, text)
     if node.tag != f"{_TAG}str" or _NUMBER_TO_SOME.fullmatch(text):
-        _refuse_tag(node, "bool", "int", "float", "null", "str")
         raise YamlError(_line(node), _ambiguous(text, node.tag.removeprefix(_TAG)))
     return text
 
@@ -150,11 +162,6 @@ def _ambiguous(text: str, kind: str) -> str:
     )
 
 
-def _refuse_tag(node: yaml.Node, *usual: str) -> None:
-    if node.tag not in {f"{_TAG}{one}" for one in usual}:
-        raise YamlError(_line(node), f"the tag {node.tag[:60]} is not understood; leave it out")
-
-
 def _told(text: str, error: yaml.MarkedYAMLError) -> YamlError:
     """The error with a remedy, where the line shows what was meant."""
     mark = error.problem_mark or error.context_mark
@@ -162,7 +169,7 @@ def _told(text: str, error: yaml.MarkedYAMLError) -> YamlError:
         return YamlError(None, f"it is not YAML ({error.problem or error.context})")
     lines = text.splitlines()
     line = lines[mark.line] if mark.line < len(lines) else ""
-    if match := _VALUE.match(line):
+    if match := _VALUE.search(_QUOTED.split(line, maxsplit=1)[0]):
         return YamlError(mark.line + 1, f"{line.strip()[:80]!r}: {_LEADING[match['first']]}")
     if "mapping values are not allowed" in (error.problem or ""):
         message = f"{line.strip()[:80]!r}: a text with ': ' in it has to be quoted, or the indentation is wrong"

@@ -15,7 +15,7 @@ from common.errors import Problem
 from common.tls import client_problems, file_fault, pair_problems
 
 _USER_ONLY = re.compile(r"mongodb(?:\+srv)?://[^:/@]+@")
-_USER_AND_PASSWORD = re.compile(r"mongodb(?:\+srv)?://[^/]*:[^/]*@")
+_USER_AND_PASSWORD = re.compile(r"mongodb(?:\+srv)?://[^/:]*:[^/]*@")
 
 
 def access_problems(config: SharedConfig) -> list[Problem]:

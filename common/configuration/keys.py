@@ -160,6 +160,8 @@ class Endpoints:
     """At least one ``host:port``, or ``https://host:port`` each; ``http://`` is taken off. As text: with commas."""
 
     def accept(self, value: object) -> tuple[str, ...]:
+        if "@" in str(value):
+            raise UnfitError("each endpoint without user and password: these are etcdUser and etcdPasswordFile")
         if not isinstance(value, list | tuple) or not value:
             raise UnfitError('a list of "host:port", at least one')
         endpoints = tuple(self._endpoint(item) for item in value)
@@ -169,6 +171,13 @@ class Endpoints:
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+    def shown(self, value: object) -> object:
+        """Without a user and a password, which none may have: whatever stands before an ``@`` goes."""
+        if isinstance(value, list | tuple):
+            return [self.shown(item) for item in value]
+        _, at, host = value.rpartition("@") if isinstance(value, str) else ("", "", "")
+        return f"***@{host}" if at else value
 
     @staticmethod
     def _endpoint(item: object) -> str:
@@ -231,7 +240,8 @@ def redact_uri(uri: str) -> str:
     Passwords and tokens among the parameters go too. Greedy on purpose: a password that should have been escaped
     (with ``@`` or ``/`` in it) must not be shown because the URI is wrong.
     """
-    shown = re.sub(r"//([^:/@]*):.*@", r"//\1:***@", uri, flags=re.DOTALL)
+    before, at, host = uri.rpartition("@")
+    shown = re.sub(r"//([^:/@]*):.*", r"//\1:***", before, flags=re.DOTALL) + at + host
     return re.sub(r"([?&;][^=&;]*)=([^&;]*)", _redact_parameter, shown)
 
 

@@ -204,9 +204,16 @@ class WorkerConfig(SharedConfig):
         Key(
             name="allowedUsers",
             kind=SystemUsers(),
-            help="users other than its own that jobs may run as here (the worker has to be root)",
+            help="users that jobs may run as here (the worker has to be root); where there are any, root only if named",
         ),
         (),
+    )
+    default_user: str | None = setting(
+        Key(
+            name="defaultUser",
+            kind=Text("the name of a user", r"[^\0\s:,/*-][^\0\s:,/*]{0,254}"),
+            help="whom jobs without a user run as (the worker's own)",
+        )
     )
     job_log_batch_size: int = setting(
         Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", parents=True), 100

@@ -37,6 +37,7 @@ from common.etcd.access import check_access
 from common.etcd.auth import EtcdUser
 from common.etcd.client import EtcdClient
 from common.etcd.election import Election
+from common.etcd.first_user import FIRST_USER, ask_for_password
 from common.etcd.mirror import Change, Mirror, MirrorTimings
 from common.etcd.session import Ending, Session, SessionRefusedError
 from common.etcd.txn import (
@@ -65,6 +66,7 @@ from common.etcd.txn import (
 from common.etcd.types import KeyRevisions, KeyValue, Lease, LeaseState, Page, Status
 
 __all__ = [
+    "FIRST_USER",
     "MAX_COMPARES",
     "MAX_OPS",
     "MAX_READS",
@@ -93,6 +95,7 @@ __all__ = [
     "Status",
     "TxnResult",
     "absent",
+    "ask_for_password",
     "check_access",
     "create_revision_is",
     "lease_is",

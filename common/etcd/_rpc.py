@@ -117,7 +117,8 @@ class Channel:
         self.watch: Callable[..., Any] = _rpc.WatchStub(self._channel).Watch
         self.status: Callable[..., Any] = maintenance.Status
         self.alarm: Callable[..., Any] = maintenance.Alarm
-        self.authenticate: Callable[..., Any] = _rpc.AuthStub(self._channel).Authenticate
+        self.auth: Any = _rpc.AuthStub(self._channel)
+        self.authenticate: Callable[..., Any] = self.auth.Authenticate
 
     def state(self) -> Any:
         """The connection's state now; asks for a connection where there is none."""

@@ -194,7 +194,7 @@ class CalendarKind:
         faults.check()
         assert entries is not None, "what was read without a fault is there"
         calendar = Calendar(entries=entries, include=mode == "include")
-        if not calendar.ever_opens:
+        if not calendar.days:
             raise FieldError("leaves no day open", "needed: dates that leave some day open")
         return calendar
 

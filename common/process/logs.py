@@ -20,10 +20,12 @@ from threading import Thread
 from typing import TextIO
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-_PASSWORD = re.compile(r"(\w://[^\s:/@]*):[^\s]*@")
+_AUTHORITY = re.compile(r"(\w://[^\s:/@]*):(\S++)")
 _BARE = re.compile(r"[^\s\"'=\\]+")
 # What a terminal obeys instead of showing it; reasons and names that users give can have it.
-_UNSHOWN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_UNSHOWN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 _WAITING_LINES = 10_000
 _FLUSH_S = 1.0
@@ -115,7 +117,12 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             told = self.formatException(record.exc_info).split("\n")
             line += "".join(f"\n    {_plain(one)}" for one in told)
-        return _PASSWORD.sub(r"\1:***@", line)
+        return _AUTHORITY.sub(_without_password, line)
+
+
+def _without_password(found: re.Match[str]) -> str:
+    _, at, host = found[2].rpartition("@")
+    return f"{found[1]}:***@{host}" if at else found[0]
 
 
 def _utc(record: logging.LogRecord) -> str:

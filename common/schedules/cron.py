@@ -37,13 +37,14 @@ from common.schedules.cron_fields import (
     parse_mask,
     shortened,
 )
+from common.schedules.days import EPOCH_ORDINAL, LAST_DAY, YEARS, Days, days_written, is_leap
 
 MAX_EXPRESSION_CHARACTERS = 1000
+_CACHED_DAYS = 1024
+"""Sets of 10 KB each: what is distinct in the day, month and year fields of jobs with a calendar."""
 
 DAY_SECONDS = 86_400
-_EPOCH_ORDINAL = date(1970, 1, 1).toordinal()
-_LAST_DAY = date(LAST_YEAR, 12, 31).toordinal() - _EPOCH_ORDINAL
-FIRST_LOCAL, LAST_LOCAL = 0, (_LAST_DAY + 1) * DAY_SECONDS - 1
+FIRST_LOCAL, LAST_LOCAL = 0, (LAST_DAY + 1) * DAY_SECONDS - 1
 
 _ALLOWED_TEXT = re.compile(r"[\x21-\x7e \t]*")
 # H begins an item; the H of THU does not.
@@ -78,6 +79,11 @@ class Cron:
     """None of the second, minute and hour fields begins with ``*``: see *Time zones and daylight saving*."""
     both_days_restricted: bool
     """Neither day field is ``*`` or ``?``, so either may match: worth a warning, since many expect both to."""
+
+    @property
+    def days(self) -> Days:
+        """The matching ones, from 1970 to 2199."""
+        return _matching_days(self.years, self.months, self.month_days)
 
     def next_local(self, after: int) -> int | None:
         """The first match strictly later than these local seconds, or None when there is none up to the last year."""
@@ -137,9 +143,9 @@ class Cron:
 
     def _next_day(self, day: int) -> int | None:
         """The first matching day that is not earlier than this one, in days since 1970-01-01."""
-        if day > _LAST_DAY:
+        if day > LAST_DAY:
             return None
-        start = date.fromordinal(day + _EPOCH_ORDINAL)
+        start = date.fromordinal(day + EPOCH_ORDINAL)
         first, days = self._days_of(start.year, start.month)
         found = _first_bit(days, start.day)
         if found >= 0:
@@ -154,7 +160,7 @@ class Cron:
         """The last matching day that is not later than this one, in days since 1970-01-01."""
         if day < 0:
             return None
-        start = date.fromordinal(day + _EPOCH_ORDINAL)
+        start = date.fromordinal(day + EPOCH_ORDINAL)
         first, days = self._days_of(start.year, start.month)
         found = _last_bit(days, start.day)
         if found >= 0:
@@ -168,12 +174,10 @@ class Cron:
     def _days_of(self, year: int, month: int) -> tuple[int, int]:
         """The day number before the month's first, and the mask of the month's matching days."""
         ordinal = date(year, month, 1).toordinal()
-        before_first = ordinal - _EPOCH_ORDINAL - 1
+        before_first = ordinal - EPOCH_ORDINAL - 1
         if not (self.months >> month & 1 and self.years >> (year - FIRST_YEAR) & 1):
             return before_first, 0
-        # Proleptic ordinals count from a Monday, so that the remainder is 0 on Sundays, as in cron.
-        shape = 4 * (ordinal % 7) + _month_length(year, month) - 28
-        return before_first, self.month_days[shape]
+        return before_first, self.month_days[_shape(ordinal, _month_length(year, month))]
 
     def _months_after(self, year: int, month: int) -> Iterator[tuple[int, int]]:
         while 0 <= year - FIRST_YEAR < YEAR.cycle:
@@ -281,9 +285,33 @@ def _month_days(day: DayOfMonthRule, weekday: DayOfWeekRule, either: bool) -> tu
     return tuple(left | right if either else left & right for left, right in pairs)
 
 
+@lru_cache(maxsize=_CACHED_DAYS)
+def _matching_days(years: int, months: int, month_days: tuple[int, ...]) -> Days:
+    marks: dict[tuple[bool, int], str] = {}
+    written: list[str] = []
+    for year in YEARS:
+        kind = is_leap(year), date(year, 1, 1).toordinal() % 7
+        if kind not in marks:
+            marks[kind] = "".join(_month_marks(year, month, months, month_days) for month in range(1, 13))
+        written.append(marks[kind] if years >> (year - FIRST_YEAR) & 1 else "0" * len(marks[kind]))
+    return days_written("".join(written))
+
+
+def _month_marks(year: int, month: int, months: int, month_days: tuple[int, ...]) -> str:
+    """A "1" for each day that matches, else a "0"."""
+    length = _month_length(year, month)
+    days = month_days[_shape(date(year, month, 1).toordinal(), length)] if months >> month & 1 else 0
+    return f"{days >> 1:0{length}b}"[::-1]
+
+
+def _shape(first_ordinal: int, length: int) -> int:
+    """Where `month_days` has a month that begins on this day."""
+    # Proleptic ordinals count from a Monday, so that the remainder is 0 on Sundays, as in cron.
+    return 4 * (first_ordinal % 7) + length - 28
+
+
 def _month_length(year: int, month: int) -> int:
-    is_leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    return _MONTH_LENGTHS[month] + (month == 2 and is_leap)
+    return _MONTH_LENGTHS[month] + (month == 2 and is_leap(year))
 
 
 def _first_bit(mask: int, start: int) -> int:

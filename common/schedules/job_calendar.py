@@ -1,7 +1,8 @@
 """The days on which a job fires, or does not: a list of dates, and the schedule that it leaves open.
 
 A day is a local one, in the job's time zone. All planned fires stay planned: those on closed days are decided as
-``skipped: calendar``. Whoever looks for the next open one jumps over closed days, however many there are.
+``skipped: calendar``. Whoever looks for the next open one jumps to the next day that is open *and* has a fire: those
+days are worked out once, so that a search takes a handful of jumps, however many days there are between.
 
 Pure: standard library and its neighbours. Source: ``docs/job-model.md``, field ``calendar``.
 """
@@ -16,21 +17,19 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Final
 
-from common.schedules.cron import DAY_SECONDS, LAST_LOCAL
+from common.schedules.cron import DAY_SECONDS
+from common.schedules.days import EPOCH_ORDINAL, EVERY_DAY, YEARS, Days, days_written, is_leap
 from common.schedules.schedule import Fire, Schedule
 from common.schedules.zones import Zone, load_zone
 
 MAX_ENTRIES: Final = 500
 NEEDED: Final = "a date (2026-12-24), a span (2026-12-24/2027-01-06), or either for every year (12-24, 12-24/01-06)"
 
-_EPOCH_DAY: Final = date(1970, 1, 1).toordinal()
-_LAST_DAY: Final = LAST_LOCAL // DAY_SECONDS
-_YEARS: Final = range(1970, 2200)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 _DAY_OF_YEAR = re.compile(r"\d{2}-\d{2}", re.ASCII)
 _LEAP_YEAR, _OTHER_YEAR = 2000, 2001
-_CACHED_CALENDARS = 2_048
-"""Of 10 KB each; jobs share their calendars."""
+_CACHED_DAYS = 2_048
+"""Sets of 10 KB each; jobs share their calendars."""
 
 _Span = tuple[date, date]
 
@@ -49,23 +48,9 @@ class Calendar:
         return {"include" if self.include else "exclude": list(self.entries)}
 
     @property
-    def ever_opens(self) -> bool:
-        """Whether there is an open day at all, from 1970 to 2199."""
-        return _open_days(self) != 0
-
-    def is_open_day(self, day: int) -> bool:
-        """Whether it is open on this day, counted since 1970-01-01; days beyond our years are as the nearest."""
-        return bool(_open_days(self) >> min(max(day, 0), _LAST_DAY) & 1)
-
-    def open_day_from(self, day: int) -> int | None:
-        """The first open day from this one on, or None."""
-        later = _open_days(self) >> max(day, 0)
-        return max(day, 0) + (later & -later).bit_length() - 1 if later else None
-
-    def open_day_until(self, day: int) -> int | None:
-        """The last open day up to this one, or None."""
-        earlier = _open_days(self) & ((1 << max(min(day, _LAST_DAY) + 1, 0)) - 1)
-        return earlier.bit_length() - 1 if earlier else None
+    def days(self) -> Days:
+        """The open ones."""
+        return _open_days(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,12 +72,12 @@ class CalendarSchedule(Schedule):
         return OpenFires(inner=self.inner, calendar=self.calendar, timezone=self.timezone)
 
     def is_open(self, ms: int) -> bool:
-        return self.calendar.is_open_day(_local_day(load_zone(self.timezone), ms))
+        return load_zone(self.timezone).local_day(ms // 1000) in self.calendar.days
 
     def opens_ms(self, ms: int) -> int | None:
         """The first instant from this one on at which window and calendar are open."""
-        at = self.inner.opens_ms(ms)
-        while at is not None and (opens := _opens_ms(self.calendar, load_zone(self.timezone), at)) != at:
+        at, zone = self.inner.opens_ms(ms), load_zone(self.timezone)
+        while at is not None and (opens := _opens_ms(self.calendar.days, zone, at)) != at:
             at = None if opens is None else self.inner.opens_ms(opens)
         return at
 
@@ -102,23 +87,25 @@ class CalendarSchedule(Schedule):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFires(Schedule):
-    """The fires of a schedule on the open days of a calendar. Each step jumps over closed days as one."""
+    """The fires of a schedule on the open days of a calendar, found in as many jumps as clocks change at most."""
 
     inner: Schedule
     calendar: Calendar
     timezone: str = "UTC"
 
     def next_after_ms(self, ms: int) -> int | None:
-        zone = load_zone(self.timezone)
+        zone, open_days = load_zone(self.timezone), self.calendar.days
         at = self.inner.next_after_ms(ms)
-        while at is not None and (opens := _opens_ms(self.calendar, zone, at)) != at:
+        while at is not None and zone.local_day(at // 1000) not in open_days:
+            opens = _opens_ms(_fire_days(self), zone, at)
             at = None if opens is None else self.inner.next_after_ms(opens - 1)
         return at
 
     def last_before_ms(self, ms: int) -> int | None:
-        zone = load_zone(self.timezone)
+        zone, open_days = load_zone(self.timezone), self.calendar.days
         at = self.inner.last_before_ms(ms)
-        while at is not None and (closed := _closed_ms(self.calendar, zone, at)) != at:
+        while at is not None and zone.local_day(at // 1000) not in open_days:
+            closed = _closed_ms(_fire_days(self), zone, at)
             at = None if closed is None else self.inner.last_before_ms(closed + 1)
         return at
 
@@ -133,76 +120,67 @@ def check_entry(text: str) -> None:
     _parse_entry(text)
 
 
-def _local_day(zone: Zone, ms: int) -> int:
-    at = ms // 1000
-    return (at + zone.offsets[zone.segment(at)]) // DAY_SECONDS
-
-
-def _opens_ms(calendar: Calendar, zone: Zone, ms: int) -> int | None:
-    """The first instant from this one on, on an open day; None where there is none. Looks at each segment once."""
-    at = ms // 1000
+def _opens_ms(days: Days, zone: Zone, ms: int) -> int | None:
+    """The first instant from this one on, on one of the days; None where there is none. Looks at each segment once."""
+    at, searched, found = ms // 1000, 0, None
     for index in range(zone.segment(at), len(zone.offsets)):
         offset = zone.offsets[index]
         at = max(at, zone.starts[index])
         day = (at + offset) // DAY_SECONDS
-        if calendar.is_open_day(day):
-            return max(ms, at * 1000)
-        opening = calendar.open_day_from(day)
-        if opening is not None and opening * DAY_SECONDS - offset < zone.starts[index + 1]:
-            return (opening * DAY_SECONDS - offset) * 1000
+        if found is None or not searched <= day <= found:
+            searched, found = day, days.first_from(day)
+        if found is not None and (begins := max(at, found * DAY_SECONDS - offset)) < zone.starts[index + 1]:
+            return max(ms, begins * 1000)
     return None
 
 
-def _closed_ms(calendar: Calendar, zone: Zone, ms: int) -> int | None:
-    """The last instant up to this one, on an open day; None where there is none."""
+def _closed_ms(days: Days, zone: Zone, ms: int) -> int | None:
+    """The last instant up to this one, on one of the days; None where there is none."""
+    searched, found = 0, None
     for index in range(zone.segment(ms // 1000), -1, -1):
         offset = zone.offsets[index]
         ms = min(ms, zone.starts[index + 1] * 1000 - 1)
         day = (ms // 1000 + offset) // DAY_SECONDS
-        if calendar.is_open_day(day):
-            return ms
-        closing = calendar.open_day_until(day)
-        if closing is not None and (last := (closing + 1) * DAY_SECONDS - offset) > zone.starts[index]:
-            return last * 1000 - 1
+        if found is None or not found <= day <= searched:
+            searched, found = day, days.last_until(day)
+        if found is not None and (end := (found + 1) * DAY_SECONDS - offset) > zone.starts[index]:
+            return min(ms, end * 1000 - 1)
     return None
 
 
-@lru_cache(maxsize=_CACHED_CALENDARS)
-def _open_days(calendar: Calendar) -> int:
-    """One bit for each day from 1970 to 2199, the first day lowest: set where it is open."""
+@lru_cache(maxsize=_CACHED_DAYS)
+def _fire_days(fires: OpenFires) -> Days:
+    """The open days that have a fire; on a day on which clocks change there may be none all the same."""
+    return fires.inner.days(load_zone(fires.timezone)) & fires.calendar.days
+
+
+@lru_cache(maxsize=_CACHED_DAYS)
+def _open_days(calendar: Calendar) -> Days:
     parsed = [_parse_entry(entry) for entry in calendar.entries]
-    listed = _bits(_days_of_years([span for span in parsed if isinstance(span, _YearlySpan)]))
+    listed = days_written(_days_of_years([span for span in parsed if isinstance(span, _YearlySpan)])).bits
     for span in parsed:
         if not isinstance(span, _YearlySpan):
-            first, last = (day.toordinal() - _EPOCH_DAY for day in span)
+            first, last = (day.toordinal() - EPOCH_ORDINAL for day in span)
             listed |= ((1 << last + 1 - first) - 1) << first
-    return listed if calendar.include else listed ^ ((1 << _LAST_DAY + 1) - 1)
+    return Days(listed if calendar.include else EVERY_DAY.bits ^ listed)
 
 
-def _bits(days: bytes) -> int:
-    return int(days[::-1], 2)
-
-
-def _days_of_years(spans: list[_YearlySpan]) -> bytes:
+def _days_of_years(spans: list[_YearlySpan]) -> str:
     leap, other = (_days_of_year(year, spans) for year in (_LEAP_YEAR, _OTHER_YEAR))
-    return b"".join(leap if _is_leap(year) else other for year in _YEARS)
+    return "".join(leap if is_leap(year) else other for year in YEARS)
 
 
-def _days_of_year(year: int, spans: list[_YearlySpan]) -> bytes:
+def _days_of_year(year: int, spans: list[_YearlySpan]) -> str:
     """A "1" for each day that one of the spans covers, else a "0"."""
     first = date(year, 1, 1).toordinal()
-    dates = [date.fromordinal(first + number) for number in range(366 if _is_leap(year) else 365)]
+    dates = [date.fromordinal(first + number) for number in range(366 if is_leap(year) else 365)]
     days = [(day.month, day.day) for day in dates]
     marks = bytearray(b"0" * len(days))
     for span in spans:
         for low, high in span.halves():
             begin, end = bisect_left(days, low), bisect_right(days, high)
             marks[begin:end] = b"1" * (end - begin)
-    return bytes(marks)
-
-
-def _is_leap(year: int) -> bool:
-    return year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
+    return marks.decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +220,7 @@ def _date(text: str) -> date:
         day = date.fromisoformat(text)
     except ValueError as error:
         raise ValueError("a date that there is") from error
-    if day.year not in _YEARS:
+    if day.year not in YEARS:
         raise ValueError("a date in the years 1970 to 2199")
     return day
 

@@ -16,10 +16,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from common.instants import from_ms, to_ms
 from common.schedules.cron import DAY_SECONDS, LAST_LOCAL, Cron, parse, uses_hash
+from common.schedules.days import EVERY_DAY, Days, days_of
 from common.schedules.transition_notes import transition_note
 from common.schedules.zones import Zone, load_zone, tzdata_version
 
@@ -72,6 +73,13 @@ class Schedule(ABC):
     def opens_ms(self, ms: int) -> int | None:
         """The first instant from this one on that lies in the window and on an open day, or None."""
         return ms
+
+    def days(self, zone: Zone) -> Days:
+        """Local days of the zone on which there is a fire; where clocks change there may be none all the same.
+
+        No fire is on another day.
+        """
+        return EVERY_DAY
 
     def fires_between_ms(self, lo: int, hi: int, limit: int) -> list[int]:
         """The fires in (lo, hi], oldest first, at most ``limit`` of them; in milliseconds since the epoch."""
@@ -153,12 +161,22 @@ class CronSchedule(Schedule):
         return at_ms
 
     def last_before_ms(self, ms: int) -> int | None:
+        for since_ms, next_ms in self._found_next:
+            if since_ms < ms and (next_ms is None or ms <= next_ms):
+                ms = since_ms + 1  # none is between: so a search that finds nothing for years is not made each time
         for until_ms, found_ms in self._found_previous:
             if ms <= until_ms and (found_ms is None or found_ms < ms):
                 return found_ms
         at_ms = self.search_last_ms(ms)
         object.__setattr__(self, "_found_previous", ((ms, at_ms), *self._found_previous[:1]))
         return at_ms
+
+    def days(self, zone: Zone) -> Days:
+        if zone is not self._zone:
+            return EVERY_DAY
+        days = self._cron.days
+        # What is planned in a gap over midnight is met at its end, on the next day.
+        return days | (days.next & _begun_in_a_gap(zone)) if self._cron.is_fixed_time else days
 
     def search_next_ms(self, ms: int) -> int | None:
         """As `next_after_ms`, found anew."""
@@ -226,6 +244,14 @@ def parse_cron(expr: str, *, timezone: str = "UTC", job: str = "") -> CronSchedu
     ``expression``. A valid schedule may have no later fire: next_after then gives None.
     """
     return _shared_schedule(expr, timezone, job if uses_hash(expr) else "")
+
+
+@cache
+def _begun_in_a_gap(zone: Zone) -> Days:
+    """The days that begin, or would begin, in a gap."""
+    gaps = zone.transitions(zone.starts[0], zone.starts[-1] - 1)
+    ends = ((one.local_before // DAY_SECONDS, one.local_after // DAY_SECONDS) for one in gaps)
+    return days_of(after for before, after in ends if before < after)
 
 
 @lru_cache(maxsize=_CACHED_EXPRESSIONS)

@@ -6,12 +6,16 @@ has no planned fires at all. Source: ``docs/job-model.md``; ``docs/protocol.md``
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 
 from common.instants import from_ms
-from common.schedules.cron import LAST_LOCAL
+from common.schedules.cron import DAY_SECONDS, LAST_LOCAL
+from common.schedules.days import EVERY_DAY, NO_DAY, Days, days_of
 from common.schedules.schedule import Fire, Schedule
-from common.schedules.zones import load_zone
+from common.schedules.zones import Zone, load_zone
 
 _LAST_MS = LAST_LOCAL * 1000
 
@@ -33,6 +37,20 @@ class EverySchedule(Schedule):
         number = (min(ms, _LAST_MS + 1) - self.offset_ms - 1) // self.period_ms
         return number * self.period_ms + self.offset_ms if number >= 0 else None
 
+    def days(self, zone: Zone) -> Days:
+        if self.period_ms <= DAY_SECONDS * 1000:
+            return EVERY_DAY
+        return days_of(self._local_days(zone))
+
+    def _local_days(self, zone: Zone) -> Iterator[int]:
+        """Of each fire, segment by segment."""
+        for offset_s, start_s, end_s in zip(zone.offsets, zone.starts, zone.starts[1:], strict=False):
+            first_ms = self.next_after_ms(start_s * 1000 - 1)
+            for at_ms in range(
+                _LAST_MS + 1 if first_ms is None else first_ms, min(end_s * 1000, _LAST_MS + 1), self.period_ms
+            ):
+                yield (at_ms // 1000 + offset_s) // DAY_SECONDS
+
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         return _in_zone(at_ms, self.timezone)
 
@@ -50,6 +68,9 @@ class AtSchedule(Schedule):
     def last_before_ms(self, ms: int) -> int | None:
         return self.at_ms if self.at_ms < ms else None
 
+    def days(self, zone: Zone) -> Days:
+        return days_of([zone.local_day(self.at_ms // 1000)])
+
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         return _in_zone(at_ms, self.timezone)
 
@@ -64,6 +85,9 @@ class NoFires(Schedule):
     def last_before_ms(self, ms: int) -> int | None:
         return None
 
+    def days(self, zone: Zone) -> Days:
+        return NO_DAY
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Union(Schedule):
@@ -76,6 +100,9 @@ class Union(Schedule):
 
     def last_before_ms(self, ms: int) -> int | None:
         return max((at for part in self.parts if (at := part.last_before_ms(ms)) is not None), default=None)
+
+    def days(self, zone: Zone) -> Days:
+        return reduce(or_, (part.days(zone) for part in self.parts))
 
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
         part = next(part for part in self.parts if part.next_after_ms(after_ms) == at_ms)
@@ -97,6 +124,9 @@ class Window(Schedule):
     def last_before_ms(self, ms: int) -> int | None:
         at = self.inner.last_before_ms(ms if self.end_ms is None else min(ms, self.end_ms + 1))
         return at if at is None or self.start_ms is None or at >= self.start_ms else None
+
+    def days(self, zone: Zone) -> Days:
+        return self.inner.days(zone)
 
     def opens_ms(self, ms: int) -> int | None:
         at = ms if self.start_ms is None else max(ms, self.start_ms)

@@ -70,6 +70,10 @@ class Zone:
         """The index of the segment that this instant lies in."""
         return bisect_right(self.starts, at) - 1
 
+    def local_day(self, at: int) -> int:
+        """The day that clocks show at this instant, counted since 1970-01-01."""
+        return (at + self.offsets[self.segment(at)]) // 86_400
+
     def latest_local(self, at: int) -> int:
         """The latest local time that clocks have shown up to and including this instant."""
         index = bisect_right(self.starts, at) - 1

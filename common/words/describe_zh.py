@@ -14,7 +14,7 @@ _WEEKDAYS: Final = {
 _NAMES: Final = dict(zip(ENGLISH.months, CHINESE.months, strict=True)) | _WEEKDAYS
 _NAME = re.compile("|".join(_NAMES))
 _NTH = re.compile(r"在 (第.个[^ ,]+) 每月")
-_LIST = re.compile(r"(?:[^\s,]+, )*[^\s,]+,? 和 ")
+_LIST = re.compile(r"(?<!, )(?<![^\s,])(?:[^\s,]+, )*[^\s,]+,? 和 ")
 _BETWEEN_CHARACTERS = re.compile(r"(?<=[\u4e00-\u9fff]) +(?=[\u4e00-\u9fff])")
 _UNTOLD = re.compile(r"L-[0-9]+")
 
@@ -30,4 +30,4 @@ def mended(words: str) -> str:
     words = _NTH.sub(r"每月的\1", words)
     words = _LIST.sub(lambda found: found.group().replace(", 和 ", " 和 ").replace(", ", "、"), words)
     words = _BETWEEN_CHARACTERS.sub("", words)
-    return re.sub(r" *, *", "，", words).strip()
+    return re.sub(r"(?<! ) *, *", "，", words).strip()

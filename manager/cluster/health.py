@@ -2,7 +2,7 @@
 
 * **ready**: everything is well.
 * **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
-  database half full, ...).
+  database half full, its JSON gateway open to everybody, ...).
 * **unready**: etcd cannot be reached, so nothing can be saved or listed; or its database is full, so that it takes no
   writes; or this manager's own clock is off, so that it saves nothing, and another one should be asked: 503.
 """
@@ -25,6 +25,7 @@ from common.runlog import RetentionState, RunLog
 from common.stored.member import Member
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.clock_views import clocks_view
+from manager.cluster.gateways import Gateways
 from manager.editing.inventory import Inventory
 from manager.views import healthy
 
@@ -41,6 +42,8 @@ _ANSWER_S = 1.5
 _NAMED: Final = 5
 """How many workers are named one by one."""
 _INDEXES_S = 5.0
+GATEWAYS_EVERY: Final = 20
+"""So many looks are between two questions to a gateway that is open."""
 QUOTA_BYTES: Final = 2 * 1024**3
 """etcd's default (``--quota-backend-bytes``); it does not tell its own."""
 ETCD_IS_FULL: Final = (
@@ -131,6 +134,7 @@ class Health:
         self._clock = clock
         self._etcd_seen = _Seen(server="etcd", where=", ".join(etcd.endpoints))
         self._log_seen = _Seen(server="log store", where=log_store)
+        self._gateways = Gateways(etcd.endpoints)
         self._prepared = False
         self._full_since_ms: int | None = None
 
@@ -143,6 +147,8 @@ class Health:
             looks: list[Awaitable[object]] = [self._workers(), self._log_store()]
             if number % FULLNESS_EVERY == 0 or self._full_since_ms is not None:
                 looks.append(self._fullness())
+            if number % GATEWAYS_EVERY == 0:
+                looks.append(self._gateways.look())
             await asyncio.gather(*looks)
             if self._log_seen.reachable and not self._prepared:
                 await self._prepare()
@@ -187,7 +193,7 @@ class Health:
         )
         log_store["retention"] = _retention_view(kept[0])
         away = self._etcd_seen.problem
-        faults = [] if away else _faults(members)
+        faults = [] if away else [*_faults(members), *self._gateways.faults]
         etcd = {
             "state": "unreachable" if away else "degraded" if faults else "ok",
             "problem": away or "; ".join(faults) or None,

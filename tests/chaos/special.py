@@ -28,7 +28,8 @@ class Special:
 
     @property
     def etcd_arguments(self) -> tuple[str, ...]:
-        return ("--quota-backend-bytes", str(_QUOTA_BYTES))
+        # The fault that fills it mends it by the gateway.
+        return ("--quota-backend-bytes", str(_QUOTA_BYTES), "--enable-grpc-gateway=true")
 
     def settle_servers(self, servers: Sequence[EtcdServer], log_store: LogStoreServer) -> None:
         """Ports that stay theirs while they are away."""

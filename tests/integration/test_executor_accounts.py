@@ -21,7 +21,7 @@ HOME = NOBODY.pw_dir if os.path.isdir(NOBODY.pw_dir) else "/"
 
 
 async def test_has_ids_groups_and_variables_of_that_user() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         outcome = await runs.outcome_of(
             "id -u; id -ru; id -g; id -G; echo $USER $LOGNAME $HOME; pwd; grep ^Cap /proc/self/status", user="nobody"
         )
@@ -40,13 +40,13 @@ async def test_naming_the_workers_own_user_needs_no_permission() -> None:
 
 
 async def test_may_write_to_its_own_output_by_name() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         outcome = await runs.outcome_of("echo out > /dev/stdout; echo err > /dev/stderr", user="nobody")
     assert (outcome.verdict, outcome.output) == (Verdict.SUCCESS, "out\nerr\n")
 
 
 async def test_environment_of_the_job_is_never_roots() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         outcome = await runs.outcome_of(
             ("/bin/sh", "-c", "echo $SECRET"), user="nobody",
             env={"LD_PRELOAD": "/no/such/library.so", "PYTHONHOME": "/no/such/place", "SECRET": "x\udc80y"},
@@ -57,13 +57,13 @@ async def test_environment_of_the_job_is_never_roots() -> None:
 
 
 async def test_signals_are_as_for_any_other_command() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         look = "grep ^Sig[BIC] /proc/self/status; cat /proc/$$/oom_score_adj; ls /proc/self/fd; ulimit -a"
         assert (await runs.outcome_of(look, user="nobody")).output == (await runs.outcome_of(look)).output
 
 
 async def test_killed_before_it_has_become_that_user() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         run_id = runs.start("sleep 300", user="nobody")
         runs.executor.end(run_id, Ending(by="test"))
         outcome = await runs.ended(run_id)
@@ -71,7 +71,7 @@ async def test_killed_before_it_has_become_that_user() -> None:
 
 
 async def test_leaks_no_descriptor() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         await runs.outcome_of("true")
         before = descriptors()
         for settings in ({}, {"workdir": "/no"}, {"shell": "/no"}, {"env": {"A": "\0"}}, {"env": {"A=B": ""}}):
@@ -88,7 +88,7 @@ async def test_leaks_no_descriptor() -> None:
 
 
 async def test_list_of_arguments_and_exit_status() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         outcome = await runs.outcome_of(("sh", "-c", "id -un; exit 4"), user="nobody")
         missing = await runs.outcome_of(("no-such-program",), user="nobody")
     assert (outcome.verdict, outcome.exit_code, outcome.output) == (Verdict.FAILED, 4, "nobody\n")
@@ -113,7 +113,7 @@ async def test_user_that_is_not_to_be_had_fails_the_run(user: str, words: str) -
 
 async def test_directory_is_entered_as_that_user(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         for closed in (tmp_path, tmp_path / "below"):
             closed.mkdir(exist_ok=True)
             outcome = await runs.outcome_of("echo", user="nobody", workdir=str(closed))
@@ -126,7 +126,7 @@ async def test_directory_is_entered_as_that_user(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", ["sleep 300 & sleep 300", "setsid sleep 300 & trap '' TERM; echo up; sleep 300"])
 async def test_kill_reaches_all_of_it(command: str) -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         run_id = runs.start(f"echo up; {command}", user="nobody", kill_grace_s=0.2)
         await runs.printed(run_id, "up")
         assert {os.stat(f"/proc/{process.pid}").st_uid for process in runs.alive(run_id)} == {NOBODY.pw_uid}
@@ -136,7 +136,7 @@ async def test_kill_reaches_all_of_it(command: str) -> None:
 
 
 async def test_what_it_leaves_in_its_group_is_ended() -> None:
-    async with executing(allowed_users=["nobody"]) as runs:
+    async with executing(allowed_users=["nobody", "root"]) as runs:
         run_id = runs.start("sleep 300 & echo done", user="nobody")
         assert (await runs.ended(run_id)).output == "done\n"
         assert runs.alive(run_id) == []

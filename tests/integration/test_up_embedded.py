@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
 import psutil
 import pytest
 
-from cli.children import store_specs
+from cli.children import answers, store_specs
 from cli.data_dir import DataDir
+from cli.errors import CommandError
 from cli.plan import Options, Plan, make_plan
 from cli.ports import PortClaims, free_loopback_port
 from cli.supervisor import Child
+from common.errors import EtcdAccessError
+from common.etcd import EtcdClient, EtcdUser
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -50,27 +53,70 @@ async def stores(data: DataDir, http: aiohttp.ClientSession) -> AsyncIterator[tu
         yield plan, etcd, log_store
 
 
-async def _etcd(http: aiohttp.ClientSession, plan: Plan, call: str, **fields: str) -> dict[str, object]:
-    """One request to etcd's JSON gateway; texts are sent in base64, as it wants them."""
-    body = {name: base64.b64encode(text.encode()).decode() for name, text in fields.items()}
-    async with http.post(f"http://{plan.manager.etcd_endpoints[0]}/v3/kv/{call}", json=body) as answer:
-        assert answer.status == 200
-        found: dict[str, object] = await answer.json()
-        return found
+def _client(plan: Plan) -> EtcdClient:
+    assert plan.manager.etcd_user is not None
+    assert plan.manager.etcd_password_file is not None
+    user = EtcdUser.with_password_file(plan.manager.etcd_user, plan.manager.etcd_password_file)
+    return EtcdClient(plan.manager.etcd_endpoints, user=user)
 
 
-async def test_etcd_has_its_data_after_a_hard_end(
-    stores: tuple[Plan, Child, Child], http: aiohttp.ClientSession
-) -> None:
+async def test_etcd_has_its_data_after_a_hard_end(stores: tuple[Plan, Child, Child]) -> None:
     plan, etcd, _ = stores
-    await _etcd(http, plan, "put", key="k", value="v")
+    async with _client(plan) as client:
+        await client.put("k", b"v")
     assert etcd.pid is not None
     os.kill(etcd.pid, 9)
     await wait_until(lambda: etcd.pid is None, description="etcd is dead")
 
     await etcd.start()
 
-    assert (await _etcd(http, plan, "range", key="k"))["count"] == "1"
+    async with _client(plan) as client:
+        assert await client.get("k") is not None
+
+
+async def test_etcd_lets_nobody_in_without_its_password(
+    stores: tuple[Plan, Child, Child], http: aiohttp.ClientSession
+) -> None:
+    plan, _, _ = stores
+    async with EtcdClient(plan.manager.etcd_endpoints) as stranger:
+        with pytest.raises(EtcdAccessError):
+            await stranger.get("k")
+    for path in ("/v3/kv/range", "/v3/maintenance/status", "/v3beta/kv/range", "/v3alpha/kv/range"):
+        async with http.post(f"http://{plan.manager.etcd_endpoints[0]}{path}", data='{"key": "AA=="}') as answer:
+            assert answer.status == 404, path
+
+
+async def test_data_directory_of_an_etcd_without_users_gets_one(data: DataDir, http: aiohttp.ClientSession) -> None:
+    async with AsyncExitStack() as stack:
+        stack.enter_context(data.held())
+        plan = make_plan(Options(data_dir=data.path), data, stack.enter_context(PortClaims()), {})
+        now = store_specs(plan, data, http)[0]
+        etcd = Child(
+            replace(now, is_ready=lambda: answers(http, f"http://{plan.manager.etcd_endpoints[0]}/health")), print
+        )
+        await etcd.start()
+        async with EtcdClient(plan.manager.etcd_endpoints) as earlier:
+            await earlier.put("k", b"v")
+        await etcd.stop(asyncio.Event())
+        stack.push_async_callback((etcd := Child(now, print)).stop, asyncio.Event())
+
+        await etcd.start()
+
+        async with _client(plan) as client:
+            assert await client.get("k") is not None
+        async with EtcdClient(plan.manager.etcd_endpoints) as stranger:
+            with pytest.raises(EtcdAccessError):
+                await stranger.get("k")
+
+
+async def test_password_that_is_not_the_one_of_the_data_is_said(
+    stores: tuple[Plan, Child, Child], data: DataDir
+) -> None:
+    _, etcd, _ = stores
+    data.etcd_password.unlink()
+    data.own_password()
+    with pytest.raises(CommandError, match=r"does not hold the password that .*/etcd was made with"):
+        await etcd.spec.is_ready()
 
 
 async def test_the_log_store_starts_although_its_pid_file_names_a_living_process(

@@ -70,6 +70,22 @@ def test_starts_both_stores_where_nothing_is_configured(data: DataDir) -> None:
     assert any("etcd on PATH" in line for line in plan.said)
 
 
+def test_its_etcd_has_a_password_that_is_kept_and_nobody_else_can_read(data: DataDir) -> None:
+    umask = os.umask(0)
+    try:
+        plan = _plan(data)
+    finally:
+        os.umask(umask)
+
+    assert (plan.manager.etcd_user, plan.workers[0].etcd_user) == ("root", "root")
+    assert plan.manager.etcd_password_file == plan.workers[0].etcd_password_file == data.etcd_password
+    password = data.etcd_password.read_text()
+    assert len(password) >= 40
+    assert data.etcd_password.stat().st_mode & 0o777 == 0o600
+    _plan(data)
+    assert data.etcd_password.read_text() == password
+
+
 def test_keeps_its_ports_from_one_start_to_the_next(data: DataDir) -> None:
     first = _plan(data)
 

@@ -164,6 +164,10 @@ class EtcdServer:
                 stderr=log,
             )
 
+    def close_gateway(self) -> None:
+        """From the next start on it has no JSON gateway, though it was given one."""
+        self._arguments = tuple(one for one in self._arguments if "gateway" not in one)
+
     async def start(self) -> None:
         """Starts the server and waits until it serves; AssertionError with the end of its log when it does not."""
         self.launch()
@@ -228,6 +232,7 @@ class EtcdServer:
         flags += ["--listen-client-urls", client, "--advertise-client-urls", client]
         flags += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", members]
         flags += ["--heartbeat-interval", timing[0], "--election-timeout", timing[1], "--log-level", "error"]
+        flags += ["--enable-grpc-gateway=false"]
         flags += ["--bcrypt-cost", "4"]  # a password is no secret here, and its hash takes 60 ms as it is
         if "--unsafe-no-fsync" in _help_of(self.binary):
             flags.append("--unsafe-no-fsync")

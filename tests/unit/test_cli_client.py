@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import json
 import socket
@@ -17,7 +18,7 @@ import trustme
 from cli.client import Client, ProblemError, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_running import wait_for_end
-from cli.printing import one_line
+from cli.printing import one_line, print_json, print_pairs, print_table, say, tell
 from tests.support.etcd_server import free_port
 
 
@@ -259,6 +260,36 @@ def test_a_run_that_is_not_there_is_told_at_once() -> None:
     with pytest.raises(CommandError) as raised:
         _Runs(CommandError("no run", ExitStatus.NOT_FOUND)).wait()
     assert raised.value.status is ExitStatus.NOT_FOUND
+
+
+UNSEEN = "\u202e\u2066\u200f\u061c\u200b\u2060\ufeff\xad\u2028\u2029\U000e0041"
+
+
+def test_what_is_not_seen_is_written_out_in_every_text_and_the_same_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    escaped = json.dumps(UNSEEN)[1:-1]
+    assert one_line(f"a{UNSEEN}é漢") == f"a{escaped}é漢"
+    tell(UNSEEN)
+    say(f"one\ntwo{UNSEEN}")
+    print_pairs([(UNSEEN, UNSEEN)])
+    print_table(["H"], [[UNSEEN]], none="")
+    print_json({"x": [UNSEEN, "é\x7f\x9b"]})
+    printed = capsys.readouterr()
+    assert not set(UNSEEN) & set(printed.out + printed.err)
+    assert printed.out.count(escaped) == 5
+    assert printed.err == f"one\ntwo{escaped}\n"
+    assert json.loads(printed.out[printed.out.index("{") :]) == {"x": [UNSEEN, "é\x7f\x9b"]}
+
+
+def test_commands_print_through_one_place_alone() -> None:
+    room = Path(__file__).parents[2] / "cli"
+    own = {"printing.py", "up.py", "local_commands.py"}
+    calls = {
+        f"{path.name}:{node.lineno}"
+        for path in room.rglob("*.py") if path.name not in own
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "sys.stdout.write", "sys.stderr.write")
+    }  # fmt: skip
+    assert calls == set()
 
 
 def test_controls_never_reach_a_table() -> None:

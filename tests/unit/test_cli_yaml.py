@@ -82,9 +82,23 @@ def test_a_name_given_twice() -> None:
     assert _fault("a: 1\nb: 2\na: 3\n") == (3, "a is given twice, first on line 1; take one away")
 
 
-@pytest.mark.parametrize("text", ["!!python/object/apply:os.system ['true']", "!mine x", "!!set {a, b}", "!!binary x"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "!!python/object/apply:os.system ['true']", "!mine x", "!!set {a, b}", "!!binary 12", "!!str 12", "!!str 'x'",
+        "!!int 12", "!!bool true", "!!null ~", "!!timestamp x", "! x", "&x !!float 1", "!<tag:yaml.org,2002:str> x",
+        "!!seq [1]", "!!map {b: 1}", "[!!str 1]", "{!!str b: 1}",
+    ],
+)  # fmt: skip
 def test_tags_are_refused(text: str) -> None:
-    assert "the tag" in _fault(f"a: {text}\n")[1]
+    line, message = _fault(f"name: x\na: {text}\n")
+    assert line == 2
+    assert "is not understood; leave it out" in message
+
+
+def test_a_line_of_many_items_is_told_at_once() -> None:
+    assert "it is not YAML" in _fault("-  " * 24 + "}")[1]
+    assert "begins with * has to be quoted" in _fault("-  " * 24 + "*/5 * * * *")[1]
 
 
 def test_a_colon_in_a_text_and_a_tab() -> None:

@@ -52,6 +52,22 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert origins["leaseTtlSeconds"] == "default"
 
 
+@pytest.mark.parametrize("said", ["geheim", "ge@heim", "ge/he:im,x", "ge heim"])
+@pytest.mark.parametrize("scheme", ["", "http://", "https://"])
+def test_password_in_an_endpoint_is_never_repeated(tmp_path: Path, said: str, scheme: str) -> None:
+    endpoint = f"{scheme}root:{said}@etcd-1:2379"
+    told = [
+        _problems(_written(tmp_path, {"etcdEndpoints": ["etcd-0:2379", endpoint]})),
+        _problems(_written(tmp_path, {"etcdEndpoints": endpoint})),
+        _problems(None, {"ETCRON_CONFIG_ETCDENDPOINTS": f"etcd-0:2379,{endpoint}"}),
+        _problems(None, etcdEndpoints=endpoint),
+    ]
+    for problems in told:
+        assert not any(part in str(problems) for part in ("geheim", "heim", "ge@", "root:"))
+        assert "***@etcd-1:2379" in problems["etcdEndpoints"]
+        assert "etcdUser and etcdPasswordFile" in problems["etcdEndpoints"]
+
+
 def test_null_in_a_file_leaves_a_key_out(tmp_path: Path) -> None:
     config = load_manager_config(_written(tmp_path, {"etcdPassword": None, "apiPort": None, "hedgeMs": 600}), {})
     assert (config.etcd_password, config.api_port, config.hedge_ms) == (None, 8070, 600)

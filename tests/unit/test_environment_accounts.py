@@ -13,8 +13,8 @@ OWN = pwd.getpwuid(os.geteuid()).pw_name
 NOBODY = pwd.getpwnam("nobody")
 
 
-def accounts(*allowed: str) -> Accounts:
-    return Accounts(worker="w1", allowed=allowed)
+def accounts(*allowed: str, default: str | None = None) -> Accounts:
+    return Accounts(worker="w1", allowed=allowed, default=default)
 
 
 def test_account_of_an_unknown_user_id_lives_in_the_root(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,3 +56,41 @@ def test_other_users_are_refused_with_what_to_change(
         accounts(*allowed).of(user)
     assert f'user "{user}"' in str(refused.value)
     assert words in str(refused.value)
+
+
+AS_ROOT = [
+    # allowed, default, the job's user, who runs it (None: it is refused)
+    ((), None, None, "root"),
+    ((), None, "root", "root"),
+    (("nobody",), None, None, None),
+    (("nobody",), None, "root", None),
+    (("nobody",), None, "nobody", "nobody"),
+    (("nobody", "root"), None, None, "root"),
+    (("nobody", "root"), None, "root", "root"),
+    (("root",), "nobody", None, "nobody"),
+    (("daemon",), "nobody", None, "nobody"),
+    (("daemon",), "nobody", "nobody", "nobody"),
+    (("daemon",), "nobody", "root", None),
+    (("daemon",), "root", None, "root"),
+    ((), "nobody", None, "nobody"),
+    ((), "nobody", "root", "root"),
+]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
+@pytest.mark.parametrize(("allowed", "default", "user", "runs_as"), AS_ROOT)
+def test_root_runs_a_job_only_where_the_list_is_empty_or_names_it(
+    allowed: tuple[str, ...], default: str | None, user: str | None, runs_as: str | None
+) -> None:
+    if runs_as is not None:
+        assert accounts(*allowed, default=default).of(user).user == runs_as
+        return
+    with pytest.raises(RefusedUserError, match=r"would run as root on worker w1, .* set defaultUser"):
+        accounts(*allowed, default=default).of(user)
+
+
+def test_default_user_of_a_worker_that_is_not_root_is_its_own_or_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: NOBODY.pw_uid)
+    assert accounts("root", default="nobody").of(None) == Account.own()
+    with pytest.raises(RefusedUserError, match="cannot become anybody else"):
+        accounts(default="daemon").of(None)

@@ -58,19 +58,19 @@ def test_days_are_open_as_listed(
     entries: list[str], include: bool, opened: Sequence[str], closed: Sequence[str]
 ) -> None:
     calendar = Calendar(entries=tuple(entries), include=include)
-    assert [one for one in opened if not calendar.is_open_day(day(one))] == []
-    assert [one for one in closed if calendar.is_open_day(day(one))] == []
+    assert [one for one in opened if day(one) not in calendar.days] == []
+    assert [one for one in closed if day(one) in calendar.days] == []
 
 
 def test_next_and_last_open_day_jump_over_closed_ones() -> None:
-    calendar = excluding("2026-02-01/2199-12-30")
-    assert calendar.open_day_from(day("2026-02-01")) == day("2199-12-31")
-    assert calendar.open_day_until(day("2199-12-30")) == day("2026-01-31")
-    assert only("1999-01-01").open_day_from(day("1999-01-02")) is None
-    assert only("1999-01-01").open_day_until(day("1998-12-31")) is None
-    assert only("1999-01-01").open_day_from(-5) == only("1999-01-01").open_day_until(99_999) == day("1999-01-01")
-    assert excluding("05-01").open_day_from(99_999) is None
-    assert excluding("05-01").open_day_until(-1) is None
+    days, one = excluding("2026-02-01/2199-12-30").days, only("1999-01-01").days
+    assert days.first_from(day("2026-02-01")) == day("2199-12-31")
+    assert days.last_until(day("2199-12-30")) == day("2026-01-31")
+    assert one.first_from(day("1999-01-02")) is None
+    assert one.last_until(day("1998-12-31")) is None
+    assert one.first_from(-5) == one.last_until(99_999) == day("1999-01-01")
+    assert excluding("12-31").days.first_from(99_999) is None
+    assert excluding("01-01").days.last_until(-1) is None
 
 
 def test_all_planned_fires_stay_planned() -> None:
@@ -179,11 +179,66 @@ def test_open_fires_are_the_planned_ones_on_open_local_days(
     planned = inner.fires_between_ms(lo, hi, 10_000)
     epoch = date(1970, 1, 1)
     shown = {at: (from_ms(at).astimezone(load_zone(zone).info).date() - epoch).days for at in planned}
-    expected = [at for at in planned if calendar.is_open_day(shown[at])]
+    expected = [at for at in planned if shown[at] in calendar.days]
     assert [at for at in planned if schedule.is_open(at)] == expected
     assert schedule.open_fires.fires_between_ms(lo, hi, 10_000) == expected
     last = schedule.open_fires.last_before_ms(hi + 1)
     assert (last if last is not None and last > lo else None) == (expected[-1] if expected else None)
+
+
+TRIGGERS: list[dict[str, object]] = [
+    {"cronExpr": "0 0 12 * * * *"},
+    {"cronExpr": "0 30 2,23 * * * *"},
+    {"cronExpr": "0 */20 * L * * *"},
+    {"cronExpr": ["0 * 0 */2 * * *", "0 15 23 1-31/2 * ? *", "0 0 0 ? * MON#2 *"]},
+    {"cronExpr": ["0 */30 2 ? 3,10 SUNL *", "0 59 23 ? 3,10 SATL *"]},
+    {"cronExpr": "0 5 0 30 12 * 2011,2012"},
+    {"every": "25h", "offset": "7h"},
+    {"every": "2d"},
+    {"every": "36h"},
+    {"at": "2012-01-01T00:00"},
+]
+
+
+@given(
+    entries=st.lists(ENTRIES, min_size=1, max_size=4), include=st.booleans(),
+    zone=st.sampled_from([*ZONES, "America/Nuuk"]), trigger=st.sampled_from(TRIGGERS),
+    start=st.sampled_from(["2009-10-01", "2011-12-01", "2025-12-01", "2026-03-01"]), window=st.booleans(),
+)  # fmt: skip
+def test_open_fires_are_found_as_by_looking_at_each_planned_one(
+    entries: list[str], include: bool, zone: str, trigger: dict[str, object], start: str, window: bool
+) -> None:
+    calendar = {"include" if include else "exclude": entries}
+    until = {"endAt": f"{start[:8]}25T00:00"} if window and "at" not in trigger else {}
+    job = {"name": "j", "command": "a", "timezone": zone, "calendar": calendar}
+    schedule = parse_job(job | trigger | until).schedule
+    lo = ms(f"{start}T00:00Z")
+    hi = lo + 45 * DAY_MS
+    expected = [at for at in schedule.fires_between_ms(lo, hi, 10_000) if schedule.is_open(at)]
+    assert schedule.open_fires.fires_between_ms(lo, hi, 10_000) == expected
+    backwards, at = [], schedule.open_fires.last_before_ms(hi + 1)
+    while at is not None and at > lo:
+        backwards.append(at)
+        at = schedule.open_fires.last_before_ms(at)
+    assert backwards[::-1] == expected
+
+
+@pytest.mark.parametrize("zone", [*ZONES, "America/Nuuk", "Pacific/Kwajalein"])
+@pytest.mark.parametrize("trigger", TRIGGERS, ids=str)
+def test_days_of_a_schedule_are_those_of_its_fires(zone: str, trigger: dict[str, object]) -> None:
+    clocks = load_zone(zone)
+    schedule = parse_job({"name": "j", "command": "a", "timezone": zone} | trigger).schedule
+    days = schedule.days(clocks)
+    changes = [at for at in clocks.starts[1:-1] if at > 2 * DAY_MS // 1000]
+    uncertain = {clocks.local_day(at) + more for at in changes for more in (-1, 0, 1)}
+    for moment in [*(1000 * at - DAY_MS // 2 for at in changes), *range(2 * DAY_MS, ms("2199-12-31T00:00Z"), 10**11)]:
+        fire, tomorrow = schedule.next_after_ms(moment), clocks.local_day(moment // 1000) + 1
+        if fire is None:
+            assert days.first_from(tomorrow) is None
+            continue
+        fires_on, first = clocks.local_day(fire // 1000), days.first_from(tomorrow)
+        assert fires_on in days
+        assert first is None or first >= fires_on or first in uncertain
 
 
 def test_listed_days_are_those_of_the_plain_rule() -> None:
@@ -196,4 +251,4 @@ def test_listed_days_are_those_of_the_plain_rule() -> None:
             (2, 28) <= (one.month, one.day) <= (3, 1) or (one.month, one.day) in {(12, 31), (1, 1)}
             or date(2026, 2, 28) <= one <= date(2026, 3, 5)
         )  # fmt: skip
-        assert calendar.is_open_day(number) is not closed, one
+        assert (number not in calendar.days) is closed, one

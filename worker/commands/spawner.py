@@ -138,13 +138,12 @@ class Spawner:
 
     def _may_be_here(self, launch: Launch) -> bool:
         """Whether it is a shell of this machine, as the worker's own user."""
-        own = self._launcher.own
-        is_own = own is not None and launch.user in (None, own.user)
+        is_own = self._launcher.own_account_for(launch.user) is not None
         is_shell = isinstance(launch.command, str) and launch.shell in self._shells
         return IS_KNOWN and is_own and is_shell and is_at_hand(launch.shell)
 
     def _make_ready_here(self, start: Start, faults: Faults) -> None:
-        launch, own = start.launch, self._launcher.own
+        launch, own = start.launch, self._launcher.own_account_for(start.launch.user)
         assert own is not None, "it may be executed here"
         assert start.write_end is not None, "it has a pipe"
         home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)

@@ -1,6 +1,7 @@
-"""A program of its own, which the worker starts: ``python -I -S worker/launcher/__main__.py CONTROL WORKER USERS``.
+"""A program of its own, which the worker starts: ``python -I -S .../__main__.py CONTROL WORKER DEFAULT USERS``.
 
-CONTROL is the descriptor that requests come on. Without the packages of the environment (``-S``): it needs none, and
+CONTROL is the descriptor that requests come on; DEFAULT the ``defaultUser`` or nothing, USERS the ``allowedUsers``.
+Without the packages of the environment (``-S``): it needs none, and
 what it does not hold need not be copied for each start.
 """
 
@@ -16,8 +17,8 @@ from worker.launcher.program import serve
 
 def main() -> None:
     """Serves until the worker closes its end."""
-    control, worker, *allowed = sys.argv[1:]
-    serve(socket.socket(fileno=int(control)), Accounts(worker=worker, allowed=allowed))
+    control, worker, default, *allowed = sys.argv[1:]
+    serve(socket.socket(fileno=int(control)), Accounts(worker=worker, allowed=allowed, default=default or None))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Who commands run as: the worker's own user, or another one that the worker's configuration allows.
 
 Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
-unless somebody fills it, and no job can get around it. The user database is asked at each start, as cron does it: a
-user that was removed, or put into another group, is so from the next run on.
+unless somebody fills it, and no job can get around it: where it is filled, root runs a job only if it names root. The
+user database is asked at each start, as cron does it: a user that was removed, or put into another group, is so from
+the next run on.
 
 Whoever asks waits for the name service, however long that takes: so only children of the launcher ask (and what the
 worker itself needs to know of its own user, it asks one of these). Standard library only.
@@ -61,15 +62,21 @@ class Account:
 class Accounts:
     """The accounts that one worker gives to its commands."""
 
-    def __init__(self, *, worker: str, allowed: Collection[str]) -> None:
+    def __init__(self, *, worker: str, allowed: Collection[str], default: str | None = None) -> None:
+        """``default``: whom a job without a user runs as, None: the worker's own; it is allowed like those listed."""
         self.worker = worker
-        self._allowed = frozenset(allowed)
+        self._restricts_root = bool(allowed)
+        self._allowed = frozenset(allowed) | ({default} if default else set())
+        self._default = default
 
     def of(self, user: str | None) -> Account:
-        """The account for a job's ``user``, None: the worker's own. RefusedUserError; OSError without descriptors."""
+        """The account for a job's ``user``, None: the default one. RefusedUserError; OSError without descriptors."""
         own = Account.own()
-        if user is None or user == own.user:
+        wanted = user or self._default or own.user
+        if wanted == own.user:
+            self._check_own(user, own)
             return own
+        user = wanted
         if os.geteuid() != 0:
             raise RefusedUserError(
                 f'user "{user}": worker {self.worker} runs as "{own.user}" and cannot become anybody else: '
@@ -81,6 +88,14 @@ class Accounts:
                 "of that worker, or change the job's user"
             )
         return Account.of(self._entry(user))
+
+    def _check_own(self, user: str | None, own: Account) -> None:
+        if os.geteuid() == 0 and self._restricts_root and own.user not in self._allowed:
+            whose = f'user "{user}"' if user else "a job without a user"
+            raise RefusedUserError(
+                f"{whose} would run as {own.user} on worker {self.worker}, which its allowedUsers does not "
+                "name: give the job one of those users, or set defaultUser in the configuration of that worker"
+            )
 
     def _entry(self, user: str) -> pwd.struct_passwd:
         try:

@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from worker.launcher.accounts import Account, Accounts, RefusedUserError
 from worker.launcher.environment import variables
-from worker.launcher.request import AT, FAULT, PID, Kind, Request, Step, message
+from worker.launcher.request import AT, FAULT, PID, Kind, OwnAccount, Request, Step, message
 from worker.launcher.unstartable import Attempt, ShortageError
 
 _FAILED: Final = 127
@@ -42,10 +42,18 @@ def become_command(
 def tell_own_account(channel: socket.socket, accounts: Accounts) -> NoReturn:
     """Who the worker's own user is, and where it lives."""
     try:
-        own = accounts.of(None)
-        channel.send(message(own.user, own.home))
+        own = Account.own()
+        users = frozenset(user for user in (None, own.user) if _is_own(accounts, user))
+        channel.send(OwnAccount(account=own, of_users=users).to_bytes())
     finally:
         os._exit(0)
+
+
+def _is_own(accounts: Accounts, user: str | None) -> bool:
+    try:
+        return accounts.of(user).other is None
+    except RefusedUserError:
+        return False
 
 
 def _tell_pid(channel: socket.socket) -> None:

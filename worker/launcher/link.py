@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from worker.launcher.accounts import Account
-from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, Request, Step, parts_of, receive
+from worker.launcher.request import AT, FAULT, LONGEST_MESSAGE, PID, OwnAccount, Request, Step, parts_of, receive
 from worker.launcher.unstartable import (
     NotNowError,
     ShortageError,
@@ -130,11 +130,10 @@ class Starting:
 class Launcher:
     """Starts what may hang. Its own process touches nothing that may. Enter it before it is asked for anything."""
 
-    def __init__(self, *, worker: str, allowed_users: Collection[str]) -> None:
+    def __init__(self, *, worker: str, allowed_users: Collection[str] = (), default_user: str | None = None) -> None:
         self._worker = worker
-        self._allowed = tuple(allowed_users)
-        self.own: Account | None = None
-        """The worker's own user; None: not known yet."""
+        self._users = (default_user or "", *allowed_users)
+        self._own: OwnAccount | None = None
         self._asking: asyncio.Task[None] | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -156,6 +155,10 @@ class Launcher:
         """Its process, while there is one."""
         return None if self._process is None else self._process.pid
 
+    def own_account_for(self, user: str | None) -> Account | None:
+        """The worker's own, where a job with this ``user`` runs as it; None: it does not, or that is not known yet."""
+        return self._own.account if self._own is not None and user in self._own.of_users else None
+
     async def prepared(self) -> None:
         """Once the worker's own user is known, however long the name service takes."""
         assert self._asking is not None, "it was entered"
@@ -176,22 +179,21 @@ class Launcher:
             raise why or ShortageError(f"the launcher of worker {self._worker} is behind: {error.strerror}") from error
 
     async def _ask_for_own_account(self) -> None:
-        while self.own is None:
+        while self._own is None:
             try:
-                self.own = await self._own_account()
+                self._own = await self._own_account()
             except OSError as error:
                 extra = {"action": "launcher.own_account"}
                 _log.warning("the worker's own user is not known yet: %s", error, extra=extra)
                 await asyncio.sleep(_ASK_AGAIN_S)
 
-    async def _own_account(self) -> Account:
+    async def _own_account(self) -> OwnAccount:
         """OSError: it cannot be asked for, or the launcher has ended."""
         with self._send() as channel:
             content = await asyncio.get_running_loop().sock_recv(channel, LONGEST_MESSAGE)
-        user, *home = parts_of(content)
-        if not home:
+        if not content:
             raise OSError(errno.EPIPE, "the launcher ended")
-        return Account(user=user, home=home[0])
+        return OwnAccount.from_bytes(content)
 
     def replace(self, why: str) -> None:
         """End the process, and with it every start of which no process is known: their channels close."""
@@ -232,7 +234,7 @@ class Launcher:
                 ours.setblocking(False)
                 # With this process's environment, which no command gets: what is preloaded here is there, too.
                 self._process = subprocess.Popen(
-                    (sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno()), self._worker, *self._allowed),
+                    (sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno()), self._worker, *self._users),
                     stdin=null, stdout=subprocess.DEVNULL, cwd="/", start_new_session=True,
                     pass_fds=(theirs.fileno(),),
                 )  # fmt: skip

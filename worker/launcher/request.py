@@ -9,6 +9,8 @@ from array import array
 from dataclasses import astuple, dataclass
 from typing import Final, Literal, Self
 
+from worker.launcher.accounts import Account
+
 LONGEST_MESSAGE: Final = 8192
 PID: Final = "pid"
 AT: Final = "at"
@@ -57,6 +59,22 @@ class Request:
     def is_early(self) -> bool:
         """Whether the wall clock has gone back behind the run's time since this was asked."""
         return self.ahead_s is not None and time.time() - self.asked_s < self.ahead_s
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnAccount:
+    """The worker's own user, and which of a job's ``user`` mean it here."""
+
+    account: Account
+    of_users: frozenset[str | None]
+
+    def to_bytes(self) -> bytes:
+        return marshal.dumps((self.account.user, self.account.home, self.of_users))
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Self:
+        user, home, of_users = marshal.loads(content)
+        return cls(account=Account(user=user, home=home), of_users=of_users)
 
 
 def boot_s() -> float:

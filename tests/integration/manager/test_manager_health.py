@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, ask_for_password
 from common.runlog import RetentionState
 from common.stored.keys import encode_mark
 from common.stored.member import Beat
+from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left
-from tests.support.etcd_server import EtcdServer, fill, usual_etcd
+from tests.support.etcd_server import EtcdServer, chosen_etcd, fill, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
@@ -112,6 +113,60 @@ async def test_etcd_away_at_start_then_there(own_etcd: EtcdServer, log_store: Lo
 
             await wait_until(is_ready, description="the manager to be ready", timeout=20)
             await manager.save(JOB)
+
+
+@pytest.mark.parametrize("users", [False, True])
+async def test_etcd_whose_json_gateway_lets_everybody_in_is_named_until_it_is_closed(
+    users: bool, tmp_path: Path, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("manager.cluster.health.PROBE_S", 0.05)
+    binary = chosen_etcd()
+    assert binary is not None
+    etcd = EtcdServer(binary, tmp_path / "etcd", arguments=("--enable-grpc-gateway=true",))
+    place = Place.new(etcd=etcd.endpoint, log_store=log_store.uri)
+    async with etcd, managing(place, loops=True) as manager:
+        await join(manager, "w1")
+
+        async def problems() -> list[str]:
+            answer = await manager.http.get("/readyz")
+            document = await answer.json()
+            return [document["status"], *(one for one in document["problems"] if "gateway" in one)]
+
+        async def is_named() -> bool:
+            return (await problems())[1:] != []
+
+        await wait_until(is_named, description="the gateway is named")
+        state, problem = await problems()
+        assert state == "degraded"
+        assert f"etcd at {etcd.endpoint} answers without a password" in problem
+        assert "start etcd with --enable-grpc-gateway=false" in problem
+        if users:
+            await ask_for_password(etcd.endpoint, "geheim")
+        else:
+            etcd.close_gateway()
+            await etcd.restart()
+
+        async def is_closed() -> bool:
+            return not await is_named()
+
+        await wait_until(is_closed, description="it is asked again", timeout=20)
+
+
+async def test_etcd_without_its_json_gateway_is_well(
+    own_etcd: EtcdServer, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    look = Gateways.look
+
+    async def noted(self: Gateways) -> None:
+        await look(self)
+        asked.append(self.open)
+
+    monkeypatch.setattr(Gateways, "look", noted)
+    async with own_etcd, managing(Place.new(etcd=own_etcd.endpoint, log_store=log_store.uri), loops=True) as manager:
+        await join(manager, "w1")
+        await wait_until(lambda: asked == [()], description="the gateway has been asked")
+        assert (await manager.get("/readyz"))["status"] == "ready"
 
 
 async def test_etcd_that_is_full_is_why_nothing_is_saved_and_nothing_starts(

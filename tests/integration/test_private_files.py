@@ -1,0 +1,33 @@
+"""What a worker writes is for its user alone, whatever the umask that it was started with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+
+
+async def test_files_of_a_worker_are_private_with_any_umask(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    stores = ("--etcd-endpoints", "127.0.0.1:1", "--mongodb-uri", "mongodb://127.0.0.1:1")
+    worker = subprocess.Popen(
+        [sys.executable, "-P", "-m", "worker", *stores, "--data-dir", str(data)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, cwd=tmp_path, umask=0, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+
+        def written() -> set[str]:
+            return {str(path.relative_to(data)) for path in data.rglob("*")}
+
+        wanted = {"lock", "name", "instance", "guardian.lock", "spool", "spool/cursor", "spool/name"}
+        await wait_until(lambda: wanted <= written(), description="the worker has its files", timeout=20)
+        assert {path.name for path in data.rglob("*") if path.stat().st_mode & 0o077} == set()
+    finally:
+        worker.kill()
+        worker.wait()
