@@ -105,6 +105,7 @@ async def test_what_cannot_be_killed_is_told_as_stuck_and_not_waited_for(
     async with executing() as runs:
         run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
         gone = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
+        await wait_until(lambda: mount.taken >= 2, description="both wait in the kernel")
         for one in (run_id, gone):
             runs.executor.end(one, Ending(by="test"))
         await wait_until(lambda: runs.stuck == {run_id, gone}, description="they are stuck")
@@ -123,6 +124,7 @@ async def test_closing_does_not_wait_for_what_cannot_be_killed(
     runs = Runs()
     async with runs.launcher:
         run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
+        await wait_until(lambda: mount.taken >= 1, description="it waits in the kernel")
         await runs.executor.close()
     assert (runs.stuck, runs.outcomes) == ({run_id}, {})
     mount.come_back()
@@ -133,6 +135,7 @@ async def test_what_cannot_be_killed_ends_when_the_mount_comes_back(make_mount: 
     mount = make_mount(is_unkillable=True)
     async with executing() as runs:
         run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
+        await wait_until(lambda: mount.taken >= 1, description="it waits in the kernel")
         runs.executor.end(run_id, Ending(by="test"))
         await is_held_up(runs, run_id)
         mount.come_back()

@@ -27,6 +27,8 @@ class DeadMount:
     def __init__(self, directory: Path, *, is_unkillable: bool = False) -> None:
         """``is_unkillable``: whoever waits cannot even be killed. OSError: nothing can be mounted here."""
         self.directory = directory
+        self.taken = 0
+        """Of one that is unkillable: how many requests wait so."""
         self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
         options = f"fd={self._device},rootmode=40000,user_id=0,group_id=0,allow_other".encode()
         if _libc.mount(b"etcron-test", os.fsencode(directory), b"fuse", 0, options):
@@ -34,8 +36,8 @@ class DeadMount:
             raise OSError(ctypes.get_errno(), "mount")
         self._answer_init()
         if is_unkillable:
-            # A request that has been read is waited for in a state that no signal ends.
-            Thread(target=self._read_for_ever, args=(os.dup(self._device),), daemon=True).start()
+            # A request that has been taken is waited for in a state that no signal ends.
+            Thread(target=self._take_for_ever, args=(os.dup(self._device),), daemon=True).start()
 
     def come_back(self) -> None:
         """Whoever waits goes on, with an error."""
@@ -52,11 +54,10 @@ class DeadMount:
         body = struct.pack("<IIIIHHIIHHI", 7, 31, 0, 0, 12, 9, 4096, 1, 1, 0, 0) + bytes(24)
         os.write(self._device, struct.pack("<IiQ", 16 + len(body), 0, unique) + body)
 
-    @staticmethod
-    def _read_for_ever(device: int) -> None:
+    def _take_for_ever(self, device: int) -> None:
         with suppress(OSError), os.fdopen(device, "rb", buffering=0) as file:
             while file.read(_READ_SIZE):
-                pass
+                self.taken += 1
 
 
 @contextmanager
