@@ -72,6 +72,8 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
     app = create_app(config)
     runner = Runner(
         app,
+        per_address=config.connections_per_address,
+        proxies=config.proxies,
         access_log=None,
         # Also how long a connection may take to send the head of a request.
         keepalive_timeout=config.api_read_timeout_ms / 1000,

@@ -15,12 +15,14 @@ from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
 from manager import api
 from manager.calls.callers import tell_address
+from manager.calls.crowd import going_at_once
 from manager.calls.encoding import choose_coding
 from manager.calls.errors import errors_as_json
 from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, cut_who_takes_nothing, guard, time_limit
 from manager.calls.https import add_hsts
 from manager.calls.idempotency import idempotent
 from manager.calls.malformed import keep_malformed_quiet
+from manager.calls.sending import paced
 from manager.console import pages
 from manager.handlers import legacy
 from manager.openapi.no_queries import take_none_where_there_are_none
@@ -42,9 +44,11 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
     app = web.Application(
         client_max_size=MAX_BODY_BYTES,
         middlewares=[
+            paced(write_s),
             choose_coding,
             errors_as_json,
-            tell_address(()),
+            tell_address(config.proxies),
+            going_at_once(config.connections_per_address),
             guard(hosts),
             time_limit(read_s + write_s),
             take_none_where_there_are_none,

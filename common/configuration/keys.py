@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -197,6 +198,22 @@ class Names:
         ):
             raise UnfitError('a list of host names without port, e.g. ["cron.example.org"]')
         return tuple(name.casefold() for name in value)
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """IP addresses, perhaps none. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        try:
+            if isinstance(value, list | tuple) and all(isinstance(one, str) for one in value):
+                return tuple(str(ip_address(one)) for one in value)
+        except ValueError:
+            pass
+        raise UnfitError('a list of addresses, e.g. ["10.0.0.7"]')
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.accept([part.strip() for part in text.split(",") if part.strip()])

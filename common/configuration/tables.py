@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.configuration.files import File, Password, Tls, UserName
 from common.configuration.keys import (
+    Addresses,
     Directory,
     Endpoints,
     Key,
@@ -163,6 +164,22 @@ class ManagerConfig(SharedConfig):
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
+    )
+    connections_per_address: int = setting(
+        Key(
+            name="connectionsPerAddress",
+            kind=WholeNumber(1, 100_000),
+            help="connections that one address may have at a time; behind a proxy of ours, calls",
+        ),
+        128,
+    )
+    proxies: tuple[str, ...] = setting(
+        Key(
+            name="proxies",
+            kind=Addresses(),
+            help="addresses of proxies: X-Forwarded-For is believed, and any number of connections taken, of these",
+        ),
+        (),
     )
     tls_cert: Path | None = setting(
         Key(name="tlsCert", kind=File(), help="certificate (and its chain, PEM) to serve HTTPS with")

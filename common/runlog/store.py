@@ -18,6 +18,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from common.jobs.fields import MAX_OUTPUT_LIMIT_BYTES
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
 from common.runlog.counting import LifeCounts, OwedCounts, Source, Written
 from common.runlog.documents import (
@@ -221,12 +222,13 @@ class RunLog:
 
     async def job_log_ids(
         self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
-    ) -> list[object]:
-        """The ids of the same documents in the same order: outputs are long, and need not be read all at once."""
+    ) -> dict[object, int]:
+        """The ids of the same documents in the same order, and the bytes of each output: to read some at a time."""
         selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
         async with asking(self._client, deadline_seconds):
-            cursor = self._log.find(selector, {"_id": 1}, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
-            return [document["_id"] for document in await cursor.to_list()]
+            wanted = {"_id": 1, "outputBytes": 1}
+            cursor = self._log.find(selector, wanted, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
+            return {document["_id"]: _bytes_of(document.get("outputBytes")) for document in await cursor.to_list()}
 
     async def documents(self, ids: Sequence[object], *, deadline_seconds: float = _READ_SECONDS) -> list[Document]:
         """Those of these documents that are still there, in this order; with output."""
@@ -452,3 +454,8 @@ def _cut(documents: Sequence[Document], last_key: str | None) -> RunPage:
         items=tuple(tidy(document) for document in documents),
         next_cursor=encode_cursor(last_key) if last_key is not None else None,
     )
+
+
+def _bytes_of(value: object) -> int:
+    """What is not told may be as long as any."""
+    return value if isinstance(value, int) and value >= 0 else MAX_OUTPUT_LIMIT_BYTES

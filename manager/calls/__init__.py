@@ -1,8 +1,9 @@
 """What every call passes on its way in and out, whatever it asks.
 
-https.py malformed.py           the port with TLS; what is no HTTP request
-guards.py inputs.py             who may call, and how long; reading what came
-idempotency.py                  the same call again
+https.py serving.py malformed.py
+                                the port with TLS; the server; what is no HTTP request
+guards.py callers.py inputs.py  who may call, and how long; from where; reading what came
+idempotency.py allowances.py    the same call again; how much of etcd one caller may fill
 encoding.py                     whether an answer is packed
 errors.py                       every error as JSON
 """

@@ -110,21 +110,27 @@ def failure_of(error: Exception) -> Failure:
 
 def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
     """The answer in the shape that belongs to the request's path."""
-    body: dict[str, object]
-    if request.path.startswith(_PARENTS_PATHS):
-        body, kind = {"errno": -1, "msg": failure.detail, "data": None}, "application/json"
-    else:
-        kind = "application/problem+json"
-        body = {
-            "type": "about:blank",
-            "title": HTTPStatus(failure.status).phrase,
-            "status": failure.status,
-            "code": failure.code,
-            "detail": failure.detail,
-        }
-        if failure.problems:
-            body["errors"] = failure.errors
-        body.update(failure.members)
+    if not request.path.startswith(_PARENTS_PATHS):
+        return problem(failure)
+    return _spelled(failure, {"errno": -1, "msg": failure.detail, "data": None}, "application/json")
+
+
+def problem(failure: Failure) -> web.Response:
+    """The answer as a problem document."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": HTTPStatus(failure.status).phrase,
+        "status": failure.status,
+        "code": failure.code,
+        "detail": failure.detail,
+    }
+    if failure.problems:
+        body["errors"] = failure.errors
+    body.update(failure.members)
+    return _spelled(failure, body, "application/problem+json")
+
+
+def _spelled(failure: Failure, body: Mapping[str, object], kind: str) -> web.Response:
     headers = {} if failure.allow is None else {"Allow": failure.allow}
     if failure.retry_s is not None:
         headers["Retry-After"] = str(failure.retry_s)

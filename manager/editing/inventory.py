@@ -5,7 +5,7 @@ One bad key harms nobody else: a value that does not parse is handed out with it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,7 +41,7 @@ class Inventory:
         self._etcd = etcd
         self._keys = keys
 
-    async def jobs(self) -> AsyncIterator[list[Stored]]:
+    async def jobs(self) -> AsyncGenerator[list[Stored]]:
         """Every job as at one revision, a page at a time, without its mark."""
         async for page in self._etcd.read_prefix(self._keys.jobs, page=_LISTED_AT_ONCE):
             yield [self._stored(kv) for kv in page.kvs]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -19,7 +20,6 @@ from manager.calls.guards import DEADLINE
 from manager.calls.inputs import Fields, form_job, form_name, if_match, read_form
 from manager.json_text import dumps
 from manager.parts import PARTS, answer, caller
-from manager.runs.history import LOG_PART
 from manager.views import parents_job, parents_log, parents_workers
 
 T = TypeVar("T")
@@ -74,11 +74,12 @@ async def kill(request: web.Request) -> web.Response:
 
 async def list_jobs(request: web.Request) -> web.StreamResponse:
     """Every job, sent as it is read: neither side holds all of them in memory."""
-    return await _sent_as_read(request, request.app[PARTS].inventory.jobs(), parents_job)
+    async with aclosing(request.app[PARTS].inventory.jobs()) as pages:
+        return await _sent_as_read(request, pages, parents_job)
 
 
 async def log(request: web.Request) -> web.StreamResponse:
-    """The job's runs that started, newest start first; many of them are sent as they are read."""
+    """The job's runs that started, newest start first, sent as they are read."""
     fields = Fields(request.query)
     skip = fields.whole("skip", 0, 0, MAX_LOG_SKIP)
     limit = fields.whole("limit", 20, 1, MAX_LOG_LIMIT)
@@ -88,11 +89,8 @@ async def log(request: web.Request) -> web.StreamResponse:
     else:
         fields.problems += _name_problems(name)
     fields.check()
-    history = request.app[PARTS].history
-    if limit > LOG_PART:
-        return await _sent_as_read(request, history.long_job_log(name or "", skip=skip, limit=limit), parents_log)
-    documents = await history.job_log(name or "", skip=skip, limit=limit)
-    return _success([parents_log(document) for document in documents])
+    async with aclosing(request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)) as pages:
+        return await _sent_as_read(request, pages, parents_log)
 
 
 async def list_workers(request: web.Request) -> web.Response:

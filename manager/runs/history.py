@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Container, Iterable, Mapping, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from common.clock import Clock
@@ -14,8 +15,11 @@ from common.stored.run import RunEntry
 from manager.runs.pending import Pending
 from manager.views import open_run_view, run_view
 
-LOG_PART: Final = 20
-"""How many log documents with their outputs are read at once."""
+_LOG_PART: Final = 20
+_LOG_PART_BYTES: Final = 2**20
+"""How many log documents, with how much output, are read at once; at least one."""
+_READS_AT_ONCE: Final = 4
+"""Of documents with outputs: others wait. Each may be as large as the log store's largest."""
 
 
 class History:
@@ -36,22 +40,21 @@ class History:
         self._clock = clock
         self._deadline_s = deadline_s
         self._is_away = is_away
+        self._reading = asyncio.Semaphore(_READS_AT_ONCE)
+        self._telling = asyncio.Semaphore(_READS_AT_ONCE)  # taken until its client has taken the part
 
     @property
     def is_away(self) -> bool:
         """Whether the log store is known to be away."""
         return self._is_away()
 
-    async def job_log(self, job: str, *, skip: int, limit: int) -> list[dict[str, Any]]:
-        """The log documents of the job's runs that started, newest start first."""
-        return await self._runlog.job_log(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
-
-    async def long_job_log(self, job: str, *, skip: int, limit: int) -> AsyncIterator[list[dict[str, Any]]]:
-        """The same in parts: nobody has to hold the outputs of a thousand runs at once."""
-        ids = await self._runlog.job_log_ids(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
-        for part in (ids[start : start + LOG_PART] for start in range(0, len(ids), LOG_PART)):
-            if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
-                yield there  # retention may have removed all of them meanwhile
+    async def job_log(self, job: str, *, skip: int, limit: int) -> AsyncGenerator[list[dict[str, Any]]]:
+        """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once."""
+        sizes = await self._runlog.job_log_ids(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+        for part in _parts(sizes):
+            async with self._telling:
+                if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
+                    yield there  # retention may have removed all of them meanwhile
 
     async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage:
         """A page of records, newest plan time first."""
@@ -92,7 +95,8 @@ class History:
 
     async def record(self, run: RunId) -> dict[str, Any] | None:
         """The run's document with its output; None where there is none (yet)."""
-        return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
+        async with self._reading:
+            return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
 
     async def output(self, text: str) -> str:
         """The output of the run of this id. NotFoundError where it has none yet."""
@@ -148,3 +152,16 @@ def read_run_id(text: str) -> RunId:
     except ValueError as error:
         remedy = "<job>@<plan time in ms>#<attempt>, with # written as %23 in an address"
         raise InvalidInputError([Problem(field="id", message=f"is {text[:80]!r}", remedy=remedy)]) from error
+
+
+def _parts(sizes: Mapping[object, int]) -> Iterator[list[object]]:
+    """The ids in their order, as many together as may be read at once."""
+    part, held = list[object](), 0
+    for one, size in sizes.items():
+        if part and (len(part) >= _LOG_PART or held + size > _LOG_PART_BYTES):
+            yield part
+            part, held = [], 0
+        part.append(one)
+        held += size
+    if part:
+        yield part

@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
 from common.clock import Clock, SystemClock
-from common.configuration.config import load_manager_config
+from common.configuration.config import ManagerConfig, load_manager_config
 from common.etcd import EtcdClient, KeyValue
 from common.runlog import RunLog
 from common.stored.keys import Keys, decode_mark
@@ -42,8 +42,13 @@ class ShiftedClock(SystemClock):
 class _Server(TestServer):
     """Connections as in the manager's process."""
 
+    def __init__(self, app: Application, config: ManagerConfig) -> None:
+        super().__init__(app)
+        self._config = config
+
     async def _make_runner(self, **options: Any) -> Runner:
-        return Runner(self.app, **options)
+        per_address, proxies = self._config.connections_per_address, self._config.proxies
+        return Runner(self.app, per_address=per_address, proxies=proxies, **options)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +153,7 @@ async def managing(
     })  # fmt: skip
     app = create_app(config, clock=clock, pace=pace)
     async with AsyncExitStack() as stack:
-        http = await stack.enter_async_context(TestClient(_Server(app)))
+        http = await stack.enter_async_context(TestClient(_Server(app, config)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in ("watching", "events")]

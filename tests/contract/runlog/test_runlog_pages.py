@@ -174,7 +174,7 @@ async def test_job_log_can_be_read_in_parts(runlog: RunLog) -> None:
     await runlog.write([*(record(number) for number in range(6)), record(7, job="another")])
     await runlog.write([record(8, status=Verdict.SKIPPED)])
     assert len(await runlog.job_log_ids("backup")) == 6, "those that started"
-    ids = await runlog.job_log_ids("backup", skip=1, limit=4)
+    ids = list(await runlog.job_log_ids("backup", skip=1, limit=4))
     assert ids == [document["_id"] for document in await runlog.job_log("backup", skip=1, limit=4)]
     documents = await runlog.documents([*ids[2:], "removed@1#1", ids[0]])
     assert [document["_id"] for document in documents] == [ids[2], ids[3], ids[0]]

@@ -1,0 +1,104 @@
+"""Many clients at once: what they do not take is not held for each, and none has more connections than its share."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import tracemalloc
+from collections import Counter
+from contextlib import AsyncExitStack, ExitStack
+from urllib.parse import quote
+
+import pytest
+
+from common.stored.keys import RunId
+from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.open_runs import now_ms, record_of
+from tests.support.waiting import wait_until
+
+MIB = 2**20
+
+
+async def _asks_and_takes_nothing(manager: Managed, path: str) -> socket.socket:
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.setblocking(False)
+    loop = asyncio.get_running_loop()
+    await loop.sock_connect(connection, (manager.http.host, manager.http.port))
+    await loop.sock_sendall(connection, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection
+
+
+@pytest.mark.parametrize("path", ["/api/v1/runs/{run}/output", "/api/v1/runs/{run}", "/job/log?name=job1"])
+async def test_what_40_clients_do_not_take_is_not_held_for_each(place: Place, path: str) -> None:
+    run = RunId.planned("job1", now_ms())
+    async with managing(place, apiReadTimeout=10_000, apiWriteTimeout=10_000) as manager:
+        await manager.write([record_of(run, output="x" * 15 * MIB)])
+        with ExitStack() as open_ones:
+            tracemalloc.start()
+            open_ones.callback(tracemalloc.stop)
+            asked = [
+                _asks_and_takes_nothing(manager, path.replace("{run}", quote(str(run), safe=""))) for _ in range(40)
+            ]
+            clients = [open_ones.enter_context(one) for one in await asyncio.gather(*asked)]
+            loop = asyncio.get_running_loop()
+            begun = await asyncio.gather(*(loop.sock_recv(client, 12) for client in clients))
+            answers = Counter(head.split()[1] for head in begun)
+            assert set(answers) <= {b"200", b"503"}
+            assert answers[b"200"] >= 1
+            held, most = tracemalloc.get_traced_memory()
+        assert held < 250 * MIB
+        assert most < 400 * MIB
+        server = manager.http.server.handler
+        await wait_until(lambda: not server.connections, description="the manager has let go", timeout=20)
+
+
+async def test_who_takes_it_gets_all_of_it(place: Place) -> None:
+    run = RunId.planned("job1", now_ms())
+    output = "".join(f"{number:07}\n" for number in range(MIB))
+    async with managing(place) as manager:
+        await manager.write([record_of(run, output=output)])
+        path = f"/api/v1/runs/{quote(str(run), safe='')}/output"
+        for headers in ({"Accept-Encoding": "identity"}, {"Accept-Encoding": "gzip"}):
+            response = await manager.http.get(path, headers=headers)
+            assert await response.text() == output
+            assert response.headers["Content-Type"] == "text/plain; charset=utf-8"
+        head = await manager.http.head(path)
+        assert head.headers["Content-Length"] == str(8 * MIB)
+        assert len((await manager.get("/job/log", name="job1"))["data"][0]["output"]) == 8 * MIB
+
+
+async def test_an_address_has_a_bound_of_connections(place: Place) -> None:
+    async with managing(place, connectionsPerAddress=3) as manager, AsyncExitStack() as listeners:
+        for _ in range(3):
+            await listeners.enter_async_context(manager.http.get("/api/v1/events"))
+        problem = await problem_of(refused := await manager.http.get("/livez"), 429)
+        assert "connectionsPerAddress" in problem["detail"]
+        assert "127.0.0.1 has 3 connections" in problem["detail"]
+        assert refused.headers["Retry-After"] == "5"
+        assert refused.headers["X-Content-Type-Options"] == "nosniff"
+        assert refused.headers["Server"] == "etcron"
+        await listeners.aclose()
+
+        async def has_room() -> bool:
+            return (await manager.http.get("/livez")).status == 200
+
+        await wait_until(has_room, description="there is room again")
+
+
+async def test_behind_a_proxy_each_caller_has_a_bound_of_calls(place: Place) -> None:
+    async with managing(place, connectionsPerAddress=3, proxies=["127.0.0.1"]) as manager, AsyncExitStack() as all_of:
+        mine, other = {"X-Forwarded-For": "1.1.1.1, 10.0.0.1"}, {"X-Forwarded-For": "1.1.1.1, 10.0.0.2"}
+        for _ in range(3):
+            await all_of.enter_async_context(manager.http.get("/api/v1/events", headers=mine))
+        problem = await problem_of(await manager.http.get("/api/v1/jobs", headers=mine), 429)
+        assert "10.0.0.1 has 3" in problem["detail"]
+        job = {"command": "echo", "cronExpr": "@yearly"}
+        saved = await manager.call("PUT", "/api/v1/jobs/j", job, **other)
+        assert saved["job"]["savedBy"] == "api 10.0.0.2"
+
+
+async def test_only_a_proxy_of_ours_may_say_who_calls(manager: Managed) -> None:
+    job = {"command": "echo", "cronExpr": "@yearly"}
+    saved = await manager.call("PUT", "/api/v1/jobs/j", job, **{"X-Forwarded-For": "10.0.0.2"})
+    assert saved["job"]["savedBy"] == "api 127.0.0.1"
