@@ -4,6 +4,7 @@ https.py serving.py malformed.py
                                 the port with TLS; the server; what is no HTTP request
 guards.py callers.py inputs.py  who may call, and how long; from where; reading what came
 idempotency.py allowances.py    the same call again; how much of etcd one caller may fill
-encoding.py                     whether an answer is packed
+crowd.py                        how many connections an address may have
+encoding.py sending.py          whether an answer is packed; no more of it in memory than its client takes
 errors.py                       every error as JSON
 """
