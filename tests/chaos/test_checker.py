@@ -250,6 +250,15 @@ def test_only_an_edit_of_when_a_job_fires_takes_a_fire_away(every: str, accepted
     assert (not list(edits.check(View.of(events)))) is accepted
 
 
+@pytest.mark.parametrize(("revision", "accepted"), [(REVISIONS["edited"], True), (REVISIONS["edited"] + 1, False)])
+def test_a_save_that_changes_nothing_takes_no_fire_away(revision: int, accepted: bool) -> None:
+    """It has the revision of the save before it; with one of its own it would be an edit, and the one to blame."""
+    again = next(event for event in good_history() if isinstance(event, Call) and event.job == "edited")
+    same = replace(again, sent_ms=again.sent_ms + 30, ack_ms=again.ack_ms + 30, job_revision=revision)
+    events = [*good_history(), same]
+    assert (not list(edits.check(View.of(events)))) is accepted
+
+
 @pytest.mark.parametrize(("killed_ms", "accepted"), [(5000, True), (4999, False)])
 def test_a_command_of_a_killed_worker_has_its_grace_and_one_second(killed_ms: int, accepted: bool) -> None:
     """The first run of the queue lives until 11 s, with a grace of 5 s."""

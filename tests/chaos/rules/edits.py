@@ -36,6 +36,8 @@ def _taken_away(view: View, run: Run, record: Record) -> Iterator[Violation]:
     for era, following in pairwise(view.eras.get(run.id.job, ())):
         if not era.spec or not following.spec or era.revision != record.get("revision"):
             continue
+        if following.revision == era.revision:
+            continue  # saved again as it was: it is the next edit that took the fire away
         if _when(era.spec) == _when(following.spec):
             yield Violation("G7", str(run.id), "taken away by an edit that left alone when the job fires")
 
