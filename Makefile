@@ -15,7 +15,11 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
+<<<<<<< HEAD
 .PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 etcds chromium faketime
+=======
+.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test etcd34 chromium faketime
+>>>>>>> 1bb5df2e7a51b00cc465f8f3a2acdb0300023a73
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list
@@ -70,8 +74,15 @@ $(ASSETS): package.json package-lock.json $(wildcard webroot/build/*)
 
 wheel: venv-test assets ## build dist/etcron-*.whl
 	rm -rf build dist
-	$(VENV)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(VENV)/python -m pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@ls dist/*.whl
+
+audit: ## known faults of what setting up installs: Python packages (pip-audit) and npm's
+	@.ci/tools
+	@status=0; for file in run test tools; do \
+	    .tools/python/bin/pip-audit --progress-spinner off --strict --disable-pip --require-hashes \
+	        -r requirements/$$file.txt || status=1; \
+	done; npm audit --package-lock-only || status=1; exit $$status
 
 clean: ## remove what setting up, building and testing left (not ./data)
 	rm -rf .venv .tools node_modules webroot/static/vendor build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
