@@ -34,7 +34,7 @@ def load_object(
     try:
         document = _DECODER.decode(text if isinstance(text, str) else _text_of(text))
     except (ValueError, RecursionError) as error:
-        raise _single(field_name, f"is not JSON ({error})", remedy) from error
+        raise _single(field_name, f"is not JSON ({_why(error)})", remedy) from error
     if not isinstance(document, dict):
         raise _single(field_name, f"is a JSON {kind_of(document)}, not an object", remedy)
     return document
@@ -93,14 +93,31 @@ def _refuse_unknown(faults: Faults, document: Mapping[str, Any]) -> None:
     faults.refuse_unknown([name for name in document if name not in NOT_YET], _KNOWN, of="a job")
 
 
+class _NotOursError(ValueError):
+    """JSON to others, but not to us; the text says why."""
+
+
+def _why(error: Exception) -> str:
+    """What is wrong with a text that is no JSON, in words that are not Python's."""
+    match error:
+        case _NotOursError() | json.JSONDecodeError():
+            return str(error)
+        case UnicodeError():
+            return "its bytes are no text in UTF-8"
+        case RecursionError():
+            return "it is nested too deeply"
+        case _:
+            return "a number in it has too many digits"
+
+
 def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not JSON")
+    raise _NotOursError(f"{text} is not JSON")
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise ValueError(f"{shown(_first_given_twice(pairs))} is given twice")
+        raise _NotOursError(f"{shown(_first_given_twice(pairs))} is given twice")
     return document
 
 

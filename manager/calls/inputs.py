@@ -15,6 +15,7 @@ from common.errors import InvalidInputError, Problem
 from common.instants import to_ms
 from common.jobs.fields import EXAMPLE
 from common.jobs.reader import load_object
+from common.jobs.reading import shown
 from common.nearest import nearest
 from manager.calls.errors import RequestError
 from manager.calls.guards import MAX_BODY_BYTES
@@ -65,7 +66,7 @@ class Fields:
             return default
         if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 and low <= int(text) <= high:
             return int(text)
-        self.fault(name, f"is {_shown(text)}", f"a whole number from {low:,} to {high:,}; {default:,} when left out")
+        self.fault(name, f"is {shown(text)}", f"a whole number from {low:,} to {high:,}; {default:,} when left out")
         return default
 
     def choice(self, name: str, kind: type[E]) -> E | None:
@@ -73,7 +74,7 @@ class Fields:
         try:
             return None if text is None else kind(text)
         except ValueError:
-            self.fault(name, f"is {_shown(text)}", f"one of: {', '.join(kind)}")
+            self.fault(name, f"is {shown(text)}", f"one of: {', '.join(kind)}")
             return None
 
     def time_ms(self, name: str) -> int | None:
@@ -90,7 +91,7 @@ class Fields:
         except (ValueError, OverflowError):
             pass
         remedy = "a time with its offset such as 2026-03-29T01:00:00Z (write + as %2B), or milliseconds since 1970"
-        self.fault(name, f"is {_shown(text)}", remedy)
+        self.fault(name, f"is {shown(text)}", remedy)
         return None
 
 
@@ -118,13 +119,14 @@ async def read_form(request: web.Request, seconds: float) -> dict[str, str]:
     """The fields of a form, as the parent's clients send it (``application/x-www-form-urlencoded``)."""
     if request.content_type != "application/x-www-form-urlencoded":
         given = request.headers.get("Content-Type", "no Content-Type")
-        raise RequestError(415, f"Content-Type: is {_shown(given)}; send application/x-www-form-urlencoded")
+        raise RequestError(415, f"Content-Type: is {shown(given)}; send application/x-www-form-urlencoded")
     body = await read_body(request, seconds)
     try:
         # Not only ASCII: `curl -d` sends UTF-8 as it is.
         pairs = parse_qsl(body.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FORM_FIELDS)
     except ValueError as error:
-        raise _invalid("form", f"cannot be read ({error})", "send a few fields name=value, percent-encoded") from error
+        why = "it is not UTF-8" if isinstance(error, UnicodeError) else f"it has more than {_MAX_FORM_FIELDS} fields"
+        raise _invalid("form", f"cannot be read ({why})", "send a few fields name=value, percent-encoded") from error
     return dict(reversed(pairs))  # the first of equal names counts
 
 
@@ -141,7 +143,7 @@ def form_job(form: Mapping[str, str]) -> dict[str, Any]:
             raise
         hint = Problem(
             field="job",
-            message=f"is followed by the form field {_shown(others[0])}",
+            message=f"is followed by the form field {shown(others[0])}",
             remedy="if that is a part of the job: write & as %26, or let curl do it with --data-urlencode",
         )
         raise InvalidInputError([*error.problems, hint]) from error
@@ -161,14 +163,14 @@ async def read_members(request: web.Request, seconds: float, *, known: Collectio
     """
     if request.content_type != "application/json":
         given = request.headers.get("Content-Type", "no Content-Type")
-        raise RequestError(415, f"Content-Type: is {_shown(given)}; send application/json")
+        raise RequestError(415, f"Content-Type: is {shown(given)}; send application/json")
     example = EXAMPLE if known is None else f"{{}}, with {', '.join(sorted(known))} as needed"
     document = load_object(await read_body(request, seconds), field_name="body", example=example, is_job=known is None)
     unknown = [name for name in document if known is not None and name not in known]
     if unknown:
         remedy = f"known: {', '.join(sorted(known or ()))}"
         raise InvalidInputError(
-            Problem(field=_shown(name), message="is not a member of this call's body", remedy=remedy)
+            Problem(field=shown(name), message="is not a member of this call's body", remedy=remedy)
             for name in unknown[:_MAX_FORM_FIELDS]
         )
     return document
@@ -178,7 +180,7 @@ async def read_spec(request: web.Request, seconds: float, *, name: str) -> dict[
     """The job in the body, under the path's name; one that names itself otherwise is refused."""
     document = await read_members(request, seconds)
     if document.setdefault("name", name) != name:
-        raise _invalid("name", f"is {_shown(document['name'])}", f"it must be the path's, {name!r}, or be left out")
+        raise _invalid("name", f"is {shown(document['name'])}", f"it must be the path's, {name!r}, or be left out")
     return document
 
 
@@ -198,7 +200,7 @@ def reason_in(document: Mapping[str, Any], problems: list[Problem]) -> str | Non
         return None
     if not isinstance(reason, str) or not _is_unicode(reason) or len(reason) > MAX_REASON:
         remedy = f"a text of at most {MAX_REASON} characters, or leave it out"
-        problems.append(Problem(field="reason", message=f"is {_shown(reason)}", remedy=remedy))
+        problems.append(Problem(field="reason", message=f"is {shown(reason)}", remedy=remedy))
         return None
     return reason.strip() or None
 
@@ -207,7 +209,7 @@ def if_match(request: web.Request) -> int | None:
     """The revision that ``If-Match`` names, ANY_REVISION for ``*``; 0 for ``If-None-Match: *``; None for neither."""
     text, none = request.headers.get("If-Match"), request.headers.get("If-None-Match")
     if none is not None and (none.strip() != "*" or text is not None):
-        raise _invalid("If-None-Match", f"is {_shown(none)}", "send * for a job that must not exist, without If-Match")
+        raise _invalid("If-None-Match", f"is {shown(none)}", "send * for a job that must not exist, without If-Match")
     if text is None:
         return None if none is None else 0
     if text.strip() == "*":
@@ -216,7 +218,7 @@ def if_match(request: web.Request) -> int | None:
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
         raise _invalid(
             "If-Match",
-            f"is {_shown(text)}",
+            f"is {shown(text)}",
             'the ETag of the job, e.g. "1234"; * for any; "0" where there must be none',
         )
     return int(digits)
@@ -232,8 +234,3 @@ def _is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _shown(value: object) -> str:
-    text = ascii(value)
-    return text if len(text) <= 60 else text[:57] + "..."

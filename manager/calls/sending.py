@@ -29,6 +29,8 @@ def paced(seconds: float) -> Middleware:
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
         nonlocal held
         response = await handler(request)
+        if request.method == "HEAD":
+            return response
         body = response.body if isinstance(response, web.Response) and not response.prepared else None
         if not isinstance(response, web.Response) or not isinstance(body, bytes) or len(body) <= PIECE:
             return response

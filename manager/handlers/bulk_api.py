@@ -10,6 +10,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import EtcronError, InvalidInputError, Problem
+from common.jobs.reading import shown
 from manager.calls.inputs import read_members, reason_in
 from manager.handlers.jobs_api import kill_message
 from manager.parts import PARTS, Parts, answer, caller
@@ -87,7 +88,7 @@ def _read(document: dict[str, Any]) -> tuple[Action, list[str], str | None]:
     action, names = document.get("action"), document.get("names")
     if action not in list(Action):
         remedy = f"one of: {', '.join(Action)}"
-        problems.append(Problem(field="action", message=f"is {str(action)[:40]!r}", remedy=remedy))
+        problems.append(Problem(field="action", message=f"is {shown(action)}", remedy=remedy))
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         problems.append(Problem(field="names", message="is not a list of names", remedy='e.g. ["backup","report"]'))
     elif not 1 <= len(names) <= MAX_NAMES:
