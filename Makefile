@@ -15,11 +15,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: run test chaos scenarios log-store-away soak lint wheel clean help venv-run venv-test etcd34 etcds chromium faketime
-=======
-.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test etcd34 chromium faketime
->>>>>>> 1bb5df2e7a51b00cc465f8f3a2acdb0300023a73
+.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test etcd34 etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list

@@ -6,13 +6,8 @@ client.py                       a manager's HTTP API
 job_*.py run_*.py stats_command.py worker_commands.py worker_draining.py manifests/ crontab/
                                 clients of a manager: views and commands; files of jobs; crontabs
 cron_*.py                       what an expression means, without any server
-<<<<<<< HEAD
-local_commands.py up.py plan.py children.py supervisor.py embedded*.py etcd_user.py data_dir.py ports.py
-log_echo.py examples.py         `etcron up`
-=======
 local_commands.py up.py plan.py children.py supervisor.py embedded*.py data_dir.py etcd_user.py ports.py log_echo.py
 examples.py                     `etcron up`
->>>>>>> 1bb5df2e7a51b00cc465f8f3a2acdb0300023a73
 worker_command.py worker_processes.py
                                 `etcron worker`, one or several
 """
