@@ -17,7 +17,9 @@
                                     what this worker knows from etcd, and says of itself there
     data_directory.py disk.py identity.py written_once.py clock_memory.py
                                     its data directory: what is read at the start, and the thread that writes
-    alarm.py aside.py refusals.py   one waiter for many causes; what is set aside; what etcd refuses for good
+    alarm.py looks_afresh.py aside.py refusals.py
+                                    one waiter for many causes; when all is looked at again; what is set aside;
+                                    what etcd refuses for good
 
 Each package knows those below it alone (``make lint`` sees to it). One fire goes down: deciding -> dispatcher ->
 commands, and its end comes back as calls that the agent has wired: commands -> settling -> spooling -> settling.

@@ -29,6 +29,7 @@ from worker.commands.leftovers import end_leftovers, look_for_leftovers
 from worker.commands.shortage import once_possible
 from worker.data_directory import DataDirectory
 from worker.launch import OUT_OF_TOUCH, Ending, Outcome
+from worker.looks_afresh import LooksAfresh
 from worker.parts import Parts
 from worker.runs import Phase, Run
 from worker.settling.records import run_record
@@ -65,6 +66,7 @@ class Agent:
         self._early_jumps: list[float] = []
         """Of the clock, noticed while the parts are made."""
         self._is_made = False
+        self._looks_afresh = LooksAfresh(self._look_afresh, clock)
         self.parts = Parts(config, data, client, runlog, clock, events=self)
         self._is_made = True
         for by_s in self._early_jumps:
@@ -228,6 +230,9 @@ class Agent:
     def membership_changed(self) -> None:
         """Others may be ranked than before; and each has another share of what may wait in etcd."""
         self.parts.settlement.keep_to_share()
+        self._looks_afresh.changed(self.parts.members.accepting())
+
+    def _look_afresh(self) -> None:
         self.parts.scheduler.look_afresh("the membership changed")
         self.parts.requests.replan()
 
