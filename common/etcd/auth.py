@@ -11,11 +11,13 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from common.clock import Clock
 from common.errors import EtcdAccessError, EtcronError, Problem
 from common.etcd import _rpc, failures
+from common.process.beside import beside
 
 _log = logging.getLogger(__name__)
 
@@ -92,7 +94,8 @@ class Auth:
         now = self._clock.monotonic()
         if self._refused is not None and now - self._since < _REFUSED_S:
             raise self._refused
-        request = _rpc.messages.AuthenticateRequest(name=self._user.name, password=_password(self._user))
+        password = await beside(partial(_password, self._user), what="the file of etcd's password")
+        request = _rpc.messages.AuthenticateRequest(name=self._user.name, password=password)
         try:
             answer = await channel.authenticate(request, timeout=max(0.001, until - now), metadata=_rpc.HAS_LEADER)
         except _rpc.RpcError as error:

@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 from common.clock import Clock
 from common.errors import ConfigError, EtcdAwayError, Problem, UnavailableError
 from common.etcd import _rpc, failures
 from common.etcd.certificates import Certificates
 from common.etcd.handshake import tls_problem
+from common.process.beside import HungError, beside
 from common.tls import TlsFiles
 
 _log = logging.getLogger(__name__)
@@ -147,17 +149,25 @@ class Endpoints:
         except (TimeoutError, _rpc.UsageError):  # or the client is being closed
             return False
         if state is not _rpc.READY:
-            self._renew_certificates()
+            await self._renew_certificates()
         return state is _rpc.READY
 
-    def _renew_certificates(self) -> None:
+    async def _renew_certificates(self) -> None:
         """Where the files have changed, the channels that do not work are made anew with them when next used.
 
         The old ones are let go of, and not closed: a member that is being stopped takes no connection any more, and
         still answers the calls that it has. Closing would end those as if their own tasks had been cancelled; so a
         channel ends with the last call on it.
         """
-        if self._certificates is not None and self._certificates.renewed(self._clock.monotonic()):
+        if self._certificates is None:
+            return
+        try:
+            look = partial(self._certificates.renewed, self._clock.monotonic())
+            renewed = await beside(look, what="the files of etcdTls")
+        except HungError as error:
+            _log.warning("certificates are not looked at: %s", error, extra={"action": "etcd.certificates_hung"})
+            return
+        if renewed:
             for address, channel in list(self._channels.items()):
                 if channel.state() is _rpc.TRANSIENT_FAILURE:
                     del self._channels[address]
