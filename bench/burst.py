@@ -41,12 +41,19 @@ def one_round(share: float) -> list[Figure]:
         home.chmod(0o755)
         loop, why_not = _loop(home)
         rates = [loop()]
-        ours = asyncio.run(_ours(home, jobs))
+        ours = asyncio.run(_ours(home / "shells", jobs))
+        launched = asyncio.run(_ours(home / "lists", jobs, in_lists=True))
         rates.append(loop())
         spawns = statistics.median(rate for rate in rates if rate) if all(rates) else None
         return [
             *ours,
             Figure(name="C loop of posix_spawn", value=spawns, unit="starts/s", note=why_not),
+            Figure(
+                name="etcron, lists of arguments with a workdir",
+                value=launched[0].value,
+                unit="starts/s",
+                note=launched[0].note,
+            ),
             ratio("etcron to C loop", ours[0].value, spawns, at_least(0.55)),
             *_peer("Debian cron", debian_cron.burst, home, jobs, ours[0].value, at_least(3.5)),
             *_peer("APScheduler", apscheduler.burst, home, jobs, ours[0].value, None),
@@ -83,12 +90,14 @@ def _peer(
     ]
 
 
-async def _ours(home: Path, jobs: int) -> list[Figure]:
+async def _ours(home: Path, jobs: int, *, in_lists: bool = False) -> list[Figure]:
+    """``in_lists``: commands that the worker has its launcher start."""
+    home.mkdir(mode=0o755)
     evidence = Evidence(home / "evidence")
     async with up(home) as running:
         moment = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=_LEAD_S + jobs // _SAVED_A_SECOND)
         expr = f"{moment.second} {moment.minute} {moment.hour} {moment.day} {moment.month} * {moment.year}"
-        await running.save(_spec(number, evidence, expr) for number in range(jobs))
+        await running.save(_spec(number, evidence, expr, in_lists=in_lists) for number in range(jobs))
         plan = moment.timestamp()
         if time.time() > plan - 2:
             raise WrongError("the jobs were not saved in time")
@@ -130,8 +139,12 @@ def _name(number: int) -> str:
     return f"burst-{number:06d}"
 
 
-def _spec(number: int, evidence: Evidence, expr: str) -> JobSpec:
-    return JobSpec(name=_name(number), command=evidence.command(number), cron_exprs=(expr,))
+def _spec(number: int, evidence: Evidence, expr: str, *, in_lists: bool) -> JobSpec:
+    command = evidence.command(number)
+    if not in_lists:
+        return JobSpec(name=_name(number), command=command, cron_exprs=(expr,))
+    workdir = str(evidence.path.parent)
+    return JobSpec(name=_name(number), command=("/bin/sh", "-c", command), workdir=workdir, cron_exprs=(expr,))
 
 
 async def _last_readable(running: Up, jobs: int, plan: float) -> float:
