@@ -37,6 +37,8 @@ class Fleet:
     """The harness's own way to etcd, past the proxies."""
     witness: Witness
     members: list[Member] = field(default_factory=list)
+    mount: Path | None = None
+    """A directory that a mount may hang over; None: not on this machine."""
 
     @property
     def workers(self) -> list[Member]:
@@ -149,6 +151,7 @@ async def running_fleet(
             stack.callback(member.process.destroy)
         if special is not None:
             special.settle_members(fleet.members, witness.path, history)
+            fleet.mount = special.mount(history)
         for member in fleet.members:
             member.process.start()
         yield fleet

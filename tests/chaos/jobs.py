@@ -135,6 +135,17 @@ def _manners(evidence: Path) -> Iterator[Spec]:
     yield {"name": "outlives-its-shell", "command": shell, "every": "9s"}
 
 
+def mounted_jobs(mount: Path, evidence: Path) -> list[Spec]:
+    """Those that start in a directory whose mount hangs now and then, with each overlap."""
+    return [
+        _with_defaults(evidence, {
+            "name": f"mounted-{overlap}", "command": command(evidence), "every": f"{3 + number}s", "overlap": overlap,
+            "workdir": str(mount), "timeoutSeconds": 4,
+        })
+        for number, overlap in enumerate(OVERLAPS)
+    ]  # fmt: skip
+
+
 def _once(evidence: Path, now: datetime) -> Iterator[Spec]:
     for seconds in (40, 70):
         at = (now + timedelta(seconds=seconds)).replace(microsecond=0)

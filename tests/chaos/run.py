@@ -18,7 +18,7 @@ from tests.chaos.faults.drawing import Faults
 from tests.chaos.fleet import Fleet, running_fleet
 from tests.chaos.ground import Ground, ground
 from tests.chaos.history import Header, HistoryFile, Note, Stage, read_history, wall_ms
-from tests.chaos.jobs import chaos_jobs, edited_jobs, load_jobs
+from tests.chaos.jobs import chaos_jobs, edited_jobs, load_jobs, mounted_jobs
 from tests.chaos.settle import collect, settle
 from tests.chaos.special import Special
 from tests.chaos.users import Users
@@ -66,6 +66,8 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
         faults = Faults(fleet, seed, given.only, given.without)
         users = Users(fleet, http, seed)
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
+        if fleet.mount is not None:
+            fixed += mounted_jobs(fleet.mount, fleet.witness.path)
         fixed += load_jobs(fleet.witness.path, given.load)
         async with asyncio.TaskGroup() as group:
             supervisor = group.create_task(fleet.supervise(), name="supervisor")

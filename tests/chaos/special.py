@@ -10,6 +10,7 @@ from pathlib import Path
 from tests.chaos.ground import Ground
 from tests.chaos.history import HistoryFile, Note
 from tests.chaos.member import Member, can_be_user, faketime
+from tests.support.dead_mount import DeadMount
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import LogStoreServer
 
@@ -50,6 +51,17 @@ class Special:
         self._as_another(workers[(1 - self.seed) % len(workers)], history)
         self._with_clock(workers[-self.seed % len(workers)], history)
         self._with_clock(members[-1], history)
+
+    def mount(self, history: HistoryFile) -> Path | None:
+        """Where a mount may hang; None, and noted: not on this machine."""
+        place = self.ground.directory / "mounted"
+        place.mkdir(mode=0o755)
+        try:
+            DeadMount(place).come_back()
+        except OSError as error:
+            history.add(Note(text=f"no mount hangs: nothing can be mounted by FUSE here ({error})"))
+            return None
+        return place if self.ground.has_disks else None
 
     def _with_disk(self, member: Member, history: HistoryFile, *, can_hang: bool) -> None:
         if not self.ground.has_disks:

@@ -26,7 +26,7 @@ from tests.chaos.history import (
 Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
-CLOCK, DISK_FULL, DISK_HANGS = "clock", "disk full", "disk hangs"
+CLOCK, DISK_FULL, DISK_HANGS, MOUNT_HANGS = "clock", "disk full", "disk hangs", "mount hangs"
 NO_DESCRIPTORS, NO_PROCESSES = "no more descriptors", "no more processes"
 """How the harness begins to call these faults."""
 _SET_TO = re.compile(r"[+-]\d+(?:\.\d+)?")

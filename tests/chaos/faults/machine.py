@@ -1,4 +1,5 @@
-"""The machine of one worker is out of disk, of file descriptors, or of processes, or its disk hangs; all comes back."""
+"""The machine of one worker is out of disk, of file descriptors, or of processes, its disk or a mount hangs; all comes
+back."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from pathlib import Path
 
 from tests.chaos.faults.breaking import Breaking, Table, not_now
 from tests.chaos.member import Member
-from tests.chaos.view import DISK_FULL, DISK_HANGS, NO_DESCRIPTORS, NO_PROCESSES
+from tests.chaos.view import DISK_FULL, DISK_HANGS, MOUNT_HANGS, NO_DESCRIPTORS, NO_PROCESSES
+from tests.support.dead_mount import DeadMount
 
 _PIECE = b"\0" * 65_536
 _FILLED_UP_EACH_S = 5
@@ -27,6 +29,7 @@ class MachineFaults:
         self._on = breaking
         self._with_disk = [member for member in breaking.fleet.workers if member.disk is not None]
         self._can_hang = [member for member in breaking.fleet.workers if member.loop_disk is not None]
+        self._mount = breaking.fleet.mount
         self._not_root = [member for member in breaking.fleet.workers if member.process.uid is not None]
 
     def table(self) -> Table:
@@ -35,6 +38,8 @@ class MachineFaults:
             table["disk full"] = (3, self._disk_full)
         if self._can_hang:
             table["disk hangs"] = (3, self._disk_hangs)
+        if self._mount is not None:
+            table["mount hangs"] = (3, self._mount_hangs)
         if self._not_root:
             table["out of processes"] = (2, self._out_of_processes)
         return table
@@ -58,6 +63,19 @@ class MachineFaults:
                 # In a thread: what is dirty goes to the disk first, and the fleet's proxies do not wait for that.
                 await asyncio.to_thread(hanging.enter_context, member.loop_disk.hanging())
                 await self._on.lasting(seconds)
+
+    async def _mount_hangs(self) -> None:
+        """Under all workers, for the jobs that start there; every other time nobody who waits for it can be killed."""
+        mount, seconds = self._mount, self._on.chance.choice(_HANGS_S)
+        assert mount is not None
+        is_unkillable = self._on.chance.random() < 0.5
+        how = "nobody who waits can be killed" if is_unkillable else "who waits can be killed"
+        async with self._on.noted(f"{MOUNT_HANGS} for {seconds} s, {how}", MOUNT_HANGS):
+            hanging = DeadMount(mount, is_unkillable=is_unkillable)
+            try:
+                await self._on.lasting(seconds)
+            finally:
+                hanging.come_back()
 
     async def _out_of_descriptors(self) -> None:
         """Not one more than it has open. Of a worker that has begun: before, it has hardly any, and could not begin."""
