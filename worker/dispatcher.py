@@ -203,7 +203,7 @@ class Dispatcher:
             self._to_hand_on.append(run)
         elif self._table.stuck_runs_of(run.run_id.job) >= MOST_STUCK_RUNS:
             self._end_unstarted(
-                run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on {self._identity.worker} cannot be ended"
+                run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on worker {self._identity.worker} cannot be ended"
             )
         elif behind or not self._may_start(run):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):

@@ -15,7 +15,7 @@ from common.stored.member import Beat
 from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left
-from tests.support.etcd_server import EtcdServer, chosen_etcd, fill, usual_etcd
+from tests.support.etcd_server import EtcdServer, fill, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
@@ -120,7 +120,7 @@ async def test_etcd_whose_json_gateway_lets_everybody_in_is_named_until_it_is_cl
     users: bool, tmp_path: Path, log_store: LogStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("manager.cluster.health.PROBE_S", 0.05)
-    binary = chosen_etcd()
+    binary = usual_etcd()
     assert binary is not None
     etcd = EtcdServer(binary, tmp_path / "etcd", arguments=("--enable-grpc-gateway=true",))
     place = Place.new(etcd=etcd.endpoint, log_store=log_store.uri)
