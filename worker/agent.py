@@ -254,6 +254,8 @@ class Agent:
             return
         parts = self.parts
         parts.clock_check.jumped(by_s)
+        if parts.settlement.session is not None:
+            parts.settlement.session.confirm_soon()  # the machine may have stood still, and its boot clock with it
         parts.scheduler.accepting = parts.requests.accepting = False
         self._start_or_not(parts.drain_watch.drain)
         asyncio.get_running_loop().call_soon(self._plan_anew)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from enum import Enum
 from typing import Self
 
@@ -72,6 +73,7 @@ class Session:
         self._stream: Stream | None = None
         self._writing = asyncio.Lock()
         self._missing = False  # whether the last keep-alive was not answered
+        self._woken = asyncio.Event()
         self.lease_id = lease.id
         self.id = f"{lease.id:x}"
         """The lease's id in hex, as in the key's name."""
@@ -134,13 +136,17 @@ class Session:
         """Whether a TTL has passed without confirmation: the lease *may* be gone."""
         return self.silent_s >= self.ttl_s
 
+    def confirm_soon(self) -> None:
+        """Does not wait for the next keep-alive: time may have passed that no clock of this machine has counted."""
+        self._woken.set()
+
     async def run(self) -> None:
         """Keeps the session alive; returns when it is over (see `ending`)."""
         try:
             while not self.ended.is_set():
                 confirmed = await self._keep_alive()
                 pause = self.ttl_s / KEEP_ALIVES_PER_TTL if confirmed else _RETRY_S
-                await self._ended_within(pause)
+                await self._woken_within(pause)
         finally:
             self._drop_stream()
 
@@ -264,16 +270,17 @@ class Session:
         if not self.ended.is_set():
             self.ending = ending
             self.ended.set()
+            self._woken.set()
             extra = {"action": "session.ended", "key": self.key, "ending": ending.name.lower()}
             level = logging.INFO if ending is Ending.CLOSED else logging.WARNING
             _log.log(level, "session %s is over: %s", self.key, ending.value, extra=extra)
 
-    async def _ended_within(self, seconds: float) -> None:
-        try:
+    async def _woken_within(self, seconds: float) -> None:
+        """Until it has ended, or is to be confirmed."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self.ended.wait()
-        except TimeoutError:
-            return
+                await self._woken.wait()
+        self._woken.clear()
 
     def _drop_stream(self) -> None:
         stream, self._stream = self._stream, None

@@ -89,6 +89,16 @@ async def test_it_outlives_its_ttl_while_it_is_run(client: EtcdClient, prefix: s
         await session.close()
 
 
+async def test_it_is_confirmed_at_once_where_that_is_asked_for(client: EtcdClient, prefix: str) -> None:
+    session = await opened(client, prefix, ttl=300)
+    async with running(session.run()):
+        for _ in range(3):
+            before = session.confirmed_boottime
+            session.confirm_soon()
+            await wait_until(lambda: session.confirmed_boottime > before, description="confirmed long before its time")  # noqa: B023
+        await session.close()
+
+
 async def test_closing_takes_the_key_away_at_once_and_ends_the_run(client: EtcdClient, prefix: str) -> None:
     session = await opened(client, prefix, ttl=30)
     async with asyncio.timeout(5), running(session.run()) as [run]:

@@ -76,6 +76,19 @@ def test_it_looks_ten_times_a_second_for_what_may_start_and_four_times_at_what_r
     assert turns.guardian._timeout_ms() is None
 
 
+def test_a_leap_of_the_wall_clock_ends_what_is_not_confirmed_within_two_seconds(
+    turns: Turns, command: subprocess.Popen[bytes]
+) -> None:
+    turns.intend(allowance_s=600)
+    turns.guardian._take(Group(RUN, command.pid))
+    turns.look()
+    turns.clock.set_wall(turns.clock.wall_ms() + 700_000)
+    for _ in range(12):
+        turns.look()
+        turns.clock.advance(250)
+    assert command.wait(timeout=10) == -signal.SIGTERM
+
+
 def test_what_is_being_ended_is_looked_at_though_nothing_has_a_deadline(
     turns: Turns, command: subprocess.Popen[bytes]
 ) -> None:

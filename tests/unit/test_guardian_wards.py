@@ -51,6 +51,31 @@ def test_a_process_without_a_lock_and_what_is_never_lost_have_none() -> None:
     assert not wards.has_deadlines
 
 
+@pytest.mark.parametrize(
+    ("leap_s", "confirmed", "ended"), [(15.0, False, True), (15.0, True, False), (5.0, False, False)]
+)
+def test_a_leap_of_the_wall_clock_counts_unless_the_session_is_confirmed_in_time(
+    leap_s: float, confirmed: bool, ended: bool
+) -> None:
+    """Ten seconds after it was confirmed; the machine may have stood still for as long as the leap."""
+    wards, leapt_at = Wards(), CONFIRMED + 10
+    wards.intend(intent())
+    with_process(wards)
+    wards.leapt(leap_s, leapt_at)
+    assert past(wards, leapt_at + 1.9) == [], "it may still be confirmed"
+    if confirmed:
+        wards.confirm(Confirmed("s1", leapt_at + 0.1))
+    assert past(wards, leapt_at + 2.1) == (["job@1#1"] if ended else [])
+
+
+def test_what_was_confirmed_before_a_leap_does_not_take_it_back() -> None:
+    wards = Wards()
+    wards.intend(intent())
+    wards.leapt(60, CONFIRMED + 1)
+    wards.confirm(Confirmed("s1", CONFIRMED + 0.9))
+    assert past(wards, CONFIRMED + 3.1) == ["job@1#1"]
+
+
 def test_a_confirmed_session_moves_the_deadline_and_never_back() -> None:
     wards = Wards()
     wards.intend(intent())

@@ -13,6 +13,8 @@ killed, stopped, hung, or out of touch with etcd.
 
 **Deadline** of a run, on the boot clock: the sending of the newest confirmed keep-alive of the session that its run key
 names, plus its `lostAfter`, less its kill grace and the margin. The guardian's view of it may be behind, never ahead.
+Where the wall clock leaps ahead of the boot clock, the machine may have stood still uncounted: the leap counts, too,
+for each session that is not confirmed anew within 2 s.
 An *intent* without a process has a deadline whether the run holds a lock or not: a worker that was frozen between its
 last check and the exec starts the process when it thaws, perhaps long after another worker has recorded the fire. Past
 it the guardian looks for such a process every 100 ms, and kills it at once.

@@ -41,6 +41,8 @@ _log = logging.getLogger(__name__)
 TELL_FIRST_S: Final = 0.25
 """How long the worker has to end a run that is past its deadline, in words."""
 _LOOK_S: Final = 0.25
+_LEAP_S: Final = 1.0
+"""Of the wall clock, from one look to the next: less is the mending of a clock that was off a little."""
 _LOOK_FOR_INTENTS_S: Final = 0.1
 _LOOK_AT_ENDS_S: Final = (0.005, 0.1)
 """After the first step, and at most: each look takes twice as long to come as the one before."""
@@ -71,6 +73,7 @@ class Guardian:
         self._leaders: dict[str, Leader] = {}
         self._ends = Ends(instance)
         self._look_at = 0.0
+        self._ahead_s = self._wall_ahead_s()
         os.set_blocking(speaks, False)
 
     def run(self) -> None:
@@ -159,7 +162,19 @@ class Guardian:
         if (leader := self._leaders.pop(run, None)) is not None:
             leader.close()
 
+    def _wall_ahead_s(self) -> float:
+        return self._clock.wall_ms() / 1000 - self._clock.boottime()
+
+    def _notice_leap(self, now: float) -> None:
+        ahead_s = self._wall_ahead_s()
+        if ahead_s - self._ahead_s >= _LEAP_S:
+            extra = {"action": "guardian.leap", "by_s": round(ahead_s - self._ahead_s, 1)}
+            _log.warning("the wall clock leapt ahead: what is not confirmed soon is ended", extra=extra)
+            self._wards.leapt(ahead_s - self._ahead_s, now)
+        self._ahead_s = ahead_s
+
     def _look(self, now: float) -> None:
+        self._notice_leap(now)
         for ward in self._wards.newly_past(now):
             extra = {"action": "guardian.past", "run": ward.run, "started": ward.pid is not None}
             _log.warning("%s is past its deadline", ward.run, extra=extra)

@@ -8,6 +8,8 @@ from typing import Final
 
 from worker.guardian.messages import Adopt, Confirmed, Intent
 
+_CONFIRMED_WITHIN_S: Final = 2.0
+"""Of a leap of the wall clock; else the time that it may stand for counts."""
 _MOST_SESSIONS: Final = 16
 """A worker has one session after the other; those that no run names any more are forgotten beyond this many."""
 
@@ -40,6 +42,9 @@ class Wards:
     def __init__(self) -> None:
         self._wards: dict[str, Ward] = {}
         self._confirmed: dict[str, float] = {}
+        self._leapt_at = 0.0
+        self._uncounted: dict[str, float] = {}
+        """By session: seconds that may have passed since it was confirmed, and that the boot clock has not counted."""
 
     def __iter__(self) -> Iterator[Ward]:
         return iter(self._wards.values())
@@ -81,6 +86,13 @@ class Wards:
             named = {ward.session for ward in self}
             self._confirmed = {session: at for session, at in self._confirmed.items() if session in named}
         self._confirmed[message.session] = max(message.confirmed, self._confirmed.get(message.session, 0.0))
+        if message.confirmed >= self._leapt_at:
+            self._uncounted.pop(message.session, None)
+
+    def leapt(self, by_s: float, now: float) -> None:
+        """The wall clock has gone ahead of the boot clock: the machine may have stood still for as long."""
+        self._leapt_at = now
+        self._uncounted = {session: by_s + self._uncounted.get(session, 0.0) for session in self._confirmed}
 
     def over(self, run: str) -> Ward | None:
         """The ward, which is none any more."""
@@ -96,4 +108,6 @@ class Wards:
     def _is_past(self, ward: Ward, now: float) -> bool:
         if not ward.has_deadline or ward.allowance_s is None:
             return False
-        return now > self._confirmed[ward.session] + ward.allowance_s
+        until, uncounted = self._confirmed[ward.session] + ward.allowance_s, self._uncounted.get(ward.session, 0.0)
+        may_still_be_confirmed = now < self._leapt_at + _CONFIRMED_WITHIN_S
+        return now > until or (now + uncounted > until and not may_still_be_confirmed)
