@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from common.clock import Clock, SystemClock
-from common.errors import EtcdAccessError, EtcdLeaseGoneError, Problem
+from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, Problem
 from common.etcd import _rpc
 from common.etcd.auth import Auth, EtcdUser
 from common.etcd.calls import AnswerTooLargeError, Calls
@@ -128,12 +128,15 @@ class EtcdClient:
             for index in range(len(result.results)):
                 yield result, index
 
-    async def read_prefix(self, prefix: str, *, page: int = 1000, revision: int = 0) -> AsyncIterator[Page]:
+    async def read_prefix(
+        self, prefix: str, *, page: int = 1000, revision: int = 0, outlives_compaction: bool = False
+    ) -> AsyncIterator[Page]:
         """Every key under the prefix in order, in pages of at most `page`, all as they were at one revision.
 
         The revision is that of the first page (each page names it), or the given one. There is at least one page, of
         no keys where the prefix has none. Pages are made smaller where values are large, so that no answer is larger
-        than a client takes. EtcdCompactedError: the revision was compacted away between two pages; start again.
+        than a client takes. EtcdCompactedError: the revision was compacted away between two pages; start again. Or,
+        where it `outlives_compaction`, the rest is as it was at a later one.
         """
         paging, limit, is_first = Paging(to_bytes(prefix)), min(page, _FIRST_PAGE), True
         while not paging.done:
@@ -142,6 +145,11 @@ class EtcdClient:
                 response = await self._calls.read("range", request, what=f"read {prefix}")
             except AnswerTooLargeError:
                 limit = max(1, limit // 4)
+                continue
+            except EtcdCompactedError:
+                if not outlives_compaction:
+                    raise
+                paging, revision = Paging(to_bytes(prefix), start=paging.start), 0
                 continue
             revision = revision or response.header.revision
             kvs = response.kvs

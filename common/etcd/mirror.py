@@ -1,6 +1,8 @@
 """The mirror: tells its owner every change under a prefix, in order, whatever happens to the watch.
 
-It reads the prefix at a revision, then watches from the next. When that ends, it backs off with jitter and goes on:
+It watches from a revision on and reads what was there before; what the watch brings meanwhile is told after the
+reading, so that one which takes longer than etcd keeps revisions arrives all the same. When the watch ends, it backs
+off with jitter and goes on:
 
     an error, a clean end, silence                  watches from the revision after the one up to which it has told all
     compaction, a watch that etcd refuses,          reads again, compares with what has been told, watches from there
@@ -17,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -125,6 +127,8 @@ class Mirror:
         self._interrupted = False  # whether it is out of step
         self._goes_on = False
         """Whether a watch from `_told_up_to` on tells all that has not been told."""
+        self._held: dict[bytes, Any] | None = None
+        """While it is reading: the last event of each key that the watch has brought."""
         self._told_up_to = 0
         """`revision`, or a later one up to which a sentinel has shown that nothing was missed."""
         self._wish: str | None = None
@@ -166,9 +170,10 @@ class Mirror:
         while True:
             reason, started = "", self._clock.monotonic()
             try:
-                if not (self._goes_on and await self._is_same_history()):
-                    await self._read()
-                await self._watch()
+                if self._goes_on and await self._is_same_history():
+                    await self._watch()
+                else:
+                    await self._read_and_watch()
             except* (_InterruptedError, UnavailableError, EtcdError) as group:
                 reason = "; ".join(str(error) for error in group.exceptions)
                 self._goes_on &= not any(isinstance(one, _OutOfStepError | EtcdError) for one in group.exceptions)
@@ -187,21 +192,29 @@ class Mirror:
 
     # Reading
 
-    async def _read(self) -> None:
-        """Tells what has changed since what was told; ends with `revision` at that of the reading.
+    async def _read_and_watch(self) -> None:
+        """Reads under a watch that is there already, then goes on with that."""
+        self._wish = None
+        self._wished.clear()
+        self._goes_on = False
+        revision = (await self._client.txn((), [GetKey(self.prefix or "\0")])).revision
+        self._held = {}
+        try:
+            await self._watch(since=revision, reading=lambda: self._read(revision))
+        finally:
+            self._held = None
+
+    async def _read(self, revision: int) -> None:
+        """Tells what has changed since what was told, up to this revision at least, and what the watch has brought.
 
         Where that is an earlier one, etcd has been restored from a backup: a watch from where we had been would be
         silent about all that happens until its revisions come there again.
         """
-        self._wish = None
-        self._wished.clear()
-        self._goes_on = False
         found: dict[str, int] = {}
-        revision, told_up_to, is_restored = 0, self.revision, False
+        told_up_to = self.revision
+        is_restored = revision < told_up_to
         try:
-            async for page in self._client.read_prefix(self.prefix, page=self._page):
-                revision = page.revision
-                is_restored = revision < told_up_to
+            async for page in self._client.read_prefix(self.prefix, page=self._page, outlives_compaction=True):
                 self.last_alive = self._clock.monotonic()
                 for few in _parts(page.kvs):
                     changes = []
@@ -222,12 +235,21 @@ class Mirror:
             extra = {"action": "mirror.restored", "prefix": self.prefix, "revision": revision, "earlier": told_up_to}
             _log.warning("etcd is behind what it has told: was it restored from a backup?", extra=extra)
         self._reached(revision)
+        await self._tell_what_was_held()
         self.readings += 1
         if not self.synced.is_set():
             self._interrupted = True  # it is said once
         self._is_in_step()
         self._goes_on = True
         self.synced.set()
+
+    async def _tell_what_was_held(self) -> None:
+        while self._held:
+            events = sorted(self._held.values(), key=lambda event: int(event.kv.mod_revision))
+            self._held = {}
+            for few in whole_revisions(events):
+                await self._take(few)
+        self._held = None
 
     async def _is_same_history(self) -> bool:
         """Whether etcd has what was told: one that was restored from a backup is behind, or has an older value."""
@@ -245,22 +267,29 @@ class Mirror:
 
     # Watching
 
-    async def _watch(self) -> None:
-        """Tells changes from the revision after the one up to which all is told, until it raises."""
+    async def _watch(
+        self, *, since: int | None = None, reading: Callable[[], Awaitable[None]] | None = None
+    ) -> None:  # fmt: skip
+        """Tells changes from the revision after ``since`` (or the one up to which all is told) on, until it raises."""
         stream = await self._client.watch_stream()
         try:
             prefix = to_bytes(self.prefix)
             create = {
                 "key": prefix or b"\0",
                 "range_end": range_end(prefix),
-                "start_revision": self._told_up_to + 1,
+                "start_revision": (self._told_up_to if since is None else since) + 1,
                 "fragment": True,
             }
             await _write_within(self._timings.silence_s, stream, {"create_request": create})
             self.last_alive = self._clock.monotonic()
-            await until_first(self._receive(stream), self._look_after(stream))
+            await until_first(self._receive(stream), self._read_and_look_after(stream, reading))
         finally:
             stream.close()
+
+    async def _read_and_look_after(self, stream: Stream, reading: Callable[[], Awaitable[None]] | None) -> None:
+        if reading is not None:
+            await reading()
+        await self._look_after(stream)
 
     async def _receive(self, stream: Stream) -> None:
         fragments: list[Any] = []
@@ -272,8 +301,11 @@ class Mirror:
             # A revision's events may be spread over fragments: nothing is told before the last one.
             fragments.extend(response.events)
             if fragments and not response.fragment:
-                for events in whole_revisions(fragments):
-                    await self._take(events)
+                if self._held is not None:
+                    self._held.update((event.kv.key, event) for event in fragments)
+                else:
+                    for events in whole_revisions(fragments):
+                        await self._take(events)
                 fragments = []
 
     async def _look_after(self, stream: Stream) -> None:

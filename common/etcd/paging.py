@@ -46,8 +46,9 @@ class Paging:
     The counts are exact, as nothing changes at one revision: where nothing is left, nothing is asked for.
     """
 
-    def __init__(self, prefix: bytes) -> None:
-        self.start = prefix or b"\0"
+    def __init__(self, prefix: bytes, *, start: bytes = b"") -> None:
+        """``start``: to go on from there, at another revision."""
+        self.start = start or prefix or b"\0"
         """The first key to ask for."""
         self.end = range_end(prefix)
         """The first key that is not to be in the answer; `\\0`: the range has no end."""
