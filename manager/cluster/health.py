@@ -210,7 +210,7 @@ class Health:
 
     async def _workers(self) -> list[Member] | None:
         """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
-        workers, problem = await _asked(self._inventory.workers())
+        workers, problem = await _asked(self._inventory.live())
         self._etcd_seen.note(problem, self._clock.wall_ms())
         return None if workers is None else healthy(workers)
 

@@ -20,7 +20,7 @@ from manager.views import worker_state
 from manager.watching.catalog import ListState
 
 _READY: Final = ("ready", "degraded", "unready")
-_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken")
+_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken", "stopped", "gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
