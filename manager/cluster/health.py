@@ -96,6 +96,8 @@ class Report:
     workers: dict[str, Any]
     clocks: dict[str, Any]
     jobs: JobsReport
+    steward: Mapping[str, str]
+    """What etcd does not let a worker do as the steward, by the worker."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     """What an operator should know, although everything is well."""
@@ -115,6 +117,7 @@ class Report:
             document["checks"] = {
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
                 "jobs": self.jobs.view(),
+                "steward": {"state": "degraded" if self.steward else "ok", "notPermitted": dict(self.steward)},
             }  # fmt: skip
         return document
 
@@ -196,12 +199,12 @@ class Health:
 
     async def look(self) -> Report:
         """Ask all of them now."""
-        workers, log_store, members, clocks, kept, (roster, _) = await asyncio.gather(
+        workers, log_store, members, clocks, kept, (roster, refused) = await asyncio.gather(
             self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention()),
-            _asked(self._inventory.roster()),
+            self._remembered(),
         )  # fmt: skip
         live = {worker.worker for worker in workers or ()}
-        gone = [entry for name, entry in (roster or {}).items() if name not in live]
+        gone = [entry for name, entry in roster.items() if name not in live]
         jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone)
         log_store["retention"] = _retention_view(kept[0])
         away = self._etcd_seen.problem
@@ -218,7 +221,8 @@ class Health:
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
-            problems=tuple(problems), notes=() if away else tuple(_notes(members)),
+            steward=refused, problems=tuple(problems),
+            notes=() if away else (*_notes(members), *_steward_notes(refused)),
         )  # fmt: skip
 
     async def _workers(self) -> list[Member] | None:
@@ -226,6 +230,13 @@ class Health:
         workers, problem = await _asked(self._inventory.live())
         self._etcd_seen.note(problem, self._clock.wall_ms())
         return None if workers is None else healthy(workers)
+
+    async def _remembered(self) -> tuple[dict[str, RosterEntry], dict[str, str]]:
+        """The workers that were here, and what etcd does not let the steward do; nothing where it is not known."""
+        roster, refused = await asyncio.gather(
+            _asked(self._inventory.roster()), _asked(self._inventory.not_permitted())
+        )  # fmt: skip
+        return roster[0] or {}, refused[0] or {}
 
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping())
@@ -338,6 +349,10 @@ def _notes(members: Mapping[str, _Answer]) -> list[str]:
             "means, or grant the user the role root"
         )
     return notes
+
+
+def _steward_notes(refused: Mapping[str, str]) -> list[str]:
+    return [f"what the steward, {worker}, may not do in etcd: {what}" for worker, what in refused.items()]
 
 
 def _worker_faults(workers: Sequence[Member]) -> list[str]:

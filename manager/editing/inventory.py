@@ -109,6 +109,15 @@ class Inventory:
                 beats[kv.key.removeprefix(self._keys.beats)] = kv.value
         return beats
 
+    async def not_permitted(self) -> dict[str, str]:
+        """What etcd does not let a worker do as the steward, by the worker."""
+        refused = {}
+        for name, value in (await self.beats()).items():
+            with suppress(ValueError):
+                if (what := Beat.from_json(value).not_permitted) is not None:
+                    refused[name] = what
+        return refused
+
     async def clocks(self) -> Clocks | None:
         """The newest comparison of clocks; None: there is none, or none that can be read."""
         kv = await self._etcd.get(self._keys.clocks)

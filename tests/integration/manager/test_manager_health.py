@@ -71,6 +71,14 @@ async def test_a_job_that_no_live_worker_fits_is_named_with_who_has_gone(manager
     assert (await manager.get("/readyz"))["status"] == "ready"
 
 
+async def test_what_the_steward_may_not_do_is_a_note(manager: Managed) -> None:
+    await join(manager, "w1", beat=Beat(kind="worker", wall_ms=1, not_permitted="sweeping: permission denied"))
+    answer = await manager.get("/readyz", verbose="")
+    assert answer["status"] == "ready"
+    assert "what the steward, w1, may not do in etcd: sweeping: permission denied" in answer["notes"]
+    assert answer["checks"]["steward"]["notPermitted"] == {"w1": "sweeping: permission denied"}
+
+
 async def test_a_broken_job_is_named(manager: Managed) -> None:
     await join(manager, "w1")
     await manager.etcd.put(manager.keys.job("odd"), b'{"name":"odd"}')
