@@ -1,4 +1,7 @@
-"""`etcron worker list`, `drain`, `undrain`: the workers as a manager sees them. `etcron worker` alone starts one."""
+"""`etcron worker list`, `drain`, `undrain`, `forget`: the workers as a manager sees them.
+
+`etcron worker` alone starts one.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ def parser() -> Parser:
     """The command line of the group."""
     group, verbs = add_group("etcron worker", "The workers. Without one of these commands, etcron worker starts one.")
     listing = add_command(
-        verbs, "list", _list, does="every worker: its state, its slots, what runs on it",
+        verbs, "list", _list, does="every worker, also those that have left: its state, its slots, what runs on it",
         examples=("etcron worker list", "etcron worker list -o json | jq '.[].name'"),
     )  # fmt: skip
     add_output(listing)
@@ -32,11 +35,15 @@ def parser() -> Parser:
         does="drained workers take fires again",
         examples=("etcron worker undrain worker-1",),
     )
+    forget = add_command(
+        verbs, "forget", _forget, does="workers that have left for good are remembered no more",
+        examples=("etcron worker forget worker-3",),
+    )  # fmt: skip
     add_reason(drain)
     drain.add_argument("--wait", action="store_true", help="wait until nothing runs there any more")
-    for command in (drain, undrain):
+    for command in (drain, undrain, forget):
         command.add_argument("names", metavar="NAME", nargs="+")
-    for command in (listing, drain, undrain):
+    for command in (listing, drain, undrain, forget):
         add_server(command)
     return group
 
@@ -80,7 +87,7 @@ def _row(worker: Document) -> tuple[str, ...]:
         told(worker.get("name") or worker.get("key")), told(worker.get("state")), told(beat.get("running")),
         told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")),
         told(_clock(worker)), told(worker.get("host")),
-        told(worker.get("address")), local(worker.get("sinceMs")), told(worker.get("version")),
+        told(worker.get("address")), local(worker.get("sinceMs") or worker.get("seenMs")), told(worker.get("version")),
         told(worker.get("problem") or _drained(worker)),
     )  # fmt: skip
 
@@ -111,6 +118,15 @@ def _drain(arguments: argparse.Namespace) -> int:
 
 def _undrain(arguments: argparse.Namespace) -> int:
     return _each(arguments, "undrain", {}, "takes fires again")
+
+
+def _forget(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        return go_through(arguments.names, lambda name: _forgotten(client, name))
+
+
+def _forgotten(client: Client, name: str) -> str:
+    return str(client.call("DELETE", worker_path(name)).document["message"])
 
 
 def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -> int:

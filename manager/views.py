@@ -9,6 +9,7 @@ from common.runlog import JobResults
 from common.stored.drain import Drain
 from common.stored.keys import RunId
 from common.stored.member import Member
+from common.stored.roster import Left
 from common.stored.run import EntryState, RunEntry
 from common.stored.saved_job import Pause, SavedJob
 from common.words.phrases import DEFAULT
@@ -154,7 +155,9 @@ def worker_state(seen: SeenWorker) -> str:
     """Whether it takes fires, in a word or two."""
     member = seen.member
     if member is None:
-        return "broken" if seen.drain is None else "drained"
+        if seen.drain is not None:
+            return "drained"
+        return "broken" if seen.past is None else str(seen.past.left or Left.GONE)
     if not member.attached:
         return "detached"
     if seen.drain is None:
@@ -165,13 +168,19 @@ def worker_state(seen: SeenWorker) -> str:
 
 
 def _away_or_broken(seen: SeenWorker) -> dict[str, Any]:
-    state = worker_state(seen)
-    if seen.drain is None:
+    state, drain, past = worker_state(seen), seen.drain, seen.past
+    if drain is None and past is None:
         return {"key": seen.key, "state": state, "problem": seen.problem}
-    return {
-        "name": seen.name, "state": state, "problem": f"not live; {seen.drain}", "drained": drain_view(seen.drain),
-        "beat": None,
+    view: dict[str, Any] = {
+        "name": seen.name, "state": state, "problem": "not live" if drain is None else f"not live; {drain}",
+        "drained": None if drain is None else drain_view(drain), "beat": None,
     }  # fmt: skip
+    if past is not None:
+        view |= {
+            "host": past.host, "slots": past.slots, "labels": dict(past.labels), "seenMs": past.seen_ms,
+            "left": str(past.left or Left.GONE),
+        }  # fmt: skip
+    return view
 
 
 def drain_view(drain: Drain) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ from common.configuration.config import ManagerConfig
 from common.configuration.keys import redact_uri
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
+from common.planning.nobody import Past
 from common.runlog import JobResults, RunLog
 from common.stored.keys import Keys, RunId
+from common.stored.member import Member
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -22,6 +24,7 @@ from manager.calls.allowances import Allowance
 from manager.calls.idempotency import IdempotentCalls
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.health import Health
+from manager.cluster.jobs_health import JobsReport, look_at_jobs
 from manager.console.pages import templates_in
 from manager.editing.drains import DrainService
 from manager.editing.inventory import Inventory
@@ -60,7 +63,15 @@ def make_parts(
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
-    health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
+    health = Health(
+        etcd,
+        runlog,
+        inventory,
+        clock=clock,
+        log_store=redact_uri(config.mongodb_uri),
+        guard=guard,
+        look_at_jobs=lambda members, away: _look_at_jobs(watching, members, away, clock),
+    )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     history = History(
@@ -129,6 +140,15 @@ def make_parts(
         write_timeout_s=write_s,
         notes=config.notes,
     )
+
+
+async def _look_at_jobs(
+    watching: Watching, members: Sequence[Member], away: Iterable[Past], clock: Clock
+) -> JobsReport:
+    """Nothing is known of them before they have been read, or while etcd is away."""
+    if not watching.jobs_read.is_set() or watching.stale_since_ms is not None:
+        return JobsReport()
+    return await look_at_jobs(watching.catalog, members, away, now_ms=clock.wall_ms())
 
 
 def _live(

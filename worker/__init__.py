@@ -13,7 +13,7 @@
     machine/                        the processes of this machine, and whose they are
 
     runs.py launch.py proposals.py  what the others speak of: a run, what is to be started, what etcd is to decide
-    catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
+    catalog.py members.py absences.py roster.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
     data_directory.py disk.py identity.py written_once.py clock_memory.py
                                     its data directory: what is read at the start, and the thread that writes

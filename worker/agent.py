@@ -376,7 +376,7 @@ class Agent:
             problem=parts.registry.not_accepting
             or "; ".join(filter(None, (parts.clock_check.awaited, parts.refusals.problem, store, scarce)))
             or None,
-            clock=parts.clock_watch.name,
+            not_permitted=parts.steward.not_permitted, clock=parts.clock_watch.name,
         )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from common.etcd import Change, KeyValue
@@ -23,7 +23,7 @@ class Members:
     """Session key to member, kept in step by a mirror of ``workers/``; a changed membership is a new placement."""
 
     def __init__(
-        self, keys: Keys, *, on_changed: Callable[[], None], on_seen: Callable[[Iterable[Member]], None] | None = None
+        self, keys: Keys, *, on_changed: Callable[[], None], on_seen: Callable[[Collection[Member]], None] | None = None
     ) -> None:
         """``on_seen`` is given all that are live, after each change and before ``on_changed``."""
         self._keys = keys

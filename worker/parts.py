@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Protocol
 
 from common.clock import Clock
@@ -16,7 +16,7 @@ from common.runlog import RunLog
 from common.stored.drain import Drain
 from common.stored.keys import Keys, RunId, Watched
 from common.stored.kill import Kill
-from common.stored.member import Beat
+from common.stored.member import Beat, Member
 from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.commands.end_dates import EndDates
@@ -38,6 +38,7 @@ from worker.members import Beats, Members
 from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.requests.request_queue import RequestQueue
+from worker.roster import Roster
 from worker.runs import Run, RunTable
 from worker.sentinels import Sentinels
 from worker.settling.adoption import Adoption
@@ -51,6 +52,7 @@ from worker.stewarding.clock_keeping import ClockKeeping
 from worker.stewarding.dedupe_sweeping import DedupeSweeping
 from worker.stewarding.lost_runs import LostRuns
 from worker.stewarding.retention import Retention
+from worker.stewarding.roster_keeping import RosterKeeping
 from worker.stewarding.statistics import StatisticsKeeping
 from worker.stewarding.steward import Duty, Steward
 from worker.stewarding.stuck_fires import StuckFires
@@ -159,7 +161,8 @@ class Parts:
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
         self.catalog = Catalog(keys, on_changed=events.job_changed)
         self.absences = Absences(worker=self._identity.worker, clock=clock)
-        self.members = Members(keys, on_changed=events.membership_changed, on_seen=self.absences.saw)
+        self.roster = Roster(keys, clock)
+        self.members = Members(keys, on_changed=events.membership_changed, on_seen=self._saw)
         self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
@@ -168,6 +171,10 @@ class Parts:
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
             is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip
+
+    def _saw(self, members: Collection[Member]) -> None:
+        self.absences.saw(members)
+        self.roster.saw(members)
 
     def _run(self, spool: Spool) -> None:
         """How runs start and end."""
@@ -275,7 +282,16 @@ class Parts:
             per_job=self._config.log_retention_per_job, is_clock_off=self._is_clock_off, clock=clock,
         )  # fmt: skip
         self._statistics = StatisticsKeeping(store=self._runlog, is_clock_off=self._is_clock_off, clock=clock)
-        duties: list[Duty] = [lost_runs, self.stuck_fires, stuck_requests, self.chains, sweeping, forgetting]
+        roster_keeping = RosterKeeping(client=client, keys=keys, members=self.members, roster=self.roster, clock=clock)
+        duties: list[Duty] = [
+            roster_keeping,
+            lost_runs,
+            self.stuck_fires,
+            stuck_requests,
+            self.chains,
+            sweeping,
+            forgetting,
+        ]
         self._clock_keeping = ClockKeeping(
             client=client, keys=keys, beats=lambda: self._beats.by_process,
             max_skew_ms=self._config.max_clock_skew_ms, clock=clock,
@@ -291,12 +307,16 @@ class Parts:
         return self.clock_check.fault is not None
 
     async def _watch_beats(self) -> None:
-        """The beats of all processes, for as long as this worker is steward; and what the log store may forget."""
+        """The beats and the roster, for as long as this worker is steward; and what the log store may forget."""
         self._beats.by_process.clear()
+        self.roster.by_name.clear()
 
         def take(changes: Sequence[Change]) -> None:
             self._beats.on_changes(changes)
             self._clock_keeping.on_changes(changes)
 
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
-        await until_first(mirror.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run())
+        roster = Mirror(self._client, self.keys.roster, self.roster.on_changes, clock=self._clock)
+        await until_first(
+            mirror.run(), roster.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run()
+        )

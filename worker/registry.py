@@ -21,6 +21,7 @@ from common.etcd import (
     Delete,
     EtcdClient,
     KeyValue,
+    Operation,
     Put,
     Session,
     SessionRefusedError,
@@ -32,12 +33,14 @@ from common.process.load import machine_load
 from common.schedules.schedule import tzdata_version
 from common.stored.keys import Keys
 from common.stored.member import Beat, Member
+from common.stored.roster import Left, RosterEntry
 from common.version import VERSION
 from worker.identity import Identity
 
 _log = logging.getLogger(__name__)
 
 _RETRY_S: Final = 1.0
+_LEAVE_S: Final = 1.0
 
 
 class NameTakenError(ConflictError):
@@ -121,10 +124,20 @@ class Registry:
                 self._on_ended()
 
     async def close(self) -> None:
-        """The session is gone, and no new one is opened."""
+        """The session is gone, and no new one is opened; that it was stopped is remembered."""
         self._closing = True
-        if self.session is not None:
-            await self.session.close()
+        if (session := self.session) is not None:
+            await self._take_leave(session)
+            await session.close()
+
+    async def _take_leave(self, session: Session) -> None:
+        """Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does."""
+        left = Left.DRAINED if "drain" in self._faults else Left.STOPPED
+        entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
+        leave: list[Operation] = [Delete(session.key), Put(self._keys.roster_entry(entry.worker), entry.to_json())]
+        with suppress(EtcdError, UnavailableError, TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                await self._client.txn([session.alive], leave)
 
     async def _serve(self, session: Session) -> None:
         """What happens under a live session: the runs are taken over, then it beats."""

@@ -6,6 +6,7 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 from common.jobs.job import Misfire, MisfirePolicy, OnWorkerLost, Overlap
@@ -31,6 +32,10 @@ MAX_ENTRIES: Final = 100
 MAX_VALUE_LENGTH: Final = 4_096
 NOT_YET: Final = frozenset({"maxDurationWarnSeconds", "notify"})
 """Fields of the design that a later version has."""
+NEWER: Final[Mapping[str, bool]] = {}
+"""The fields that some version which reads ``mustKnow`` (0.1.0 on) does not know: whether a reader has to know it, or
+whether the job runs as it should without it. A new member of a field that is an object makes that one a new field.
+"""
 TRIGGERS: Final = ("cronExpr", "every", "after", "at")
 """What makes a job fire: it has exactly one of them."""
 TIMING: Final = (*TRIGGERS, "offset", "timezone", "startAt", "endAt", "calendar", "jitterSeconds")

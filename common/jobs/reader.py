@@ -16,11 +16,12 @@ from common.jobs.reading import Faults, given, kind_of, shown
 from common.jobs.timing import check_timing
 from common.jobs.values import JobName
 
-__all__ = ["MAX_SPEC_BYTES", "NOT_YET", "check_name", "load_object", "parse_job", "parse_timing"]
+__all__ = ["KNOWN", "MAX_SPEC_BYTES", "NOT_YET", "check_name", "load_object", "parse_job", "parse_timing"]
 
 MAX_SPEC_BYTES: Final = 65_536
 _ROOM_FOR_THE_SAVE: Final = 1024
-_KNOWN: Final = frozenset(field.name for field in FIELDS)
+KNOWN: Final = frozenset(field.name for field in FIELDS)
+"""The fields of a job that this version has."""
 
 
 def load_object(
@@ -43,7 +44,7 @@ def load_object(
 def parse_job(document: Mapping[str, Any]) -> JobSpec:
     """The valid job in ``document``, or InvalidInputError with every mistake at once. A null is as if left out."""
     faults, said = Faults(), given(document)
-    values = _read(faults, said, _KNOWN)
+    values = _read(faults, said, KNOWN)
     for name in REQUIRED:
         if name not in said:
             faults.take(name, next(field.kind for field in FIELDS if field.name == name), None)
@@ -90,7 +91,7 @@ def _read(faults: Faults, said: Mapping[str, Any], known: Collection[str], name:
 def _refuse_unknown(faults: Faults, document: Mapping[str, Any]) -> None:
     for name in sorted(NOT_YET & document.keys()):
         faults.add(name, "is not supported yet", "leave it out")
-    faults.refuse_unknown([name for name in document if name not in NOT_YET], _KNOWN, of="a job")
+    faults.refuse_unknown([name for name in document if name not in NOT_YET], KNOWN, of="a job")
 
 
 class _NotOursError(ValueError):

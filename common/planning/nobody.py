@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
+from common.instants import iso
 from common.jobs.job import JobSpec
-from common.planning.placement import fits
+from common.planning.placement import fits, is_eligible
 
 _SHOWN: Final = 3
+_DAY_MS: Final = 86_400_000
 
 
 class Worker(Protocol):
@@ -27,9 +29,28 @@ class Worker(Protocol):
     def not_accepting(self) -> str | None: ...
 
 
-def why_nobody(spec: JobSpec, members: Iterable[Worker]) -> str:
-    """What is in the way, where none of these live workers may take the job's fires."""
+class Past(Protocol):
+    """What is asked of a worker that has left."""
+
+    @property
+    def worker(self) -> str: ...
+    @property
+    def labels(self) -> Mapping[str, str]: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def seen_ms(self) -> int: ...
+    @property
+    def left(self) -> str | None: ...
+
+
+def why_nobody(spec: JobSpec, members: Iterable[Worker], away: Iterable[Past] = (), *, now_ms: int = 0) -> str:
+    """What is in the way, where none of these live workers may take the job's fires; ``away``: who has left."""
     members = tuple(members)
+    if not any(is_eligible(spec, one.labels, one.slots) for one in members):
+        left = sorted((one for one in away if is_eligible(spec, one.labels, one.slots)), key=lambda one: -one.seen_ms)
+        if left:
+            return in_short([_has_left(spec, one, now_ms) for one in left])
     if not members:
         return "no worker is live"
     labelled = [one for one in members if fits(spec.workers, one.labels)]
@@ -42,6 +63,14 @@ def why_nobody(spec: JobSpec, members: Iterable[Worker]) -> str:
         return f"it takes {spec.slots} slots, and no worker that fits has more than {most}"
     reasons = [f"{one.worker}: {one.not_accepting or 'its session is detached'}" for one in big]
     return f"no worker that fits takes fires: {in_short(reasons)}"
+
+
+def _has_left(spec: JobSpec, one: Past, now_ms: int) -> str:
+    asked = ", ".join(f"{name}={one.labels[name]}" for name in spec.workers)
+    how = "stopped" if one.left in ("stopped", "drained") else "gone"
+    seen = iso(one.seen_ms)
+    when = seen[11:16] if 0 <= now_ms - one.seen_ms < _DAY_MS else f"{seen[:10]} {seen[11:16]}"
+    return f"{one.worker}{f' ({asked})' if asked else ''} has been {how} since {when} UTC"
 
 
 def in_short(reasons: Sequence[str]) -> str:

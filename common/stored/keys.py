@@ -116,8 +116,8 @@ def read_mark(mark: Stored | None) -> int | None:
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("beats", "clocks", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests", "runs",
-                 "seen_prefix", "steward", "versions", "workers")  # fmt: skip
+    __slots__ = ("beats", "clocks", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests",
+                 "roster", "runs", "seen_prefix", "steward", "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -130,6 +130,7 @@ class Keys:
         self.workers = self.prefix + "workers/"
         self.beats = self.prefix + "beats/"
         self.drains = self.prefix + "drains/"
+        self.roster = self.prefix + "roster/"
         self.dedupe = self.prefix + "dedupe/"
         self.versions = self.prefix + "versions/"
         self.clocks = self.prefix + "clocks"
@@ -183,6 +184,10 @@ class Keys:
 
     def drain(self, worker: str) -> str:
         return self.drains + worker
+
+    def roster_entry(self, worker: str) -> str:
+        """What is remembered of a worker when it has gone."""
+        return self.roster + worker
 
     def deduped(self, job: str, digest: str) -> str:
         """Who has been asked for under one dedupe key; ``digest`` is the key's SHA-256 in hex."""

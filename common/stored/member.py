@@ -107,6 +107,8 @@ class Beat:
     memory_percent: float = 0.0
     problem: str | None = None
     """What keeps it from working as it should, in words."""
+    not_permitted: str | None = None
+    """What etcd does not let it do as the steward, with what helps."""
     clock: str = ""
     """Which clock tells ``wall_ms``: another name at each start of the process, and after each jump."""
     round_trip_ms: int | None = None
@@ -131,11 +133,13 @@ class Beat:
 _BEAT_FIELDS = {
     "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
     "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
+    "not_permitted": "notPermitted",
     "clock": "clock", "round_trip_ms": "roundTripMs",
 }  # fmt: skip
 
 _READ: Mapping[str, Callable[[object], Any]] = {
     "kind": name, "wall_ms": instant, "load": number, "memory_percent": number, "problem": words_or_none,
+    "not_permitted": words_or_none,
     "clock": name, "round_trip_ms": instant_or_none,
 }  # fmt: skip
 """What a beat's values are read by; the others are whole numbers."""

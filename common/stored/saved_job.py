@@ -1,20 +1,32 @@
 """A job as it lies in etcd: the spec, and what its save wrote beside it.
 
+A job with fields that not every version knows says which of them a reader must know (``mustKnow``), and which version
+wrote it (``savedVersion``). A reader ignores the others that it does not know, and sets the job aside for want of one
+of these. Where a job says nothing, every field has to be known.
+
 Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from common.errors import InvalidInputError, Problem
+from common.jobs.fields import NEWER
 from common.jobs.forms import parse_known
 from common.jobs.job import JobSpec
-from common.jobs.reader import load_object
+from common.jobs.reader import KNOWN, load_object
+from common.jobs.reading import printable
 from common.jobs.values import is_job_name
 from common.stored.values import is_instant, words
+from common.version import VERSION
+
+_OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason"})
+_NAMED: Final = 5
+"""How many fields are named one by one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +58,7 @@ class SavedJob:
         if self.pause is not None:
             paused = {"pausedMs": self.pause.since_ms, "pausedBy": self.pause.by, "pausedReason": self.pause.reason}
             document.update((name, value) for name, value in paused.items() if value is not None)
+        document.update(fields_for_older(document, NEWER))
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -56,7 +69,7 @@ class SavedJob:
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
         pause = _take_pause(document)
-        problems = []
+        problems = [] if (newer := _take_newer(document)) is None else newer.drop_from(document)
         if not is_instant(anchor_ms):
             remedy = "save the job through a manager"
             problems.append(Problem(field="anchorMs", message="is missing or no mark", remedy=remedy))
@@ -71,6 +84,65 @@ class SavedJob:
             saved_by=_words(saved_by),
             pause=None if spec.enabled else pause,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Newer:
+    """Fields that this version does not know."""
+
+    fields: tuple[str, ...]
+    needed: tuple[str, ...]
+    """Those that a reader must know."""
+    version: str | None
+    """Which wrote them, where it says so."""
+
+    @property
+    def words(self) -> str:
+        """Which they are, and what helps."""
+        fields = ", ".join(printable(name) for name in self.fields[:_NAMED])
+        return f"etcron {self._writer} has saved it with {fields}, which this one ({VERSION}) does not know"
+
+    def drop_from(self, document: dict[str, object]) -> list[Problem]:
+        """What is wrong with a document that has them; the others are taken out of it."""
+        for name in set(self.fields).difference(self.needed):
+            del document[name]
+        message = f"is not known to this version ({VERSION}), and has to be"
+        remedy = f"use etcron {self._writer}, which has saved it, or a later one"
+        return [Problem(field=printable(name), message=message, remedy=remedy) for name in self.needed[:_NAMED]]
+
+    @property
+    def _writer(self) -> str:
+        return printable(self.version) if self.version else "of another version"
+
+
+def newer_fields(value: bytes) -> Newer | None:
+    """The fields of a saved job that this version does not know, where it says which of them have to be known."""
+    try:
+        return _take_newer(load_object(value))
+    except InvalidInputError:
+        return None
+
+
+def _take_newer(document: dict[str, object]) -> Newer | None:
+    needed, version = document.pop("mustKnow", None), document.pop("savedVersion", None)
+    if not isinstance(needed, list):
+        return None
+    must = {name for name in needed if isinstance(name, str)}
+    unknown = tuple(name for name in document if name not in KNOWN and name not in _OF_THE_SAVE)
+    if not unknown:
+        return None
+    return Newer(
+        fields=unknown, needed=tuple(name for name in unknown if name in must),
+        version=version if isinstance(version, str) else None,
+    )  # fmt: skip
+
+
+def fields_for_older(document: Mapping[str, object], newer: Mapping[str, bool]) -> dict[str, object]:
+    """What a job says of its fields to versions that do not know them all; nothing where each knows each."""
+    if not any(name in document for name in newer):
+        return {}
+    needed = [name for name, is_needed in newer.items() if is_needed and name in document]
+    return {"mustKnow": needed, "savedVersion": VERSION}
 
 
 def _refuse_odd(name: str) -> None:

@@ -2,7 +2,7 @@
 
 * **ready**: everything is well.
 * **degraded**: jobs are saved and run, something needs a look (the log store away, a worker that takes no fires, etcd's
-  database half full, its JSON gateway open to everybody, ...).
+  database half full, its JSON gateway open to everybody, a job that is broken or that no live worker fits, ...).
 * **unready**: etcd cannot be reached, so nothing can be saved or listed; or its database is full, so that it takes no
   writes; or this manager's own clock is off, so that it saves nothing, and another one should be asked: 503.
 """
@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -21,11 +21,14 @@ from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
+from common.planning.nobody import Past
 from common.runlog import RetentionState, RunLog
 from common.stored.member import Member
+from common.stored.roster import Left, RosterEntry
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.clock_views import clocks_view
 from manager.cluster.gateways import Gateways
+from manager.cluster.jobs_health import JobsReport
 from manager.editing.inventory import Inventory
 from manager.views import healthy
 
@@ -92,6 +95,9 @@ class Report:
     log_store: dict[str, Any]
     workers: dict[str, Any]
     clocks: dict[str, Any]
+    jobs: JobsReport
+    steward: Mapping[str, str]
+    """What etcd does not let a worker do as the steward, by the worker."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     """What an operator should know, although everything is well."""
@@ -110,6 +116,8 @@ class Report:
         if verbose:
             document["checks"] = {
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
+                "jobs": self.jobs.view(),
+                "steward": {"state": "degraded" if self.steward else "ok", "notPermitted": dict(self.steward)},
             }  # fmt: skip
         return document
 
@@ -126,7 +134,10 @@ class Health:
         clock: Clock,
         log_store: str,
         guard: ClockGuard,
+        look_at_jobs: Callable[[Sequence[Member], Iterable[Past]], Awaitable[JobsReport]],
     ) -> None:
+        """``look_at_jobs``: by these live workers, and those that have left."""
+        self._look_at_jobs = look_at_jobs
         self._guard = guard
         self._etcd = etcd
         self._runlog = runlog
@@ -188,9 +199,13 @@ class Health:
 
     async def look(self) -> Report:
         """Ask all of them now."""
-        workers, log_store, members, clocks, kept = await asyncio.gather(
-            self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention())
-        )
+        workers, log_store, members, clocks, kept, (roster, refused) = await asyncio.gather(
+            self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention()),
+            self._remembered(),
+        )  # fmt: skip
+        live = {worker.worker for worker in workers or ()}
+        gone = [entry for name, entry in roster.items() if name not in live]
+        jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone)
         log_store["retention"] = _retention_view(kept[0])
         away = self._etcd_seen.problem
         faults = [] if away else [*_faults(members), *self._gateways.faults]
@@ -202,17 +217,26 @@ class Health:
         problems = [*([away] if away else faults), *([log_store["problem"]] if log_store["problem"] else [])]
         if workers is not None:
             problems += _worker_faults(workers)
+        problems += jobs.problems
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
         return Report(
-            etcd=etcd, log_store=log_store, workers=_workers_view(workers), clocks=clocks, problems=tuple(problems),
-            notes=() if away else tuple(_notes(members)),
+            etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
+            steward=refused, problems=tuple(problems),
+            notes=() if away else (*_notes(members), *_steward_notes(refused)),
         )  # fmt: skip
 
     async def _workers(self) -> list[Member] | None:
         """The live workers; the question is a linearizable read, so it tells whether etcd has a quorum."""
-        workers, problem = await _asked(self._inventory.workers())
+        workers, problem = await _asked(self._inventory.live())
         self._etcd_seen.note(problem, self._clock.wall_ms())
         return None if workers is None else healthy(workers)
+
+    async def _remembered(self) -> tuple[dict[str, RosterEntry], dict[str, str]]:
+        """The workers that were here, and what etcd does not let the steward do; nothing where it is not known."""
+        roster, refused = await asyncio.gather(
+            _asked(self._inventory.roster()), _asked(self._inventory.not_permitted())
+        )  # fmt: skip
+        return roster[0] or {}, refused[0] or {}
 
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping())
@@ -327,6 +351,10 @@ def _notes(members: Mapping[str, _Answer]) -> list[str]:
     return notes
 
 
+def _steward_notes(refused: Mapping[str, str]) -> list[str]:
+    return [f"what the steward, {worker}, may not do in etcd: {what}" for worker, what in refused.items()]
+
+
 def _worker_faults(workers: Sequence[Member]) -> list[str]:
     """Why fires are not taken, by as many workers as one reads."""
     if not workers:
@@ -344,11 +372,13 @@ def _reason(worker: Member) -> str:
     return worker.not_accepting or "it has no slots"
 
 
-def _workers_view(workers: Sequence[Member] | None) -> dict[str, Any]:
+def _workers_view(workers: Sequence[Member] | None, gone: Sequence[RosterEntry]) -> dict[str, Any]:
     if workers is None:
-        return {"live": None, "refusing": []}
+        return {"live": None, "refusing": [], "left": []}
+    newest = sorted(gone, key=lambda one: -one.seen_ms)[:_NAMED]
+    left = [{"name": one.worker, "left": str(one.left or Left.GONE), "seenMs": one.seen_ms} for one in newest]
     refusing = [{"name": worker.worker, "reason": _reason(worker)} for worker in workers if not worker.accepts]
-    return {"live": len(workers), "refusing": refusing}
+    return {"live": len(workers), "refusing": refusing, "left": left}
 
 
 def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from manager.views import worker_state
 from manager.watching.catalog import ListState
 
 _READY: Final = ("ready", "degraded", "unready")
-_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken")
+_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken", "stopped", "gone")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,8 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         yield _gauge(
             "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing
         )
+    if (without := seen.report.jobs.without_worker_count) is not None:
+        yield _gauge("etcron_jobs_without_worker", "Enabled jobs that no live worker fits.", without)
     if seen.open_runs is not None:
         yield _gauge("etcron_runs_open", "Runs that are claimed, or going.", seen.open_runs)
     if seen.oldest_run_s is not None:

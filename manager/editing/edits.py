@@ -47,7 +47,7 @@ from common.stored.job_version import Change, JobVersion
 from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.member import Member
 from common.stored.run import RunRecord, Verdict, final_entry
-from common.stored.saved_job import Pause, SavedJob
+from common.stored.saved_job import Pause, SavedJob, newer_fields
 from manager.editing.chain_edits import Chained, edit_chain
 
 _COMMAND_SHOWN = 1_000
@@ -207,18 +207,27 @@ def plan_delete(
 
 
 def readable(before: Stored) -> SavedJob:
-    """The job as it is; NotFoundError, ConflictError: there is none, or none that can be read."""
+    """The job as it is; NotFoundError, ConflictError: there is none, or none that can be read, or all of it."""
     if before.job is None:
         raise NotFoundError(f"there is no job {before.name}")
+    _refuse_newer(before)
     if before.saved is None:
         raise ConflictError(f"job {before.name!r} cannot be read ({before.problem}): save it anew, or delete it")
     return before.saved
+
+
+def _refuse_newer(before: Stored) -> None:
+    """An edit writes the job anew, and would take away the fields that this version does not know."""
+    if before.job is not None and (newer := newer_fields(before.job.value)) is not None:
+        remedy = "edit it through a manager of that version or a later one, or delete it"
+        raise ConflictError(f"job {before.name!r} was not changed: {newer.words}; {remedy}")
 
 
 def _save(
     keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str,
     members: Sequence[Member] = (),
 ) -> Edit:  # fmt: skip
+    _refuse_newer(before)
     mark_ms = _new_mark(before, spec, now_ms)
     saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
     reason = "edited" if spec.enabled else "paused"

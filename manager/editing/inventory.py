@@ -6,6 +6,7 @@ One bad key harms nobody else: a value that does not parse is handed out with it
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +15,7 @@ from common.stored.clocks import Clocks
 from common.stored.drain import Drain
 from common.stored.keys import Keys
 from common.stored.member import Beat, Member, is_worker_name
+from common.stored.roster import RosterEntry
 from manager.editing.edits import Stored
 
 _LISTED_AT_ONCE: Final = 250
@@ -26,12 +28,14 @@ class SeenWorker:
 
     key: str
     member: Member | None
-    """None: not one of ours, or of a drained worker that is not live."""
+    """None: not one of ours, or of a worker that is not live."""
     beat: Beat | None = None
     problem: str | None = None
     name: str | None = None
     """The worker's, as far as its key tells."""
     drain: Drain | None = None
+    past: RosterEntry | None = None
+    """What is remembered of one that is not live."""
 
 
 class Inventory:
@@ -47,25 +51,36 @@ class Inventory:
             yield [self._stored(kv) for kv in page.kvs]
 
     async def workers(self) -> list[SeenWorker]:
-        """Every session key, with the worker's newest beat, and every drained worker, in the order of their names."""
-        beats, drains = await self.beats(), await self.drains()
-        sessions: list[KeyValue] = []
-        async for page in self._etcd.read_prefix(self._keys.workers):
-            sessions += page.kvs
-        return self.seen(sessions, beats, drains)
+        """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
+        beats, drains, roster = await self.beats(), await self.drains(), await self.roster()
+        return self.seen(await self._sessions(), beats, drains, roster)
+
+    async def live(self) -> list[SeenWorker]:
+        """Every session key alone."""
+        return self.seen(await self._sessions(), {})
+
+    async def _sessions(self) -> list[KeyValue]:
+        return [kv async for page in self._etcd.read_prefix(self._keys.workers) for kv in page.kvs]
 
     def seen(
-        self, sessions: Iterable[KeyValue], beats: Mapping[str, bytes], drains: Mapping[str, Drain] | None = None
+        self,
+        sessions: Iterable[KeyValue],
+        beats: Mapping[str, bytes],
+        drains: Mapping[str, Drain] | None = None,
+        roster: Mapping[str, RosterEntry] | None = None,
     ) -> list[SeenWorker]:
-        """The workers in these session keys, each with its newest beat and its drain; then those only drained."""
-        drains = drains or {}
+        """The workers in these session keys, each with its newest beat and its drain; then those that are not live."""
+        drains, roster = drains or {}, roster or {}
         seen = [self._seen(kv, beats, drains) for kv in sessions]
         live = {worker.name for worker in seen}
         seen += [
-            SeenWorker(key=self._keys.drain(name), member=None, name=name, drain=drain)
-            for name, drain in drains.items()
+            SeenWorker(
+                key=self._keys.roster_entry(name) if name in roster else self._keys.drain(name),
+                member=None, name=name, drain=drains.get(name), past=roster.get(name),
+            )
+            for name in drains.keys() | roster.keys()
             if name not in live
-        ]
+        ]  # fmt: skip
         return sorted(seen, key=lambda worker: (worker.name or "", worker.key))
 
     async def drains(self) -> dict[str, Drain]:
@@ -76,6 +91,16 @@ class Inventory:
                 drains[kv.key.removeprefix(self._keys.drains)] = Drain.from_json(kv.value)
         return drains
 
+    async def roster(self) -> dict[str, RosterEntry]:
+        """Every worker that is remembered, by name, live or not."""
+        roster = {}
+        async for page in self._etcd.read_prefix(self._keys.roster):
+            for kv in page.kvs:
+                name = kv.key.removeprefix(self._keys.roster)
+                with suppress(ValueError):  # the steward says so
+                    roster[name] = RosterEntry.from_json(kv.value, worker=name)
+        return roster
+
     async def beats(self) -> dict[str, bytes]:
         """The newest beat of each process, by its name, as it was sent."""
         beats = {}
@@ -83,6 +108,15 @@ class Inventory:
             for kv in page.kvs:
                 beats[kv.key.removeprefix(self._keys.beats)] = kv.value
         return beats
+
+    async def not_permitted(self) -> dict[str, str]:
+        """What etcd does not let a worker do as the steward, by the worker."""
+        refused = {}
+        for name, value in (await self.beats()).items():
+            with suppress(ValueError):
+                if (what := Beat.from_json(value).not_permitted) is not None:
+                    refused[name] = what
+        return refused
 
     async def clocks(self) -> Clocks | None:
         """The newest comparison of clocks; None: there is none, or none that can be read."""

@@ -1,4 +1,4 @@
-"""``/api/v1/workers/{name}/drain`` and ``/undrain``: which workers take nothing new."""
+"""``/api/v1/workers/{name}``: which workers take nothing new, and which are remembered no more."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from aiohttp import web
 
 from manager.calls.inputs import read_reason
 from manager.editing.drains import Drained
+from manager.editing.forgetting import forget
 from manager.parts import PARTS, answer, caller
 from manager.views import drain_view
 
@@ -15,9 +16,10 @@ _WORKER: Final = "/api/v1/workers/{name}"
 
 
 def add_routes(app: web.Application) -> None:
-    """The calls that drain a worker and take it back."""
+    """The calls that drain a worker and take it back, and that forget one."""
     app.router.add_post(f"{_WORKER}/drain", drain_worker)
     app.router.add_post(f"{_WORKER}/undrain", undrain_worker)
+    app.router.add_delete(_WORKER, forget_worker)
 
 
 async def drain_worker(request: web.Request) -> web.Response:
@@ -35,6 +37,13 @@ async def undrain_worker(request: web.Request) -> web.Response:
     await read_reason(request, parts.read_timeout_s)
     done = await parts.drains.undrain(name, by=caller(request))
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
+
+
+async def forget_worker(request: web.Request) -> web.Response:
+    """One that is not live is remembered no more. 404: none of this name is remembered; 409: it is live."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    await forget(parts.etcd, parts.keys, name, by=caller(request))
+    return answer({"name": name, "message": f"{name} is forgotten"})
 
 
 def _document(name: str, done: Drained, said: str) -> dict[str, Any]:

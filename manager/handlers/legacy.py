@@ -95,7 +95,7 @@ async def log(request: web.Request) -> web.StreamResponse:
 
 async def list_workers(request: web.Request) -> web.Response:
     """One text for each healthy worker: its address."""
-    return _success(parents_workers(await request.app[PARTS].inventory.workers()))
+    return _success(parents_workers(await request.app[PARTS].inventory.live()))
 
 
 async def _sent_as_read(

@@ -234,6 +234,11 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         )
     ),
     Operation(
+        method="delete", path="/api/v1/workers/{name}", tag="workers", parameters=(given.WORKER,),
+        summary="A worker that is not live is remembered no more.",
+        answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
+    ),
+    Operation(
         method="post", path="/api/v1/schedule/preview", tag="schedule", takes=_PREVIEW,
         summary="The next fires of a trigger that need not be saved, in words and with warnings.",
         answers={200: record({"words": TEXT, "fires": array(ref("Fire")), "warnings": array(TEXT), "tzdata": TEXT})},

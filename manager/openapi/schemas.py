@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from common.stored.job_version import Change
 from common.stored.request import Origin
+from common.stored.roster import Left
 from common.stored.run import Trigger, Verdict
 from manager.openapi.job_schema import job_schema
 from manager.runs.pending import WaitKind
@@ -121,6 +122,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {
             "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
             "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
+            "seenMs": MS, "left": {"type": "string", "enum": [str(one) for one in Left]},
             "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
             "clockOffsetMs": {"type": ["integer", "null"]}, "clockIsOff": TRUTH,
         },

@@ -13,13 +13,16 @@ from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
+from typing import Self, TypeAlias
 
 from common.errors import InvalidInputError, Problem
 from common.etcd import Change, KeyValue
 from common.stored.keys import Keys
 from common.stored.saved_job import SavedJob
 from manager.watching.waiting import Changes
+
+Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
+"""The slots and labels that a job asks for."""
 
 
 class ListState(StrEnum):
@@ -117,6 +120,9 @@ class Catalog:
         self._names: list[str] = []  # sorted
         self.states: Counter[ListState] = Counter()
         """How many are enabled, paused and broken."""
+        self.broken: set[str] = set()
+        self.needs: dict[Need, dict[str, None]] = {}
+        """The enabled jobs that ask for labels or slots, by what they ask for."""
         self.changes = Changes()
 
     def __len__(self) -> int:
@@ -128,6 +134,10 @@ class Catalog:
     def get(self, name: str) -> KnownJob | None:
         """The job as it was last seen."""
         return self._jobs.get(name)
+
+    def problem_of(self, name: str) -> str | None:
+        """Why a job is broken."""
+        return None if (job := self._jobs.get(name)) is None else job.problem
 
     def page(self, query: JobQuery, *, cursor: str | None, limit: int) -> CatalogPage:
         """The next `limit` jobs after the cursor. InvalidInputError where the cursor is not one of ours."""
@@ -157,14 +167,34 @@ class Catalog:
         if (known := self._jobs.get(job.name)) is None:
             self._names.insert(bisect_left(self._names, job.name), job.name)
         else:
-            self.states[known.state] -= 1
+            self._uncount(known)
         self._jobs[job.name] = job
         self.states[job.state] += 1
+        if job.saved is None:
+            self.broken.add(job.name)
+        elif (need := _need(job)) is not None:
+            self.needs.setdefault(need, {})[job.name] = None
 
     def _forget(self, name: str) -> None:
         if (known := self._jobs.pop(name, None)) is not None:
             del self._names[bisect_left(self._names, name)]
-            self.states[known.state] -= 1
+            self._uncount(known)
+
+    def _uncount(self, known: KnownJob) -> None:
+        self.states[known.state] -= 1
+        self.broken.discard(known.name)
+        if (need := _need(known)) is not None:
+            self.needs[need].pop(known.name)
+            if not self.needs[need]:
+                del self.needs[need]
+
+
+def _need(job: KnownJob) -> Need | None:
+    """What it asks of a worker; None: nothing that one could lack, or nothing now."""
+    if job.saved is None or not job.saved.spec.enabled:
+        return None
+    spec = job.saved.spec
+    return (spec.slots, tuple(sorted(spec.workers.items()))) if spec.workers or spec.slots > 1 else None
 
 
 def encode_cursor(name: str) -> str:

@@ -21,7 +21,7 @@ _GROUPS = {
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
     "run": "show log kill list",
-    "worker": "list drain undrain",
+    "worker": "list drain undrain forget",
     "cron": "explain next",
     "crontab": "import",
 }

@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidInputError
 from common.etcd import Change, KeyValue
+from common.jobs.fields import FIELDS, NEWER
 from common.jobs.reader import parse_job
 from common.stored.keys import MAX_MARK_MS, Keys
-from common.stored.saved_job import SavedJob
+from common.stored.saved_job import SavedJob, fields_for_older
+from common.version import VERSION
 from worker.catalog import Catalog
 
 SPEC = parse_job({"name": "job", "command": "echo caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cronExpr": "@hourly"})
@@ -61,3 +63,38 @@ def test_bad_job_is_set_aside_and_disturbs_nobody(value: bytes) -> None:
     assert catalog.jobs == {}
     catalog.on_changes([change("job", good), change("bad", None)])
     assert (set(catalog.jobs), catalog.set_aside) == ({"job"}, {})
+
+
+FROM_LATER = SPEC.to_stored() | {"anchorMs": 1, "description": "what it is for", "quota": 5, "savedVersion": "9.1.0"}
+
+
+def test_fields_of_a_later_version_are_ignored_unless_a_reader_must_know_them() -> None:
+    value = json.dumps(FROM_LATER | {"mustKnow": []}).encode()
+    assert SavedJob.from_json(value, name="job") == SavedJob(spec=SPEC, anchor_ms=1)
+    value = json.dumps(FROM_LATER | {"mustKnow": ["quota", "cronExpr"]}).encode()
+    with pytest.raises(InvalidInputError, match=r"quota: is not known .* use etcron 9\.1\.0") as refused:
+        SavedJob.from_json(value, name="job")
+    assert [problem.field for problem in refused.value.problems] == ["quota"]
+
+
+@pytest.mark.parametrize("must_know", [None, "quota", 5])
+def test_a_job_that_does_not_say_has_to_be_known_whole(must_know: object) -> None:
+    value = json.dumps(FROM_LATER | {"mustKnow": must_know}).encode()
+    with pytest.raises(InvalidInputError, match="description"):
+        SavedJob.from_json(value, name="job")
+
+
+@given(needed=st.booleans(), at_all=st.booleans())
+def test_a_job_with_a_newer_field_says_so_and_no_other_does(needed: bool, at_all: bool) -> None:
+    newer = {"labels": needed, "priority": True}
+    spec = parse_job(SPEC.to_document() | ({"labels": {"a": "b"}} if at_all else {}))
+    said = fields_for_older(spec.to_stored(), newer)
+    assert said == ({"mustKnow": ["labels"] if needed else [], "savedVersion": VERSION} if at_all else {})
+
+
+def test_every_field_is_known_to_each_version_or_said_to_be_newer() -> None:
+    """Who adds a field says here whether an older version may ignore it: in `NEWER`, or, if none can, by this list."""
+    first = """name command cronExpr every offset at after timezone enabled startAt endAt calendar jitterSeconds overlap
+        misfire retry timeoutSeconds killGraceSeconds onWorkerLost lostAfterSeconds env workdir user shell
+        outputLimitBytes labels workers broadcast slots priority"""
+    assert {field.name for field in FIELDS} == {*first.split(), *NEWER}

@@ -5,5 +5,6 @@ lost_runs.py stuck_fires.py undecided_fires.py stuck_requests.py chains.py
                                   what got stuck goes on, or gets its record
 sweeping.py dedupe_sweeping.py retention.py statistics.py
                                   what is needed no longer goes
+roster_keeping.py                 which workers were here, and how they left
 clock_keeping.py clock_book.py    how far clocks are from each other
 """

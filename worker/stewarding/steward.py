@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from common.clock import Clock
-from common.errors import ClockOffError, EtcdError, UnavailableError
+from common.errors import ClockOffError, EtcdAccessError, EtcdError, UnavailableError
 from common.etcd import Compare, Election, EtcdClient, Session
 from common.process.cancellation import until_first
 from common.stored.keys import Keys
@@ -26,6 +26,7 @@ _log = logging.getLogger(__name__)
 
 STAND_DOWN_S: Final = 600.0
 _TICK_S: Final = 0.5
+_SAY_EVERY_S: Final = 3600.0
 _HAND_ON_S: Final = 15.0
 """For so long a worker whose clock is off leaves the office to others."""
 
@@ -97,7 +98,14 @@ class Steward:
         self._changed = asyncio.Event()
         self._not_before = clock.monotonic()
         self._postponed: set[str] = set()
+        self._not_permitted: dict[str, str] = {}
+        self._said_s: dict[str, float] = {}
         self.leading = False
+
+    @property
+    def not_permitted(self) -> str | None:
+        """Which duties etcd does not let this steward do, with what helps."""
+        return "; ".join(f"{name}: {why}" for name, why in self._not_permitted.items()) or None
 
     def stand_under(self, session: Session | None) -> None:
         """The session that is current now, or none."""
@@ -148,6 +156,7 @@ class Steward:
         try:
             await until_first(self._companion(), self._lead(term))
         finally:
+            self._not_permitted.clear()
             for duty in self._duties:
                 duty.end()
 
@@ -180,8 +189,21 @@ class Steward:
         try:
             await duty.perform(term)
             self._postponed.discard(duty.name)
+            self._not_permitted.pop(duty.name, None)
+        except EtcdAccessError as error:
+            self._not_permitted[duty.name] = str(error)
+            self._say_not_permitted(duty.name, error)
         except (EtcdError, UnavailableError) as error:
             level = logging.DEBUG if duty.name in self._postponed else logging.WARNING  # one line for each outage
             self._postponed.add(duty.name)
             extra = {"action": "steward.postponed", "duty": duty.name}
             _log.log(level, "%s is postponed: %s", duty.name, error, extra=extra)
+
+    def _say_not_permitted(self, duty: str, error: EtcdAccessError) -> None:
+        """Once an hour: nothing else shows that it is not done."""
+        now = self._clock.monotonic()
+        if now - self._said_s.get(duty, -_SAY_EVERY_S) < _SAY_EVERY_S:
+            return
+        self._said_s[duty] = now
+        extra = {"action": "steward.refused", "duty": duty}
+        _log.warning("what the steward may not do in etcd: %s: %s", duty, error, extra=extra)

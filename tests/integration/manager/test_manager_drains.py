@@ -13,6 +13,7 @@ from common.clock import SystemClock
 from common.stored.drain import Drain
 from common.stored.keys import RunId
 from common.stored.member import Beat
+from common.stored.roster import Left, RosterEntry
 from common.stored.run import EntryState, RunEntry
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
@@ -71,6 +72,26 @@ async def test_a_drained_worker_that_is_not_live_is_listed(manager: Managed) -> 
     assert (done["changed"], done["drained"]["by"]) == (False, "me")
     assert (await manager.call("POST", f"{WORKERS}/gone/undrain", {}))["changed"]
     assert await listed(manager) == {}
+
+
+async def test_a_worker_that_has_gone_is_listed_until_it_is_forgotten(manager: Managed) -> None:
+    entry = RosterEntry(worker="gone", host="h", seen_ms=7, labels={"host": "h"}, left=Left.GONE)
+    await manager.etcd.put(manager.keys.roster_entry("gone"), entry.to_json())
+    await join(manager, "w1")
+    live = RosterEntry(worker="w1", host="h", seen_ms=7)
+    await manager.etcd.put(manager.keys.roster_entry("w1"), live.to_json())
+    workers = await listed(manager)
+    assert (workers["gone"]["state"], workers["gone"]["seenMs"], workers["gone"]["labels"]) == (
+        "gone",
+        7,
+        {"host": "h"},
+    )
+    assert workers["w1"]["state"] == "accepting"
+    assert 'etcron_workers{state="gone"} 1.0' in await (await manager.http.get("/metrics")).text()
+    await problem_of(await manager.http.delete(f"{WORKERS}/w1"), 409)
+    await problem_of(await manager.http.delete(f"{WORKERS}/nobody"), 404)
+    assert "forgotten" in (await manager.call("DELETE", f"{WORKERS}/gone"))["message"]
+    assert list(await listed(manager)) == ["w1"]
 
 
 async def test_another_reason_takes_the_place_of_the_old_one(manager: Managed) -> None:

@@ -9,9 +9,13 @@ import pytest
 
 from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
 from common.etcd import EtcdClient, ask_for_password
+from common.instants import iso
+from common.jobs.reader import parse_job
 from common.runlog import RetentionState
 from common.stored.keys import encode_mark
 from common.stored.member import Beat
+from common.stored.roster import Left, RosterEntry
+from common.stored.saved_job import SavedJob
 from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left
@@ -38,7 +42,53 @@ async def test_ready_with_every_server_in_sight(manager: Managed) -> None:
     assert endpoint["isLeader"] is True
     assert endpoint["dbSizeBytes"] < endpoint["quotaBytes"]
     assert answer["checks"]["logStore"]["state"] == "ok"
-    assert answer["checks"]["workers"] == {"live": 0, "refusing": []}
+    assert answer["checks"]["workers"] == {"live": 0, "refusing": [], "left": []}
+
+
+async def test_a_job_that_no_live_worker_fits_is_named_with_who_has_gone(manager: Managed) -> None:
+    await join(manager, "w1", labels={"host": "w1"})
+    seen_ms = manager.parts.clock.wall_ms() - 5000
+    entry = RosterEntry(worker="w3", host="h", seen_ms=seen_ms, labels={"host": "w3"}, left=Left.GONE)
+    await manager.etcd.put(manager.keys.roster_entry("w3"), entry.to_json())
+    spec = {"name": "j", "command": "a", "cronExpr": "@daily"}
+    done = {"name": "done", "command": "a", "at": "2020-01-01T00:00:00Z", "workers": {"host": "w3"}}
+    saved = SavedJob(spec=parse_job(done), anchor_ms=1)
+    await manager.etcd.put(manager.keys.job("done"), saved.to_json())
+    await manager.call("PUT", "/api/v1/jobs/here", {**spec, "name": "here", "workers": {"host": "w1"}})
+    assert (await manager.get("/readyz"))["problems"] == []
+    await manager.call("PUT", "/api/v1/jobs/j", {**spec, "workers": {"host": "w3"}})
+    await manager.call("PUT", "/api/v1/jobs/big", {**spec, "name": "big", "slots": 3})
+    answer = await manager.get("/readyz", verbose="")
+    why = f"no worker: w3 (host=w3) has been gone since {iso(seen_ms)[11:16]} UTC"
+    too_big = "no worker: it takes 3 slots, and no worker that fits has more than 2"
+    assert answer["status"] == "degraded"
+    assert set(answer["problems"]) == {f"the job j cannot run: {why}", f"the job big cannot run: {too_big}"}
+    assert answer["checks"]["workers"]["left"] == [{"name": "w3", "left": "gone", "seenMs": seen_ms}]
+    assert answer["checks"]["jobs"]["withoutWorker"]["count"] == 2
+    assert "etcron_jobs_without_worker 2.0" in await (await manager.http.get("/metrics")).text()
+    await manager.call("POST", "/api/v1/jobs/j/pause", {})
+    await manager.call("DELETE", "/api/v1/jobs/big")
+    assert (await manager.get("/readyz"))["status"] == "ready"
+
+
+async def test_what_the_steward_may_not_do_is_a_note(manager: Managed) -> None:
+    await join(manager, "w1", beat=Beat(kind="worker", wall_ms=1, not_permitted="sweeping: permission denied"))
+    answer = await manager.get("/readyz", verbose="")
+    assert answer["status"] == "ready"
+    assert "what the steward, w1, may not do in etcd: sweeping: permission denied" in answer["notes"]
+    assert answer["checks"]["steward"]["notPermitted"] == {"w1": "sweeping: permission denied"}
+
+
+async def test_a_broken_job_is_named(manager: Managed) -> None:
+    await join(manager, "w1")
+    await manager.etcd.put(manager.keys.job("odd"), b'{"name":"odd"}')
+    await wait_until(lambda: "odd" in manager.parts.watching.catalog, description="it is seen")
+    answer = await manager.get("/readyz", verbose="")
+    (problem,) = answer["problems"]
+    assert problem.startswith("the job odd is broken: ")
+    assert answer["checks"]["jobs"]["broken"]["count"] == 1
+    await manager.call("DELETE", "/api/v1/jobs/odd")
+    assert (await manager.get("/readyz"))["status"] == "ready"
 
 
 async def test_etcd_that_can_lose_writes_is_named(manager: Managed) -> None:
@@ -80,7 +130,8 @@ async def test_worker_that_takes_no_fires_is_named_with_its_reason(manager: Mana
     answer = await manager.get("/readyz", verbose="")
     assert answer["status"] == "degraded"
     assert answer["problems"] == ["the worker full takes no fires: its disk is full"]
-    assert answer["checks"]["workers"] == {"live": 2, "refusing": [{"name": "full", "reason": "its disk is full"}]}
+    refusing = [{"name": "full", "reason": "its disk is full"}]
+    assert answer["checks"]["workers"] == {"live": 2, "refusing": refusing, "left": []}
 
 
 async def test_nobody_who_takes_fires_is_said_first_and_not_everybody_is_named(manager: Managed) -> None:

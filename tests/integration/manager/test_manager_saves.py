@@ -12,7 +12,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import OvertakenError, UnavailableError
-from common.etcd import Compare, EtcdClient, Operation, TxnResult
+from common.etcd import Compare, EtcdClient, Operation, Put, TxnResult
 from common.instants import iso
 from common.jobs.reader import parse_job
 from common.stored.keys import Keys, RunId, encode_mark
@@ -22,7 +22,7 @@ from common.timings import Timings
 from manager.background.housekeeping import Delivery
 from manager.calls.errors import failure_of
 from manager.editing.service import JobService, StaleRevisionError
-from tests.support.managing import Managed, Place, ShiftedClock, managing
+from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
@@ -531,3 +531,23 @@ async def test_warns_where_both_day_fields_are_restricted(manager: Managed) -> N
     (warning,) = answer["warnings"]
     assert warning.startswith("both day fields are restricted, so a day fires when either matches; the next fires: ")
     assert "Fri " in warning
+
+
+@pytest.mark.parametrize("must_know", [[], ["description"]])
+async def test_a_job_that_a_later_version_saved_is_not_edited_by_this_one(
+    manager: Managed, must_know: list[str]
+) -> None:
+    stored = {"name": "j", "command": "a", "cronExpr": "@daily", "anchorMs": 1, "description": "d"}
+    value = json.dumps(stored | {"mustKnow": must_know, "savedVersion": "9.1.0"}).encode()
+    await manager.etcd.txn([], [Put(manager.keys.job("j"), value), Put(manager.keys.mark("j"), encode_mark(1))])
+    for method, path, body in (
+        ("PUT", "", {"command": "b", "cronExpr": "@daily"}), ("POST", "/pause", {}), ("POST", "/unblock", {}),
+    ):  # fmt: skip
+        answer = await manager.http.request(method, f"/api/v1/jobs/j{path}", json=body)
+        problem = await problem_of(answer, 409)
+        assert "etcron 9.1.0 has saved it with description, which this one" in problem["detail"]
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    assert kv.value == value
+    await manager.call("DELETE", "/api/v1/jobs/j")
+    assert not await manager.etcd.get(manager.keys.job("j"))

@@ -8,6 +8,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.stored.keys import RunId
+from common.stored.roster import Left, RosterEntry
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -42,6 +43,23 @@ async def test_runs_may_end_within_the_grace(place: Place, world: World) -> None
         assert (await world.record(run_id))["output"] == "whole\n"
         assert await world.entries() == {}
         assert await world.sessions() == []
+    finally:
+        process.destroy()
+
+
+async def test_it_is_remembered_as_stopped(place: Place, world: World) -> None:
+    process, key = process_of(place), place.keys.roster_entry("w1")
+    try:
+        process.start()
+
+        async def is_here() -> bool:
+            return await world.has(key)
+
+        await wait_until(is_here, description="the steward, itself, remembers it", timeout=20)
+        assert await process.end(signal.SIGTERM) == 0
+        kv = await world.etcd.get(key)
+        assert kv is not None
+        assert RosterEntry.from_json(kv.value, worker="w1").left is Left.STOPPED
     finally:
         process.destroy()
 

@@ -30,6 +30,8 @@ const LOOKS = {
   "not accepting": ["pause-circle", "warn"],
   draining: ["pause-circle", "warn"],
   drained: ["pause-circle", "idle"],
+  stopped: ["pause-circle", "idle"],
+  gone: ["x-circle-fill", "bad"],
   detached: ["question-diamond-fill", "warn"],
   unready: ["x-circle-fill", "bad"],
   unreachable: ["x-circle-fill", "bad"],

@@ -1,4 +1,4 @@
-/** The workers that are there, and those that are drained: what each has to do, and taking it out and back in. */
+/** The workers that are there, that are drained, and that have left: what each has to do, and taking it out and back in. */
 import { get } from "../api.js";
 import { now } from "../clock.js";
 import { byId, fill, h, icon } from "../dom.js";
@@ -23,14 +23,14 @@ const EVERY_MS = 2000;
 const COLUMNS = [
   { key: "state", draw: state, className: "wraps" },
   { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: worker.name ? `/runs?worker=${encoded(worker.name)}` : null, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
-  { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address)] },
+  { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address ?? "")] },
   { key: "slots", draw: slots },
   { key: "load", draw: (/** @type {Worker} */ { beat }) => (beat?.load === null || beat?.load === undefined ? null : number(beat.load, 2)), className: "num" },
   { key: "memory", draw: (/** @type {Worker} */ { beat }) => (beat?.memoryPercent === null || beat?.memoryPercent === undefined ? null : `${number(beat.memoryPercent)} %`), className: "num" },
   { key: "clock", draw: clock },
   { key: "version", draw: (/** @type {Worker} */ worker) => worker.version && [worker.version, h("div", { class: "sub" }, `tzdata ${worker.tzdata ?? "?"}`)] },
   { key: "labels", draw: (/** @type {Worker} */ worker) => Object.entries(worker.labels ?? {}).map(([name, value]) => h("span", { class: "label" }, `${name}=${value}`)), className: "wraps" },
-  { key: "since", draw: (/** @type {Worker} */ worker) => worker.sinceMs && [stamp(worker.sinceMs), h("div", { class: "sub" }, stamp(worker.sinceMs, { as: "ago" }))] },
+  { key: "since", draw: (/** @type {Worker} */ worker) => since(worker.sinceMs ?? worker.seenMs) },
   { key: "actions", draw: actions },
 ];
 
@@ -66,8 +66,12 @@ async function load(signal) {
   byId("workers").setAttribute("aria-busy", "false");
 }
 
+/** @param {number|undefined} ms */
+const since = (ms) => ms && [stamp(ms), h("div", { class: "sub" }, stamp(ms, { as: "ago" }))];
+
 /** @param {Worker} worker */
-function state({ state: code, problem, drained, session }) {
+function state({ state: code, problem, drained, session, left }) {
+  if (left && !drained) return [badge(code), h("span", { class: "sub" }, " ", t("workers.not.live"))];
   if (!drained) return [badge(code), problem && h("div", { class: "sub tone-warn" }, problem)];
   const running = code === "draining" && h("div", { class: "sub" }, t("workers.draining"));
   return [badge(code), !session && h("span", { class: "sub" }, " ", t("workers.not.live")), running,
@@ -75,8 +79,8 @@ function state({ state: code, problem, drained, session }) {
 }
 
 /** @param {Worker} worker */
-function actions({ name, drained }) {
-  if (!name) return null;
+function actions({ name, drained, left }) {
+  if (!name || (left && !drained)) return null;
   const [what, glyph] = drained ? ["undrain", "play-fill"] : ["drain", "pause-fill"];
   const label = t(`workers.${what}`);
   return h("button", { type: "button", class: "btn btn-plain", "data-key": what, "data-drain": what, "data-worker": name, "aria-label": `${label}: ${name}` }, icon(glyph), " ", label);

@@ -1,0 +1,106 @@
+"""Which jobs cannot run at all: those that no live worker fits, and those whose value in etcd is not a job."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.jobs.job import JobSpec
+from common.planning.nobody import Past, why_nobody
+from common.planning.placement import is_eligible
+from common.stored.member import Member
+from manager.watching.catalog import Catalog
+
+_NAMED: Final = 5
+"""How many jobs of each kind are named one by one."""
+_YIELD_EVERY: Final = 500
+_LONGEST: Final = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobsReport:
+    """The first few of each kind with the reason, and how many there are; None: not known."""
+
+    broken: Sequence[tuple[str, str]] = ()
+    broken_count: int | None = None
+    without_worker: Sequence[tuple[str, str]] = ()
+    without_worker_count: int | None = None
+
+    @property
+    def problems(self) -> list[str]:
+        """In words, no more than one reads."""
+        told = [f"the job {name} cannot run: {why}" for name, why in self.without_worker]
+        told += _rest(self.without_worker_count, len(told), "jobs cannot run on any live worker")
+        broken = [f"the job {name} is broken: {problem}" for name, problem in self.broken]
+        return [*told, *broken, *_rest(self.broken_count, len(broken), "jobs are broken")]
+
+    def view(self) -> dict[str, Any]:
+        """As ``/readyz?verbose`` shows it."""
+        return {
+            "state": "unknown" if self.broken_count is None else "degraded" if self.problems else "ok",
+            "withoutWorker": {
+                "count": self.without_worker_count,
+                "first": [{"name": name, "why": why} for name, why in self.without_worker],
+            },
+            "broken": {
+                "count": self.broken_count, "first": [{"name": name, "problem": text} for name, text in self.broken],
+            },
+        }  # fmt: skip
+
+
+async def look_at_jobs(
+    catalog: Catalog, members: Sequence[Member], away: Iterable[Past], *, now_ms: int
+) -> JobsReport:  # fmt: skip
+    """By these live workers, and those that have left. Where none is live, that is not said of each job."""
+    broken = catalog.broken
+    report_broken = [(name, (catalog.problem_of(name) or "")[:_LONGEST]) for name in sorted(broken)[:_NAMED]]
+    away, without, count = tuple(away), list[tuple[str, str]](), 0
+    fits = _Fits(members)
+    for index, names in enumerate(list(catalog.needs.values()) if members else (), 1):
+        if index % _YIELD_EVERY == 0:
+            await asyncio.sleep(0)
+        spec = next((job.saved.spec for name in names if (job := catalog.get(name)) and job.saved), None)
+        if spec is None or fits.any(spec):
+            continue
+        for name in names:
+            job = catalog.get(name)
+            if job is None or job.saved is None or not _may_fire(job.saved.spec, now_ms):
+                continue
+            count += 1
+            if len(without) < _NAMED:
+                without.append((name, f"no worker: {why_nobody(job.saved.spec, members, away, now_ms=now_ms)}"))
+    return JobsReport(
+        broken=report_broken, broken_count=len(broken), without_worker=without,
+        without_worker_count=count if members else None,
+    )  # fmt: skip
+
+
+class _Fits:
+    """Whether any of these workers has the labels and slots that a job asks for; without a look at each of them."""
+
+    def __init__(self, members: Iterable[Member]) -> None:
+        self._all = tuple(members)
+        self._by_label: dict[tuple[str, str], list[Member]] = defaultdict(list)
+        for member in self._all:
+            for label in member.labels.items():
+                self._by_label[label].append(member)
+
+    def any(self, spec: JobSpec) -> bool:
+        candidates: Iterable[Member] = self._all
+        for name, values in spec.workers.items():
+            candidates = [one for value in values for one in self._by_label.get((name, value), ())]
+            break
+        return any(is_eligible(spec, one.labels, one.slots) for one in candidates)
+
+
+def _may_fire(spec: JobSpec, now_ms: int) -> bool:
+    """Whether its last fire is still to come, as far as one look tells."""
+    ends_ms = [moment.ms for moment in (spec.at, spec.end_at) if moment is not None]
+    return min(ends_ms, default=now_ms + 1) > now_ms
+
+
+def _rest(count: int | None, named: int, what: str) -> list[str]:
+    return [f"{count - named} more {what}"] if count is not None and count > named else []

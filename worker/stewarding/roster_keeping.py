@@ -1,0 +1,86 @@
+"""The steward remembers the workers: who came, who left and how, so that a machine that is gone is not silent.
+
+A worker that stops says so itself; of one whose session ended without a word, the steward writes that it is gone. Each
+is written when it comes, when it leaves, and once an hour while it is here. One that is not here is forgotten after 30
+days, or as the one that left first where there are more than 1,000, or when an operator says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from common.clock import Clock
+from common.etcd import Compare, Delete, EtcdClient, Operation, Put, absent, mod_revision_is, none_under, present
+from common.stored.keys import Keys
+from common.stored.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
+from worker.members import Members
+from worker.roster import Roster
+from worker.stewarding.steward import Term
+
+SEEN_EVERY_MS: Final = 3_600_000
+_AT_ONCE: Final = 100
+"""Writes in one turn."""
+
+
+class RosterKeeping:
+    """Writes down who is here, and who is no more."""
+
+    name = "remembering the workers"
+    every_s = 2.0
+
+    def __init__(self, *, client: EtcdClient, keys: Keys, members: Members, roster: Roster, clock: Clock) -> None:
+        self._client = client
+        self._keys = keys
+        self._members = members
+        self._roster = roster
+        self._clock = clock
+        self._left = 0
+
+    def begin(self) -> None:
+        """What it knows is in the roster."""
+
+    def end(self) -> None:
+        """What it knows is in the roster."""
+
+    async def perform(self, term: Term) -> None:
+        """Nothing is compared with what was read: every write compares what it is based on."""
+        now_ms, self._left = self._clock.wall_ms(), _AT_ONCE
+        for key, member in list(self._members.by_key.items()):
+            entry = RosterEntry.of(member, seen_ms=now_ms)
+            if member.attached and self._is_news(entry):
+                await self._write(term, entry.worker, [Put(self._key(entry.worker), entry.to_json())], present(key))
+        for name, entry in self._roster.away().items():
+            if entry.left is None:
+                gone = replace(entry, left=Left.GONE, seen_ms=self._roster.left_ms(entry))
+                await self._write(term, name, [Put(self._key(name), gone.to_json())], self._is_away(name))
+        for name in self._to_forget(now_ms):
+            await self._write(term, name, [Delete(self._key(name))], self._is_away(name))
+
+    def _is_news(self, entry: RosterEntry) -> bool:
+        known = self._roster.by_name.get(entry.worker)
+        if known is None or entry.seen_ms - known.entry.seen_ms >= SEEN_EVERY_MS:
+            return True
+        return replace(entry, seen_ms=known.entry.seen_ms) != known.entry
+
+    def _to_forget(self, now_ms: int) -> list[str]:
+        away = sorted(self._roster.away().values(), key=lambda one: one.seen_ms)
+        too_many = len(self._roster.by_name) - MOST_KEPT
+        return [
+            one.worker for number, one in enumerate(away) if number < too_many or one.seen_ms < now_ms - KEPT_MS
+        ]  # fmt: skip
+
+    async def _write(self, term: Term, name: str, operations: Sequence[Operation], only_if: Compare) -> None:
+        if self._left <= 0:
+            return
+        self._left -= 1
+        known = self._roster.by_name.get(name)
+        as_known = absent(self._key(name)) if known is None else mod_revision_is(self._key(name), known.revision)
+        await self._client.txn([*term.holds, only_if, as_known], operations)
+
+    def _is_away(self, name: str) -> Compare:
+        return none_under(self._keys.worker_sessions(name))
+
+    def _key(self, name: str) -> str:
+        return self._keys.roster_entry(name)
