@@ -2,7 +2,6 @@
 # PYTHON=python3.12 chooses another interpreter; pip's own configuration is used as it is.
 
 VENV := .venv/bin
-ETCD34 := .tools/etcd-3.4
 ASSETS := webroot/static/vendor/manifest.json
 DATA_DIR ?= ./data
 TESTS ?=
@@ -21,7 +20,7 @@ export ETCD
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data)
+run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
 test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
@@ -90,10 +89,9 @@ venv-run:
 venv-test:
 	@.ci/venv embedded,test
 
-# Debian 12's etcd 3.4, next to the wheel's 3.5.1. Without it (offline, not Debian) the tests on 3.4 are skipped, and say so.
+# Debian 12's etcd 3.4, next to the wheel's 3.5.1. Without it (offline, no apt) the tests on 3.4 are skipped, and say so.
 etcd34:
-	@[ -x $(ETCD34)/etcd ] || sh tests/support/fetch_etcd34.sh $(ETCD34) || \
-	    echo "etcd 3.4 could not be fetched into $(ETCD34): the tests that need it are skipped"
+	@sh cli/fetch_etcd.sh .tools 3.4 || echo "the tests that need etcd 3.4 are skipped"
 
 etcds: ## for the tests: Debian 13's etcd 3.5, and 3.6 and 3.7 built with Go, into .tools (a few minutes, once)
 	@sh tests/support/build_etcd.sh .tools

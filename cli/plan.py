@@ -6,6 +6,7 @@ import argparse
 import os
 import re
 import secrets
+import shutil
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 from cli.data_dir import DataDir
 from cli.embedded import Found, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
+from cli.fetched_etcd import fetched_etcd, place_of
 from cli.ports import PortClaims, holder_of, is_free
 from common.configuration.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.configuration.keys import redact_uri
@@ -53,11 +55,16 @@ class Options:
     worker_config: Path | None = None
     etcd_endpoints: str | None = None
     mongodb_uri: str | None = None
+    fetch_etcd: bool = True
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> Options:
         """From the parsed command line."""
         return cls(**{name: getattr(arguments, name) for name in cls.__slots__})
+
+    def fetched_etcd(self, environ: Mapping[str, str]) -> str | None:
+        """The etcd that was fetched, if it is there and wanted."""
+        return fetched_etcd(place_of(environ)) if self.fetch_etcd else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,26 +90,25 @@ class Plan:
         return f"{'https' if self.manager.tls_cert else 'http'}://{shown}:{self.manager.api_port}"
 
 
+def lacks_etcd(options: Options, environ: Mapping[str, str]) -> bool:
+    """Whether one is to be started here, may be fetched, and there is none but that of the wheel."""
+    if not options.fetch_etcd or shutil.which("etcd") or options.fetched_etcd(environ):
+        return False
+    return "etcdEndpoints" not in _configured(options, environ)[0].origins
+
+
 def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mapping[str, str] | None = None) -> Plan:
     """Decide everything, or raise CommandError or ConfigError with the reason.
 
     Remembers ports and kinds in `data`; `ports` has the ports, and is to be kept while the plan is carried out.
     """
     environ = os.environ if environ is None else environ
-    stores = {"etcdEndpoints": options.etcd_endpoints, "mongodbUri": options.mongodb_uri}
-    flags = {name: text for name, text in stores.items() if text is not None}
-    port = {} if options.port is None else {"apiPort": options.port}
     _refuse_failpoints(options, environ)
-    manager = load_manager_config(options.manager_config, environ, {**flags, **port})
-    worker = load_worker_config(options.worker_config, environ, flags)
-    if worker.processes > 1:
-        remedy = "take it out, and give etcron up --workers N"
-        raise ConfigError([Problem(field="processes", message="is for etcron worker alone", remedy=remedy)])
-    manager, worker = _agreed(manager, worker)
+    manager, worker = _configured(options, environ)
     _take_api_port(manager, ports)
 
     said: list[str] = []
-    etcd, etcd_ports = _plan_etcd(manager, data, ports, said)
+    etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
     log_store, log_store_port = _plan_log_store(manager, data, ports, said)
     _refuse_for_production(options, etcd, log_store)
     if etcd:
@@ -124,6 +130,18 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         log_store_port=log_store_port,
         said=(*said, *(f"note:      {note}" for note in (*manager.notes, *worker.notes))),
     )
+
+
+def _configured(options: Options, environ: Mapping[str, str]) -> tuple[ManagerConfig, WorkerConfig]:
+    stores = {"etcdEndpoints": options.etcd_endpoints, "mongodbUri": options.mongodb_uri}
+    flags = {name: text for name, text in stores.items() if text is not None}
+    port = {} if options.port is None else {"apiPort": options.port}
+    manager = load_manager_config(options.manager_config, environ, {**flags, **port})
+    worker = load_worker_config(options.worker_config, environ, flags)
+    if worker.processes > 1:
+        remedy = "take it out, and give etcron up --workers N"
+        raise ConfigError([Problem(field="processes", message="is for etcron worker alone", remedy=remedy)])
+    return _agreed(manager, worker)
 
 
 def _agreed(manager: ManagerConfig, worker: WorkerConfig) -> tuple[ManagerConfig, WorkerConfig]:
@@ -159,7 +177,7 @@ def _take_api_port(manager: ManagerConfig, ports: PortClaims) -> None:
 
 
 def _plan_etcd(
-    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str]
+    manager: ManagerConfig, data: DataDir, ports: PortClaims, said: list[str], fetched: str | None
 ) -> tuple[Found | None, tuple[int, int]]:
     origin = manager.origins.get("etcdEndpoints")
     if origin:
@@ -168,11 +186,16 @@ def _plan_etcd(
     if manager.etcd_user is not None:
         message = "is set, and no endpoint: the etcd that etcron up would start has a user of its own"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="give etcdEndpoints, or take it out")])
-    found = find_etcd(data.remembered().get("etcd"))
+    earlier, written_by = data.remembered().get("etcd"), data.etcd_written_by()
+    found = find_etcd(earlier, written_by, fetched=fetched)
     client = _port(data, ports, "etcdPort", _ETCD_PORTS, said)
     peer = _port(data, ports, "etcdPeerPort", _PEER_PORTS, said)
-    data.remember(etcd=found.kind, etcdPort=client, etcdPeerPort=peer)
     said.append(f"etcd:      starting {found.version} ({found.kind}; no endpoint is configured) on 127.0.0.1:{client}")
+    if written_by not in ("", found.version):
+        said.append(
+            f"           it takes over from {written_by}; a copy of the data is {data.keep_copy_of_etcd(written_by)}"
+        )
+    data.remember(etcd=found.kind, etcdVersion=found.version, etcdPort=client, etcdPeerPort=peer)
     if found.warning:
         said.append(f"           WARNING: {found.warning}")
     return found, (client, peer)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,9 @@ from cli.children import answers, manager_spec, store_specs, worker_spec
 from cli.data_dir import DataDir
 from cli.errors import CommandError, ExitStatus
 from cli.examples import save_examples
+from cli.fetched_etcd import fetch, place_of
 from cli.log_echo import LogEcho
-from cli.plan import Options, Plan, make_plan
+from cli.plan import Options, Plan, lacks_etcd, make_plan
 from cli.ports import PortClaims
 from cli.supervisor import Child, reaping, trim_log
 from common.process.lifecycle import Stop, run_loops
@@ -34,6 +36,8 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
         _check_neighbours()
         data = DataDir(options.data_dir)
         with data.held(), PortClaims() as ports:
+            if lacks_etcd(options, os.environ):
+                await _fetch_etcd(stop)
             plan = make_plan(options, data, ports)
             say(f"data:      {data.path}")
             for line in plan.said:
@@ -44,6 +48,13 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
                 await _Machine(options, plan, data, http, stop).run()
 
     return main
+
+
+async def _fetch_etcd(stop: Stop) -> None:
+    place = place_of(os.environ)
+    say(f"etcd:      fetching Debian's into {place} (once, within 30 s; nothing is installed) ...")
+    if why := await fetch(place, stop.requested):
+        say(f"           it could not be fetched: {why}")
 
 
 def say(line: str) -> None:

@@ -5,9 +5,14 @@ Plan on the wall clock, sleep on the monotonic one, measure outages on the boot 
 
 from __future__ import annotations
 
+import ctypes
 import time
 from typing import Protocol
 
+_libc = ctypes.CDLL(None)
+_TIME_ERROR = 5
+_TIMEX_BYTES = 512
+"""More than a ``struct timex`` has anywhere; all of it zero asks, and sets nothing."""
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -23,6 +28,9 @@ class Clock(Protocol):
     def boottime(self) -> float:
         """Seconds since boot, counting suspension; never goes back."""
 
+    def is_synchronised(self) -> bool:
+        """Whether the kernel calls the wall clock synchronised: somebody keeps it by NTP, and has not set it since."""
+
 
 class SystemClock:
     """The machine's clocks."""
@@ -35,3 +43,6 @@ class SystemClock:
 
     def boottime(self) -> float:
         return time.clock_gettime(_BOOTTIME)
+
+    def is_synchronised(self) -> bool:
+        return _libc.ntp_adjtime(ctypes.create_string_buffer(_TIMEX_BYTES)) not in (-1, _TIME_ERROR)

@@ -216,7 +216,7 @@ class Parts:
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
-            absences=self.absences, timings=timings, clock=clock,
+            absences=self.absences, timings=timings, clock=clock, held=lambda: self.clock_check.held,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
@@ -260,7 +260,7 @@ class Parts:
         self.stuck_fires = StuckFires(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members,
             beats=self._beats, absences=self.absences, settlement=self.settlement, timings=self._config.timings,
-            clock=clock,
+            clock=clock, held=lambda: self.clock_check.held,
         )  # fmt: skip
         lost_runs = LostRuns(
             client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,

@@ -6,7 +6,9 @@
                  --nobody knows where to, others are compared--> off likewise, but for 30 s at most: its beats are too
                                                                 slow, or the steward's way is
                  --in the first minute of a process that knows of no comparison--> off until there is one, 15 s at most
-                 --back to where it is right, or nobody is compared--> trusted at once
+                 --back to where it is right--> trusted at once
+                 --nobody is compared--> trusted at once, but by more than a minute ahead: off until it is compared, or
+                                         the kernel calls it synchronised, for 120 s at most
     off          --not compared any more--> off as long as others are; then for 30 s, or 120 s where it must be wrong
 
 Where a jump has led to is known from the offset that was measured before and the length of the jump: the boot clock
@@ -28,6 +30,7 @@ from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
+from common.planning.planner import Held
 from common.stored.clocks import Clocks, Measured, length, off_by
 from common.stored.keys import Keys
 
@@ -35,7 +38,9 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0
 _WRONG_FOR_S: Final = 120.0
-"""A clock that must be wrong is not trusted sooner, though nobody compares it any more."""
+"""A clock that must be wrong, or has leapt, is not trusted sooner, though nobody compares it any more."""
+LEAP_S: Final = 60.0
+"""A jump ahead by more is a leap: what it passed over could not be taken back, so it is not believed at once."""
 FIRST_S: Final = 2.5
 """How long the first decision waits for a first comparison, where there are others to compare with."""
 _FIRST_COMPARED_S: Final = 15.0
@@ -97,6 +102,11 @@ class ClockCheck:
         self._began_s = clock.monotonic()
         self._settled = False
         self._has_jumped = False
+        self._has_leapt = False
+        """Whether its last jump was a leap, and nobody has called it right since."""
+        self._held_from_ms: int | None = None
+        self.held: Held | None = None
+        """For how long a leap had this process decide nothing, by the clock that was then taken for right."""
         self._jump: str | None = None
         """What is to be said of the last jump, while nothing else is known."""
         self._memory = memory
@@ -142,14 +152,20 @@ class ClockCheck:
         self.offset_ms, self._settled = None, False
         self._has_jumped, self._held_s = True, self._clock.monotonic()
         self._expected.jumped(by_s * 1000)
+        leaps = by_s > LEAP_S or (self._has_leapt and by_s > -LEAP_S)
+        self._has_leapt = leaps and not self._expected.must_be_right and not self._clock.is_synchronised()
         # Also by a comparison that may be old by now, after a freeze say: the look that follows at once finds out.
         is_new = self._clock.monotonic() - self._began_s < _NEW_S
         newest = self._read.newest
         may_be_compared = is_new if newest is None else newest.are_enough
         direction, jump = "ahead" if by_s > 0 else "back", length(abs(round(by_s * 1000)))
         self._jump = f"its clock jumped {jump} {direction}, and has not been compared with the others' since"
+        if self._has_leapt and not may_be_compared:
+            self._jump += ", nor synchronised by NTP: it waits for either, two minutes at most"
         is_doubtful = self._expected.must_be_wrong or (may_be_compared and not self._expected.must_be_right)
-        self.fault = self._jump if is_doubtful else None
+        self.fault = self._jump if is_doubtful or self._has_leapt else None
+        self._held_from_ms = self._clock.wall_ms() if self.fault is not None and leaps else None
+        self.held = None
         self._has_to_tell = True
         self._wake.set()
 
@@ -206,6 +222,8 @@ class ClockCheck:
         self._read.take(kv)
         self._watch.look()  # last: a jump while etcd was asked must not pass for a clock that was found right
         self._judge()
+        if self.fault is None and self._held_from_ms is not None:
+            self.held, self._held_from_ms = Held(from_ms=self._held_from_ms, until_ms=self._clock.wall_ms()), None
         await self._tell()
         return True
 
@@ -240,14 +258,18 @@ class ClockCheck:
 
     def _settle(self) -> None:
         self._settled, self._has_jumped, self._held_s = True, False, self._clock.monotonic()
-        self._jump = None
+        self._has_leapt, self._jump = False, None
 
     def _bear_for_s(self, clocks: Clocks | None) -> float:
         if self.fault is None:
             return 0.0
-        if self._expected.must_be_wrong:
+        if self._expected.must_be_wrong or self._has_still_leapt():
             return _WRONG_FOR_S
         return _FIRST_COMPARED_S if clocks is None and self._has_jumped else 0.0
+
+    def _has_still_leapt(self) -> bool:
+        self._has_leapt = self._has_leapt and not self._clock.is_synchronised()
+        return self._has_leapt
 
     def _bear(self, for_s: float) -> None:
         """Nobody compares it: it is trusted, but not so soon (in seconds) where that is known to be wrong."""
@@ -257,15 +279,15 @@ class ClockCheck:
             self._expected.forget()  # it is taken for right from here on, also by those that start after us
             if self._memory is not None:
                 self._memory.forget()
-        self.fault, self.offset_ms, self._settled, self._jump = None, None, True, None
+        self.fault, self.offset_ms, self._settled, self._jump, self._has_leapt = None, None, True, None, False
 
     def _hold(self, clocks: Clocks) -> None:
         """A slow etcd, or a slow way to it, must not keep a fleet from its fires once the clocks were set."""
         now_s = self._clock.monotonic()
         if clocks.measured and (self._expected.must_be_wrong or not self._has_jumped):
             self._held_s = now_s  # it is wrong, has not been set since, and others are compared
-        elif now_s - self._held_s > (_WRONG_FOR_S if self._expected.must_be_wrong else STALE_S):
-            self.fault = self._jump = None
+        elif now_s - self._held_s > (_WRONG_FOR_S if self._expected.must_be_wrong or self._has_leapt else STALE_S):
+            self.fault, self._jump, self._has_leapt = None, None, False
         elif self.fault is None and not self._expected.must_be_right:
             self.fault = self._jump  # it jumped before it was known that others are compared
 

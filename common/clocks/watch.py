@@ -80,3 +80,6 @@ class WatchedClock:
 
     def boottime(self) -> float:
         return self._clock.boottime()
+
+    def is_synchronised(self) -> bool:
+        return self._clock.is_synchronised()

@@ -111,6 +111,17 @@ class Decision(Struct, frozen=True, kw_only=True):
         return self.missed or self.superseded or self.closed
 
 
+class Held(Struct, frozen=True, kw_only=True):
+    """From when until when nothing was decided, though all was there to decide it: a fire due meanwhile has waited."""
+
+    from_ms: int
+    until_ms: int
+
+    def waited_until_ms(self, dispatch_ms: int) -> int:
+        """From when its grace counts."""
+        return self.until_ms if self.from_ms <= dispatch_ms < self.until_ms else dispatch_ms
+
+
 def count_range(timing: Timing, lo_ms: int, hi_ms: int) -> FireRange:
     """The fires from ``lo_ms`` to ``hi_ms``, both of them planned fires."""
     count = len(timing.fires_between_ms(lo_ms - 1, hi_ms, COUNT_LIMIT + 1))
@@ -135,12 +146,14 @@ def decide(
     now_ms: int,
     fresh_ms: int | None = None,
     waited: bool = False,
+    held: Held | None = None,
 ) -> Decision | None:
     """The next step for the fires in (mark, until]; None where all of them are decided.
 
     ``until_ms`` may lie a little in the future (a claim ahead of its time). ``fresh_ms``: the job was looked at afresh
     when this fire was the newest due; the open fires before it have no grace. ``waited``: of a job that keeps one, the
-    lock was held when they became due; the newest has its window in place of its grace.
+    lock was held when they became due; the newest has its window in place of its grace. ``held``: the grace of what was
+    due meanwhile counts from its end.
     """
     first = fires.planned.next_after_ms(mark_ms)
     if first is None or first > until_ms:
@@ -152,7 +165,8 @@ def decide(
     assert newest is not None, "there is an open fire at or before until"
     if waited and (kept := _keep_newest(fires, misfire, mark_ms=mark_ms, newest=newest, now_ms=now_ms)) is not None:
         return kept
-    stale = _last_misfire(fires, misfire, newest_ms=newest, now_ms=now_ms, fresh_ms=fresh_ms)
+    late_ms = _late_ms(now_ms, misfire, held)
+    stale = _last_misfire(fires, late_ms=late_ms, newest_ms=newest, fresh_ms=fresh_ms)
     if stale is None or stale < first:
         return _claim(fires, mark_ms=mark_ms, first=first, newest=newest, now_ms=now_ms)
     match misfire.policy:
@@ -171,7 +185,7 @@ def decide(
 
 
 def decide_for_nobody(
-    fires: Fires, misfire: Misfire, *, mark_ms: int, now_ms: int, patience_ms: int
+    fires: Fires, misfire: Misfire, *, mark_ms: int, now_ms: int, patience_ms: int, held: Held | None = None
 ) -> Decision | None:
     """The steward's step for fires that no worker took: those given up by now, as one missed range.
 
@@ -183,7 +197,7 @@ def decide_for_nobody(
     if due is None or first is None or first != fires.open.next_after_ms(mark_ms):
         return None  # nothing is due, or first something closed
     if misfire.policy is MisfirePolicy.SKIP and not fires.keeps_one:
-        last = fires.newest_open_ms(now_ms - misfire.grace_ms - patience_ms - 1)
+        last = fires.newest_open_ms(_late_ms(now_ms - patience_ms, misfire, held))
     else:
         last = due if now_ms > fires.dispatch_ms(due) + misfire.window_ms + patience_ms else None
     return None if last is None or last < first else _miss(fires, mark_ms=mark_ms, last=last)
@@ -202,9 +216,15 @@ def _closed(fires: Fires, *, mark_ms: int, first: int, until_ms: int) -> Decisio
     return Decision(from_ms=mark_ms, to_ms=last, closed=count_range(fires.planned, first, last))
 
 
-def _last_misfire(fires: Fires, misfire: Misfire, *, newest_ms: int, now_ms: int, fresh_ms: int | None) -> int | None:
+def _late_ms(now_ms: int, misfire: Misfire, held: Held | None) -> int:
+    """What was due by then is out of its grace."""
+    late_ms = now_ms - misfire.grace_ms - 1
+    return late_ms if held is None or held.waited_until_ms(late_ms) == late_ms else held.from_ms - 1
+
+
+def _last_misfire(fires: Fires, *, late_ms: int, newest_ms: int, fresh_ms: int | None) -> int | None:
     """The last open fire, up to the newest, that has no grace or is out of it."""
-    late = fires.newest_open_ms(now_ms - misfire.grace_ms - 1)
+    late = fires.newest_open_ms(late_ms)
     if fresh_ms is not None:
         fresh = fires.open.last_before_ms(fresh_ms + 1)
         older = None if fresh is None else fires.open.last_before_ms(fresh)

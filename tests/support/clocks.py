@@ -17,9 +17,14 @@ class OffClock(SystemClock):
 
     def __init__(self, offset_ms: int = 0) -> None:
         self.offset_ms = offset_ms
+        self.synchronised = True
+        """What the kernel says of it."""
 
     def wall_ms(self) -> int:
         return super().wall_ms() + self.offset_ms
+
+    def is_synchronised(self) -> bool:
+        return self.synchronised
 
 
 async def say_clocks(

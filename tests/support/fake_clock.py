@@ -9,6 +9,7 @@ class FakeClock:
     def __init__(self, wall_ms: int = 1_790_000_000_000) -> None:
         self._wall_ms = wall_ms
         self._elapsed_s = 1000.0
+        self.synchronised = False
 
     def wall_ms(self) -> int:
         return self._wall_ms
@@ -18,6 +19,9 @@ class FakeClock:
 
     def boottime(self) -> float:
         return self._elapsed_s
+
+    def is_synchronised(self) -> bool:
+        return self.synchronised
 
     def advance(self, ms: int) -> None:
         """So much time passes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ import aiohttp
 import psutil
 
 from cli.ports import free_loopback_port
-from tests.support.etcd_server import chosen_etcd
+from tests.support.etcd_server import chosen_etcd, usual_etcd
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -56,15 +56,19 @@ class RunningUp:
 
 @asynccontextmanager
 async def running_up(
-    directory: Path, *options: str, command: Sequence[str] = _FROM_THE_CHECKOUT, etcd: Path | None = None
+    directory: Path,
+    *options: str,
+    command: Sequence[str] = _FROM_THE_CHECKOUT,
+    etcd: Path | None = None,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[RunningUp]:
     """`etcron up` with its data in the directory; ready inside the block, killed after it.
 
-    It finds ``etcd``, or the one that ETCD names, on its PATH; else it takes that of the wheel.
+    From the checkout it finds ``etcd``, or that of all tests, on its PATH; elsewhere only what ETCD names.
     """
     port, printed = free_loopback_port(), directory / "printed"
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory)}
-    if (etcd := etcd or chosen_etcd()) is not None:
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(directory), **(environ or {})}
+    if (etcd := etcd or (usual_etcd() if command is _FROM_THE_CHECKOUT else chosen_etcd())) is not None:
         (directory / "bin").mkdir(exist_ok=True)
         (directory / "bin" / "etcd").unlink(missing_ok=True)
         (directory / "bin" / "etcd").symlink_to(etcd)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from common.jobs.job import Misfire, MisfirePolicy
-from common.planning.planner import COUNT_LIMIT, Decision, FireRange, Fires, decide, decide_for_nobody, undecided
+from common.planning.planner import COUNT_LIMIT, Decision, FireRange, Fires, Held, decide, decide_for_nobody, undecided
 
 SECOND = 1000
 NOW = 1_000_000
@@ -382,3 +382,26 @@ def test_steward_gives_up_what_may_wait_for_a_lock_only_by_its_window() -> None:
 def test_steward_leaves_closed_fires_to_a_decision_of_their_own() -> None:
     fires, later = Fires.of(Working()), NOW + 3_600_000
     assert decide_for_nobody(fires, policy("skip"), mark_ms=NOW - 4000, now_ms=later, patience_ms=0) is None
+
+
+def test_grace_of_what_was_due_while_nothing_was_decided_counts_from_the_end_of_that() -> None:
+    skip, fires = Misfire(policy=MisfirePolicy.SKIP, grace_s=1), Fires.of(Each())
+    held = Held(from_ms=NOW - 5_500, until_ms=NOW)
+
+    def next_step(mark_ms: int, now_ms: int) -> Decision | None:
+        fresh_ms = held.from_ms
+        return decide(fires, skip, mark_ms=mark_ms, until_ms=NOW, now_ms=now_ms, fresh_ms=fresh_ms, held=held)
+
+    # What was due before has no grace; each that was due meanwhile is claimed, oldest first.
+    missed = FireRange(lo_ms=NOW - 9_000, hi_ms=NOW - 6_000, count=4)
+    assert next_step(NOW - 10_000, NOW) == Decision(
+        from_ms=NOW - 10_000, to_ms=NOW - 5_000, missed=missed, claim_ms=NOW - 5_000
+    )
+    assert next_step(NOW - 5_000, NOW + 1_000) == Decision(from_ms=NOW - 5_000, to_ms=NOW - 4_000, claim_ms=NOW - 4_000)
+    late = next_step(NOW - 5_000, NOW + 1_001)
+    assert late is not None
+    assert late.missed is not None
+    for now_ms, last_ms in ((NOW + 1_000, NOW - 6_000), (NOW + 1_100, NOW - 6_000), (NOW + 1_101, NOW)):
+        given_up = decide_for_nobody(fires, skip, mark_ms=NOW - 10_000, now_ms=now_ms, patience_ms=100, held=held)
+        assert given_up is not None
+        assert given_up.to_ms == last_ms

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from common.etcd import EtcdClient
+from common.planning.planner import Held
 from common.stored.keys import Keys, read_mark
 from common.timings import Timings
 from worker.aside import Aside
@@ -71,8 +72,11 @@ class Looking:
         else:
             agendum.base_ms = max(agendum.base_ms, mark_ms)
 
-    async def look(self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False) -> None:
-        """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too."""
+    async def look(
+        self, agenda: Iterable[Agendum], now_ms: int, *, blind: bool = False, held: Held | None = None
+    ) -> None:
+        """Looks at these jobs. ``blind``: nothing was decided for a while, so what waits has lost its grace, too; but
+        what was due while a leap of the clock ``held`` this worker keeps it."""
         async for looked_at in self._concerning(list(agenda), now_ms):
             marks = await self._read_marks([agendum.job.sequence for agendum, _ in looked_at])
             for index, (agendum, newest) in enumerate(looked_at, 1):
@@ -81,6 +85,8 @@ class Looking:
                 if not agendum.gone and (mark_ms := marks.get(agendum.job.sequence)) is not None:
                     with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
                         self._look_at(agendum, newest, mark_ms, now_ms, blind=blind)
+                        if held is not None and agendum.fresh_ms is not None:
+                            agendum.fresh_ms = min(agendum.fresh_ms, held.from_ms)
 
     async def _concerning(
         self, agenda: Iterable[Agendum], now_ms: int

@@ -13,13 +13,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.planning.planner import Decision, decide
+from common.planning.planner import Decision, Held, decide
 from common.stored.keys import Keys, split_sequence
 from common.timings import Timings
 from worker.absences import Absences
@@ -70,7 +70,10 @@ class Scheduler:
         absences: Absences,
         timings: Timings,
         clock: Clock,
+        held: Callable[[], Held | None] = lambda: None,
     ) -> None:
+        """``held``: for how long a leap of the clock had this worker decide nothing, if one had."""
+        self._held = held
         self._worker = worker
         self._catalog = catalog
         self._members = members
@@ -319,7 +322,7 @@ class Scheduler:
         level, began_s = logging.DEBUG if self._out_of_reach else logging.INFO, self._clock.boottime()
         _log.log(level, "looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
         try:
-            await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind)
+            await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind, held=self._held())
         except (EtcdError, UnavailableError) as error:
             self.outage(error)
             await asyncio.sleep(_BACKOFF_S)
@@ -404,7 +407,7 @@ class Scheduler:
         job = agendum.job
         decision = decide(
             job.fires, job.spec.misfire, mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms,
-            fresh_ms=agendum.fresh_ms, waited=agendum.waited,
+            fresh_ms=agendum.fresh_ms, waited=agendum.waited, held=self._held(),
         )  # fmt: skip
         if decision is None:
             return None
@@ -412,7 +415,7 @@ class Scheduler:
             agendum.blocker = agendum.blocked_ms = None
         return Proposal(
             job=job, decision=decision, blocker=agendum.blocker, late=self._why_late(agendum, decision),
-            start_by_ms=_start_by_ms(job, decision, now_ms, waited=agendum.waited),
+            start_by_ms=_start_by_ms(job, decision, now_ms, waited=agendum.waited, held=self._held()),
         )  # fmt: skip
 
     def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
@@ -427,9 +430,11 @@ class Scheduler:
         return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)
 
 
-def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool) -> int:
+def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool, held: Held | None) -> int:
     """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
     if decision.claim_ms is None:
         return 0
-    grace_ends_ms = job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
+    dispatch_ms = job.dispatch_ms(decision.claim_ms)
+    due_ms = dispatch_ms if held is None else held.waited_until_ms(dispatch_ms)
+    grace_ends_ms = due_ms + job.spec.misfire.grace_ms
     return grace_ends_ms if now_ms <= grace_ends_ms and not waited else job.expires_ms(decision.claim_ms)

@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient, KeyValue, Put, absent, mod_revision_is
+from common.planning.planner import Held
 from common.stored.keys import Keys, encode_mark, read_mark
 from common.timings import Timings
 from worker.absences import Absences
@@ -60,7 +61,9 @@ class StuckFires:
         settlement: Settlement,
         timings: Timings,
         clock: Clock,
+        held: Callable[[], Held | None] = lambda: None,
     ) -> None:
+        """``held``: as the scheduler's."""
         self._client = client
         self._keys = keys
         self._catalog = catalog
@@ -74,6 +77,7 @@ class StuckFires:
             absences=absences,
             settlement=settlement,
             timings=timings,
+            held=held,
         )
         self._aside = Aside("stuck fire")
         self._checks: list[tuple[int, str, int]] = []

@@ -11,6 +11,7 @@ Every decision compares that this worker is the steward, the job's revision and 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from common.etcd import (
@@ -27,7 +28,7 @@ from common.etcd import (
     value_is,
 )
 from common.planning.nobody import why_nobody
-from common.planning.planner import Decision, decide, decide_for_nobody
+from common.planning.planner import Decision, Held, decide, decide_for_nobody
 from common.stored.keys import Keys, RunId, Watched, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
@@ -79,7 +80,10 @@ class UndecidedFires:
         absences: Absences,
         settlement: Settlement,
         timings: Timings,
+        held: Callable[[], Held | None],
     ) -> None:
+        """``held``: as the scheduler's."""
+        self._held = held
         self._client = client
         self._keys = keys
         self._worker = worker
@@ -93,14 +97,21 @@ class UndecidedFires:
         """One decision; the new mark, or None where there is nothing (more) to decide, or others did."""
         job, now_ms = case.job, case.now_ms
         given_up = decide_for_nobody(
-            job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms
+            job.fires,
+            job.spec.misfire,
+            mark_ms=case.base_ms,
+            now_ms=now_ms,
+            patience_ms=self._patience_ms,
+            held=self._held(),
         )
         if given_up is not None:
             return await self._pass(case, given_up)
         until_ms = job.fires.newest_due_ms(now_ms - OFFER_AFTER_MS)
         if until_ms is None:
             return None
-        decision = decide(job.fires, job.spec.misfire, mark_ms=case.base_ms, until_ms=until_ms, now_ms=now_ms)
+        decision = decide(
+            job.fires, job.spec.misfire, mark_ms=case.base_ms, until_ms=until_ms, now_ms=now_ms, held=self._held()
+        )
         if decision is None:
             return None
         if decision.closed is not None:

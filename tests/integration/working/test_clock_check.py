@@ -46,11 +46,17 @@ class Own:
         await self.check.look()
         return self.check.fault
 
-    async def for_seconds(self, seconds: int, *, others: bool = True) -> str | None:
+    async def alone(self) -> str | None:
+        """A steward says that there are too few to compare."""
+        await say_clocks(self.world.etcd, self.world.keys, count=2)
+        await self.check.look()
+        return self.check.fault
+
+    async def for_seconds(self, seconds: int, *, others: bool = True, alone: bool = False) -> str | None:
         """For so long the steward puts comparisons without it, every 10 s."""
         for _ in range(seconds // 10):
             self.clock.advance(10_000)
-            await self.told(None, others=others)
+            await (self.alone() if alone else self.told(None, others=others))
         return self.check.fault
 
     def jump(self, by_ms: int) -> None:
@@ -420,3 +426,50 @@ async def test_jump_while_etcd_is_asked_does_not_pass_for_a_clock_found_right(ow
     own.check._client = cast(EtcdClient, Jumping())
     await own.check.look()
     assert own.check.fault is not None
+
+
+LEAP_MS = 3 * 3_600_000
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_clock_that_leapt_ahead_is_not_trusted_for_two_minutes(own: Own, *, others: bool) -> None:
+    """Nobody has measured it before, nor does now, and the kernel does not call it synchronised."""
+    await (own.told(None) if others else own.alone())
+    own.jump(LEAP_MS)
+    assert "its clock jumped 10,800.0 s ahead" in (own.check.fault or "")
+    assert await own.for_seconds(110, alone=not others) is not None
+    own.jump(1_000)
+    from_ms = own.clock.wall_ms()
+    assert await own.for_seconds(110, alone=not others) is not None, "nor where it was set a little since"
+    assert await own.for_seconds(20, alone=not others) is None
+    assert own.check.held is not None
+    assert own.check.held.from_ms == from_ms
+
+
+@pytest.mark.parametrize("by_ms", [LEAP_MS, 61_000])
+@pytest.mark.parametrize("why", ["synchronised", "compared", "set back", "synchronised before"])
+async def test_clock_that_leapt_is_trusted_once_somebody_vouches_for_it(own: Own, why: str, by_ms: int) -> None:
+    await own.alone()
+    own.clock.synchronised = why == "synchronised before"
+    own.jump(by_ms)
+    assert (own.check.fault is None) == (why == "synchronised before")
+    match why:
+        case "synchronised":
+            assert await own.alone() is not None
+            own.clock.synchronised = True
+            await own.alone()
+        case "compared":
+            await own.told(0)
+        case "set back":
+            own.jump(-by_ms)
+            assert own.check.held is None
+        case _:
+            pass
+    assert own.check.fault is None
+
+
+@pytest.mark.parametrize("by_ms", [60_000, -LEAP_MS])
+async def test_what_is_no_leap_of_a_clock_that_nobody_compares_is_trusted_at_once(own: Own, by_ms: int) -> None:
+    await own.alone()
+    own.jump(by_ms)
+    assert await own.alone() is None

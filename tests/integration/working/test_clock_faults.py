@@ -8,6 +8,7 @@ import pytest
 
 from common.clock import SystemClock
 from common.stored.clocks import Clocks
+from common.stored.keys import RunId
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -250,3 +251,41 @@ async def test_three_workers_find_out_which_of_them_is_wrong_and_the_steward_tha
             offsets = [one.parts.clock_check.look() for one in (wrong, *right)]
             assert await asyncio.gather(*offsets) == [True] * 3
             assert abs(wrong.parts.clock_check.offset_ms or 0) <= 250
+
+
+async def test_what_is_due_while_a_leap_is_doubted_runs_once_it_is_not(place: Place, world: World) -> None:
+    clock, misfire = OffClock(), {"policy": "skip", "graceSeconds": 1}
+    await world.save(cron="* * * * * * *", misfire=misfire, overlap="allow")
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        clock.synchronised, clock.offset_ms = False, 3 * 3_600_000
+        worker.parts.clock_watch.look()
+        leapt_ms = clock.wall_ms()
+        assert not worker.is_deciding()
+        await wait_until(lambda: clock.wall_ms() > leapt_ms + 3_500, description="several fires are past their grace")
+        clock.synchronised = True
+        await wait_until(worker.is_deciding, description="it decides again")
+        due = list(range(leapt_ms // 1000 * 1000 + 1000, leapt_ms + 3_500, 1000))
+        assert len(due) >= 3
+        for plan_ms in due:
+            assert (await world.record(RunId.planned("job", plan_ms)))["status"] == "success"
+
+
+async def test_leap_that_is_set_back_has_moved_no_mark(place: Place, world: World) -> None:
+    clock = OffClock()
+    clock.synchronised = False
+    await world.save(cron="* * * * * * *")
+    async with working(place, clock=clock) as worker:
+        await worker.deciding()
+        clock.offset_ms = 3 * 3_600_000
+        await worker.parts.clock_check.look()
+        assert not worker.is_deciding()
+        clock.offset_ms = 0
+        await wait_until(worker.is_deciding, description="it decides again")
+        back_ms = clock.wall_ms()
+
+        async def runs_again() -> bool:
+            return any(record["planTime"] > back_ms for record in await world.records())
+
+        await wait_until(runs_again, description="the job runs on")
+        assert all(record["planTime"] <= clock.wall_ms() + 1_000 for record in await world.records())
