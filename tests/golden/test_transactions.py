@@ -1,0 +1,64 @@
+"""What is sent to etcd, to the letter: each situation sends exactly what its file in `transactions/` says.
+
+Every place of the product that builds a write or sends a transaction comes about in a situation, or stands in NOT_YET.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.golden.situations import SITUATIONS
+from tests.golden.stage import Stage
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.golden import Site, all_sites, check
+from tests.support.log_store import LogStore, serving_log_store
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+FILES: Final = Path(__file__).parent / "transactions"
+NOT_YET: Final[frozenset[str]] = frozenset()
+"""Places without a situation. It may only shrink."""
+_reached: set[Site] = set()
+_seen: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    yield from serving_etcd(tmp_path_factory.mktemp("golden") / "etcd")
+
+
+@pytest.fixture(scope="module")
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
+    yield from serving_log_store(tmp_path_factory.mktemp("golden") / "log-store")
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+async def test_sends_exactly_this_to_etcd(
+    name: str, etcd: EtcdServer, log_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(
+        etcd=etcd.endpoint, log_store=log_store.uri, directory=tmp_path, patch=monkeypatch, prefix=f"/golden-{name}"
+    )
+    await SITUATIONS[name](stage)
+    told = stage.recorder.told()
+    assert told != [], "nothing was sent"
+    _seen.add(name)
+    _reached.update(stage.recorder.reached)
+    check(FILES / f"{name}.json", told)
+
+
+def test_every_file_has_a_situation() -> None:
+    assert {file.stem for file in FILES.glob("*.json")} == SITUATIONS.keys()
+
+
+def test_every_place_that_writes_to_etcd_has_a_situation() -> None:
+    if _seen < SITUATIONS.keys():
+        pytest.skip("not all situations were run, or not all came about")
+    without = {str(site) for site in all_sites() - _reached}
+    new, done = sorted(without - NOT_YET), sorted(NOT_YET - without)
+    assert not new, "without a situation, so nothing says what is sent there:\n" + "\n".join(new)
+    assert not done, "NOT_YET may shrink by:\n" + "\n".join(done)
