@@ -1,11 +1,11 @@
 """What is sent to etcd, to the letter: each situation sends exactly what its file in `transactions/` says.
 
-Every place of the product that builds a write or sends a transaction comes about in a situation, or stands in NOT_YET.
+Every place of the product that builds a write or a record, or sends a transaction, comes about in a situation, or
+stands in NOT_YET.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,9 +13,7 @@ import pytest
 
 from tests.golden.situations import SITUATIONS
 from tests.golden.stage import Stage
-from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.golden import Site, all_sites, check
-from tests.support.log_store import LogStore, serving_log_store
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -26,23 +24,8 @@ _reached: set[Site] = set()
 _seen: set[str] = set()
 
 
-@pytest.fixture(scope="module")
-def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path_factory.mktemp("golden") / "etcd")
-
-
-@pytest.fixture(scope="module")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
-    yield from serving_log_store(tmp_path_factory.mktemp("golden") / "log-store")
-
-
 @pytest.mark.parametrize("name", SITUATIONS)
-async def test_sends_exactly_this_to_etcd(
-    name: str, etcd: EtcdServer, log_store: LogStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = Stage(
-        etcd=etcd.endpoint, log_store=log_store.uri, directory=tmp_path, patch=monkeypatch, prefix=f"/golden-{name}"
-    )
+async def test_sends_exactly_this_to_etcd(name: str, stage: Stage) -> None:
     await SITUATIONS[name](stage)
     told = stage.recorder.told()
     assert told != [], "nothing was sent"

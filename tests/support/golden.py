@@ -31,7 +31,7 @@ WRITE: Final = "ETCRON_GOLDEN"
 _SENDING: Final = {"txn"}
 _WRITING: Final = {"put", "delete", "delete_prefix"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
-_BUILDING: Final = {"Put", "Delete", "DeletePrefix"}
+_BUILDING: Final = {"Put", "Delete", "DeletePrefix", "RunRecord"}
 _RELATIONS: Final = {Relation.EQUAL: "==", Relation.GREATER: ">", Relation.LESS: "<", Relation.NOT_EQUAL: "!="}
 _WIDTH: Final = 118
 _OF_THIS_MACHINE: Final = {"host", "address", "pid", "version", "tzdata", "load", "memoryPercent", "roundTripMs"}
@@ -159,7 +159,7 @@ class Recorder:
         return result
 
     def _trace(self, frame: FrameType, event: str, argument: object) -> Any:
-        """Notes each place of the product's code that builds a write, or sends a transaction."""
+        """Notes each place of the product's code that builds a write or a record, or sends a transaction."""
         sites = _sites_in(frame.f_code)
         if not sites:
             return None
@@ -272,7 +272,7 @@ def _is_called_by_product() -> bool:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Site:
-    """A place that builds a write, or sends a transaction."""
+    """A place that builds a write or a record, or sends a transaction."""
 
     module: str
     function: str
