@@ -1,4 +1,4 @@
-"""What a situation stands on: a real etcd and log store, a clock that stands, and who notes what is sent."""
+"""What a situation stands on: a real etcd and log store, a clock that can be stopped, and who notes what is sent."""
 
 from __future__ import annotations
 
@@ -40,11 +40,13 @@ class Stage:
 
     def __post_init__(self) -> None:
         self.recorder.attach(self.patch.setattr)
-        self.patch.setattr(SystemClock, "wall_ms", lambda _: NOON)
+
+    def stop_clock(self) -> None:
+        """At noon."""
         later_s = SystemClock().boottime() + 3600  # for the guardian, whose clock goes on: no deadline comes
+        self.patch.setattr(SystemClock, "wall_ms", lambda _: NOON)
         for elapsed in ("monotonic", "boottime"):
             self.patch.setattr(SystemClock, elapsed, lambda _: later_s)
-        self.patch.setattr(secrets, "token_hex", lambda size: "ab" * size)
 
     @contextmanager
     def recorded(self, wanted: Wanted | None = None, *, losing: int = 0) -> Iterator[None]:
@@ -94,6 +96,7 @@ class Stage:
             self.place = managing.Place.new(etcd=self.etcd, log_store=self.log_store)
         place = self.place
         assert place is not None
+        self.patch.setattr(secrets, "token_hex", lambda size: "ab" * size)  # a digest of it is in a key
         self.prefix = place.prefix
         async with managing.managing(place, clock=self.clock, **options) as manager:
             yield manager

@@ -26,6 +26,7 @@ _seen: set[str] = set()
 
 @pytest.mark.parametrize("name", SITUATIONS)
 async def test_sends_exactly_this_to_etcd(name: str, stage: Stage) -> None:
+    stage.stop_clock()
     await SITUATIONS[name](stage)
     told = stage.recorder.told()
     assert told != [], "nothing was sent"

@@ -1,7 +1,7 @@
 """What is sent to etcd, as text that stays the same from run to run; and where in the code it is sent.
 
 A transaction is told as in docs/protocol.md: its compares, its operations, which branch ran. What no two runs have in
-common has a name instead: `<lease 1>`, `<revision 2 of jobs/job>` (the second write to that key), `<now>`.
+common has a name instead: `<lease 1>`, `<revision 2 of jobs/job>` (the second write to that key), `<random>`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import difflib
 import json
 import os
 import re
+import secrets
 import sys
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -95,10 +96,12 @@ class Recorder:
     _is_on: bool = False
     _written: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
     _leases: list[int] = field(default_factory=list)
+    _tokens: list[str] = field(default_factory=list)
 
     def attach(self, replace: Callable[[object, str, object], None]) -> None:
         """Stand between all clients and etcd."""
-        recorder, txn, put, grant = self, EtcdClient.txn, EtcdClient.put, EtcdClient.lease_grant
+        recorder, token_hex = self, secrets.token_hex
+        txn, put, grant = EtcdClient.txn, EtcdClient.put, EtcdClient.lease_grant
 
         def recorded_txn(
             client: EtcdClient, compares: Sequence[Compare], then: Sequence[Operation],
@@ -117,6 +120,11 @@ class Recorder:
             recorder._leases.append(lease.id)
             return lease
 
+        def recorded_token(size: int) -> str:
+            recorder._tokens.append(token := token_hex(size))
+            return token
+
+        replace(secrets, "token_hex", recorded_token)
         replace(EtcdClient, "txn", recorded_txn)
         replace(EtcdClient, "put", recorded_put)
         replace(EtcdClient, "lease_grant", recorded_grant)
@@ -236,6 +244,8 @@ class Recorder:
     def _text(self, text: str) -> str:
         for lease in self._leases:
             text = text.replace(f"{lease:x}", self._lease(lease))
+        for token in self._tokens:
+            text = text.replace(token, "<random>")
         return text
 
     def _lease(self, lease: int) -> str:

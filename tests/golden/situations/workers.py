@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -14,13 +14,16 @@ from common.stored.member import Member
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation, touching
-from tests.integration.working import test_adoption, test_broadcast
+from tests.integration.working import test_broadcast
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World, working
+from tests.support.workshop import ME, workshop
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
+from worker.settling.adoption import Adoption
+from worker.settling.aftermath import Aftermath
 from worker.stewarding.sweeping import COMPARE_EVERY_S, Sweeping
 
 PLAN = NOON - 60_000
@@ -92,7 +95,7 @@ async def worker_begins_and_beats(stage: Stage) -> None:
 async def worker_begins_beside_its_own_session_of_before(stage: Stage) -> None:
     async with stage.world() as world:
         await of_instance(world)
-        member = Member(worker="w1", session="77", instance="inst", host="h", address="a", slots=1)
+        member = Member(worker="w1", session="77", instance="golden", host="h", address="a", slots=1)
         await world.etcd.put(world.keys.worker("w1", "77"), member.to_json())
         with stage.recorded(touching("workers/")):
             async with working(world.place) as worker:
@@ -119,7 +122,7 @@ async def session_of_another_without_a_lease_is_deleted_before_a_worker_begins(s
 async def of_instance(world: World) -> None:
     """The worker that is about to begin is this one, as it was before."""
     (world.place.directory / "w1").mkdir(exist_ok=True)
-    (world.place.directory / "w1" / "instance").write_text("inst")
+    (world.place.directory / "w1" / "instance").write_text("golden")
 
 
 # Requests
@@ -180,13 +183,25 @@ async def link_of_a_chain_is_claimed_and_run(stage: Stage) -> None:
 # Another session, and a former life
 
 
+class NothingStored:
+    """A log store without any record."""
+
+    async def find(self, run_ids: Sequence[RunId], *, deadline_seconds: float) -> Mapping[str, RunRecord]:
+        return {}
+
+
 @situation
 async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
-    async with stage.world() as world, working(world.place) as worker:
-        await worker.deciding()
-        await test_adoption.started(worker, world)
-        with stage.recorded(touching("runs/")):
-            await test_adoption.lose_session(worker, world)
+    async with workshop(stage.etcd, stage.prefix) as shop:
+        await shop.started(await shop.claim())
+        adoption = Adoption(
+            client=shop.client, keys=shop.keys, identity=ME, table=shop.table, kills=shop.kills,
+            settlement=shop.settlement, aftermath=Aftermath(shop.client, shop.keys, shop.catalog),
+            refusals=shop.refusals, store=NothingStored(), on_lost=lambda _: None, clock=shop.clock,
+        )  # fmt: skip
+        async with stage.session(shop.client) as session:
+            with stage.recorded():
+                await adoption.readopt(session)
 
 
 async def settled(stage: Stage, status: Verdict | None, *, job: dict[str, Any] | None = None, **entry: Any) -> None:
@@ -197,7 +212,7 @@ async def settled(stage: Stage, status: Verdict | None, *, job: dict[str, Any] |
         run_id = RunId.planned("job", PLAN)
         values: dict[str, Any] = {
             "worker": "w1",
-            "instance": "inst",
+            "instance": "golden",
             "lost_after_ms": 300_000,
             "revision": kv.mod_revision,
         } | entry
