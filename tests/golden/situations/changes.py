@@ -99,6 +99,7 @@ async def far_ahead_at_a_worker(manager: Managed) -> None:
 
 
 changes("job_is_unblocked", call(f"{API}/unblock", {"reason": "a clock"}), {}, far_ahead)
+changes("unblocking_in_doubt", call(f"{API}/unblock", {}), {}, far_ahead, losing=1)
 changes("after_job_is_unblocked", call(f"{API}/unblock", {}), {"after": "1h"}, far_ahead)
 changes("own_mark_of_a_broadcast_job_is_unblocked", call(f"{API}/unblock", {}), {"broadcast": True},
         far_ahead_at_a_worker)  # fmt: skip
@@ -177,6 +178,8 @@ async def refused(manager: Managed) -> None:
 
 changes("call_with_an_idempotency_key_is_remembered",
         call(f"{API}/pause", {}, **{"Idempotency-Key": "k"}), {})  # fmt: skip
+changes("call_with_an_idempotency_key_in_doubt",
+        call(f"{API}/pause", {}, **{"Idempotency-Key": "k"}), {}, losing=1)  # fmt: skip
 changes("call_with_an_idempotency_key_that_fails_is_forgotten", refused)
 
 
@@ -192,6 +195,7 @@ WORKER = "/api/v1/workers/w1"
 changes("worker_is_drained", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker)
 changes("drain_in_doubt", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker, losing=1)
 changes("reason_of_a_drain_is_changed", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=drained)
+changes("undrain_in_doubt", call(f"{WORKER}/undrain", {}), prepare=drained, losing=1)
 changes("worker_is_undrained", call(f"{WORKER}/undrain", {}), prepare=drained)
 
 

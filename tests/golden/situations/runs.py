@@ -41,12 +41,12 @@ async def stamp_in_doubt_is_sent_again(stage: Stage) -> None:
             await shop.started(run)
 
 
-async def handed_on(stage: Stage, **fields: Any) -> None:
+async def handed_on(stage: Stage, *, losing: int = 0, **fields: Any) -> None:
     async with workshop(stage.etcd, stage.prefix, slots=1) as shop:
         shop.others("w2")
         await started(shop, "first")
         waits = await shop.claim("waits", **fields)
-        with stage.recorded():
+        with stage.recorded(losing=losing):
             shop.passes(1000)
             await forgotten(shop, waits)
 
@@ -54,6 +54,12 @@ async def handed_on(stage: Stage, **fields: Any) -> None:
 @situation
 async def run_without_a_slot_is_handed_on(stage: Stage) -> None:
     await handed_on(stage)
+
+
+@situation
+async def handing_on_in_doubt_is_sent_again(stage: Stage) -> None:
+    stage.patch.setattr("worker.dispatcher._RETRY_S", 0.02)
+    await handed_on(stage, losing=1)
 
 
 @situation
@@ -77,13 +83,15 @@ async def several_are_handed_on_together_by_who_stops(stage: Stage) -> None:
             await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
 
 
-async def ended(stage: Stage, verdict: Verdict = Verdict.SUCCESS, *, fault: str | None = None, **fields: Any) -> None:
+async def ended(
+    stage: Stage, verdict: Verdict = Verdict.SUCCESS, *, fault: str | None = None, losing: int = 0, **fields: Any
+) -> None:
     """A run ends, 3 s after it has begun."""
     async with workshop(stage.etcd, stage.prefix) as shop:
         run = await started(shop, **fields)
         shop.passes(3 * SECOND)
         shop.spool.fault = fault
-        with stage.recorded():
+        with stage.recorded(losing=losing):
             shop.end(run, verdict=verdict, exit_code=0 if verdict is Verdict.SUCCESS else 1, output="hello")
             await shop.settled()
             await wait_until(lambda: run.unlocked or shop.table.get(run.run_id) is None, description="its end is told")
@@ -92,6 +100,16 @@ async def ended(stage: Stage, verdict: Verdict = Verdict.SUCCESS, *, fault: str 
 @situation
 async def lock_of_a_run_that_has_ended_is_freed(stage: Stage) -> None:
     await ended(stage)
+
+
+@situation
+async def freeing_of_a_lock_in_doubt_is_sent_again(stage: Stage) -> None:
+    await ended(stage, losing=1)
+
+
+@situation
+async def retry_in_doubt_is_sent_again(stage: Stage) -> None:
+    await ended(stage, Verdict.FAILED, retry={"limit": 1, "delaySeconds": 10}, losing=1)
 
 
 @situation
@@ -144,6 +162,18 @@ async def lock_that_is_somebody_elses_stays(stage: Stage) -> None:
             shop.end(run)
             await shop.settled()
             await wait_until(lambda: run.unlocked, description="its lock is looked at")
+
+
+@situation
+async def several_locks_of_which_one_is_somebody_elses_are_freed_by_halves(stage: Stage) -> None:
+    async with workshop(stage.etcd, stage.prefix) as shop:
+        runs = [await started(shop, name) for name in ("a", "b")]
+        await shop.client.delete(shop.keys.lock("a"))
+        await shop.client.put(shop.keys.lock("a"), b"another run")
+        with stage.recorded():
+            for run in runs:
+                shop.end(run)
+            await wait_until(lambda: all(run.unlocked for run in runs), description="both are unlocked")
 
 
 @situation
