@@ -1,0 +1,228 @@
+"""What a user changes through a manager."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from common.stored.drain import Drain
+from common.stored.keys import RunId, encode_mark, sequence_name
+from common.stored.request import Origin, Request
+from tests.golden.stage import NOON, Stage, situation
+from tests.support.joining import join
+from tests.support.managing import Managed
+from tests.support.open_runs import claim
+from tests.support.waiting import wait_until
+
+MINUTE = 60_000
+FAR = 400 * 86_400_000
+API = "/api/v1/jobs/j"
+BEFORE = NOON - MINUTE
+
+
+def job(**fields: Any) -> str:
+    trigger = {} if "after" in fields else {"cronExpr": "0 * * * * * *"}
+    return json.dumps({"name": "j", "command": "true"} | trigger | fields)
+
+
+Change = Callable[[Managed], Awaitable[Any]]
+
+
+def changes(
+    name: str, change: Change, before: dict[str, Any] | None = None, prepare: Change | None = None, *,
+    losing: int = 0,
+) -> None:  # fmt: skip
+    """A situation: a job (or none) was saved; five minutes later somebody makes this change."""
+
+    async def bring_about(stage: Stage) -> None:
+        async with stage.manager() as manager:
+            if before is not None:
+                await manager.save(job(**before))
+                stage.passes(5 * MINUTE + 1)
+            if prepare is not None:
+                await prepare(manager)
+            with stage.recorded(losing=losing):
+                await change(manager)
+
+    bring_about.__name__ = name
+    situation(bring_about)
+
+
+def save(**fields: Any) -> Change:
+    return lambda manager: manager.save(job(**fields))
+
+
+def call(path: str, body: object = None, method: str = "POST", **headers: str) -> Change:
+    return lambda manager: manager.call(method, path, body, **headers)
+
+
+changes("new_job_is_saved", save(labels={"team": "a"}, env={"A": "b"}))
+changes("job_is_saved_with_another_schedule", save(cronExpr="0 */2 * * * * *"), {})
+changes("job_is_saved_with_the_same_schedule", save(command="false"), {})
+changes("job_is_paused", call(f"{API}/pause", {"reason": "repairs"}), {})
+changes("job_is_resumed", call(f"{API}/resume", {}), {"enabled": False})
+changes("job_is_deleted", call(API, method="DELETE"), {})
+changes("new_job_in_doubt", save(), losing=1)
+changes("pause_in_doubt", call(f"{API}/pause", {}), {}, losing=1)
+changes("new_after_job_is_saved", save(after="1h"))
+changes("after_job_is_saved_with_another_delay", save(after="2h"), {"after": "1h"})
+changes("after_job_is_saved_with_the_same_delay", save(after="1h", command="false"), {"after": "1h"})
+changes("after_job_is_paused", call(f"{API}/pause", {}), {"after": "1h"})
+changes("after_job_is_deleted", call(API, method="DELETE"), {"after": "1h"})
+changes("after_job_becomes_one_with_a_schedule", save(), {"after": "1h"})
+
+
+async def lock(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.lock("j"), b"j@5#1")
+
+
+changes("after_job_that_runs_is_saved", save(after="2h"), {"after": "1h"}, lock)
+
+
+async def odd(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.job("a b"), b"{}")
+
+
+changes("key_that_is_no_job_is_deleted", call("/api/v1/jobs/a%20b", method="DELETE"), prepare=odd)
+
+
+# Marks that lie ahead
+
+
+async def far_ahead(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(NOON + FAR))
+
+
+async def far_ahead_at_a_worker(manager: Managed) -> None:
+    await manager.etcd.put(manager.keys.mark(sequence_name("j", "w1")), encode_mark(NOON + FAR))
+
+
+changes("job_is_unblocked", call(f"{API}/unblock", {"reason": "a clock"}), {}, far_ahead)
+changes("unblocking_in_doubt", call(f"{API}/unblock", {}), {}, far_ahead, losing=1)
+changes("after_job_is_unblocked", call(f"{API}/unblock", {}), {"after": "1h"}, far_ahead)
+changes("own_mark_of_a_broadcast_job_is_unblocked", call(f"{API}/unblock", {}), {"broadcast": True},
+        far_ahead_at_a_worker)  # fmt: skip
+
+
+# Kills
+
+
+async def a_run(manager: Managed) -> None:
+    await claim(manager, "j", BEFORE)
+
+
+async def a_request(manager: Managed) -> None:
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    request = Request(
+        run_id=RunId.planned("j", BEFORE), origin=Origin.RETRY, job_create_revision=kv.create_revision, plan_ms=BEFORE,
+        dispatch_ms=BEFORE, not_before_ms=BEFORE,
+    )  # fmt: skip
+    await manager.etcd.put(request.key(manager.keys), request.to_json())
+
+
+async def kill_run(manager: Managed) -> None:
+    await manager.parts.kills.of_run(RunId.planned("j", BEFORE), by="me", reason="enough")
+
+
+KILL = call(f"{API}/kill", {"reason": "enough"})
+changes("runs_of_a_job_are_killed", KILL, {}, a_run)
+changes("kill_in_doubt", KILL, {}, a_run, losing=1)
+changes("run_is_killed", kill_run, {}, a_run)
+changes("run_that_waits_is_killed", kill_run, {}, a_request)
+
+
+# Runs at a user's wish
+
+
+async def a_worker(manager: Managed) -> None:
+    await join(manager, "w1")
+
+
+async def after_call(manager: Managed) -> None:
+    await call(f"{API}/run", {"dedupeKey": "k"})(manager)
+
+
+FULL = {"args": ["a"], "env": {"A": "b"}, "reason": "because", "at": "2023-11-20T00:00:00Z"}
+changes("run_is_asked_for", call(f"{API}/run", {}), {})
+changes("run_is_asked_for_in_doubt", call(f"{API}/run", {}), {}, losing=1)
+changes("run_is_asked_for_with_all_that_can_be_said", call(f"{API}/run", FULL), {})
+changes("run_is_asked_for_with_a_dedupe_key", call(f"{API}/run", {"dedupeKey": "k", "dedupeSeconds": 60}), {})
+changes("run_is_asked_for_again_with_a_dedupe_key", call(f"{API}/run", {"dedupeKey": "k"}), {}, after_call)
+changes("run_is_asked_for_with_an_idempotency_key", call(f"{API}/run", {}, **{"Idempotency-Key": "k"}), {})
+changes("run_is_asked_for_with_both_keys",
+        call(f"{API}/run", {"dedupeKey": "k"}, **{"Idempotency-Key": "k"}), {}, after_call)  # fmt: skip
+changes("run_of_a_broadcast_job_is_asked_for", call(f"{API}/run", {}), {"broadcast": True}, a_worker)
+
+
+async def list_runs(manager: Managed) -> None:
+    await manager.get("/api/v1/runs", job="j")
+
+
+async def read_run(manager: Managed) -> None:
+    await manager.get(f"/api/v1/runs/j%40{BEFORE}%231")
+
+
+changes("runs_that_wait_are_listed", list_runs, {}, a_request)
+changes("run_that_waits_is_read", read_run, {}, a_request)
+
+
+# Calls that are remembered
+
+
+async def refused(manager: Managed) -> None:
+    response = await manager.http.post(f"{API}/pause", json={}, headers={"Idempotency-Key": "k"})
+    assert response.status == 404
+
+
+changes("call_with_an_idempotency_key_is_remembered",
+        call(f"{API}/pause", {}, **{"Idempotency-Key": "k"}), {})  # fmt: skip
+changes("call_with_an_idempotency_key_in_doubt",
+        call(f"{API}/pause", {}, **{"Idempotency-Key": "k"}), {}, losing=1)  # fmt: skip
+changes("call_with_an_idempotency_key_that_fails_is_forgotten", refused)
+
+
+# Workers
+
+
+async def drained(manager: Managed) -> None:
+    await join(manager, "w1")
+    await manager.etcd.put(manager.keys.drain("w1"), Drain(by="me", since_ms=1).to_json())
+
+
+WORKER = "/api/v1/workers/w1"
+changes("worker_is_drained", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker)
+changes("drain_in_doubt", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker, losing=1)
+changes("reason_of_a_drain_is_changed", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=drained)
+changes("undrain_in_doubt", call(f"{WORKER}/undrain", {}), prepare=drained, losing=1)
+changes("worker_is_undrained", call(f"{WORKER}/undrain", {}), prepare=drained)
+
+
+# What a manager delivers
+
+
+async def delivered(stage: Stage, prefix: str) -> None:
+    """What an edit has left under this prefix is in the log store, and goes."""
+    stage.passes(-5 * MINUTE - 1)
+    async with stage.manager() as manager:
+        await manager.save(job())
+    stage.passes(5 * MINUTE + 1)
+    async with stage.manager(again=True, loops=True) as manager:
+
+        async def is_gone() -> bool:
+            return await manager.etcd.count(f"{manager.keys.prefix}{prefix}") == 0
+
+        with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith(prefix)):
+            await manager.save(job(cronExpr="0 */2 * * * * *"))
+            await wait_until(is_gone, description="it is in the log store")
+
+
+@situation
+async def former_spec_of_a_job_is_delivered(stage: Stage) -> None:
+    await delivered(stage, "versions/")
+
+
+@situation
+async def record_of_an_edit_is_delivered(stage: Stage) -> None:
+    await delivered(stage, "runs/")

@@ -1,0 +1,291 @@
+"""What the elected worker does."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from common.clock import SystemClock
+from common.etcd import Change
+from common.stored.keys import RunId, encode_mark
+from common.stored.remembered import Remembered
+from common.stored.run import RunRecord, Trigger, Verdict
+from tests.golden.stage import NOON, Stage, situation
+from tests.integration.working import (
+    test_chains,
+    test_clock_keeping,
+    test_lost_runs,
+    test_stuck_requests,
+    test_sweeping,
+)
+from tests.support.background import running
+from tests.support.stewarding import Office
+from tests.support.waiting import wait_until
+from worker.stewarding.dedupe_sweeping import DedupeSweeping
+from worker.stewarding.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS
+
+SECOND = 1000
+HOUR_MS = 3_600_000
+FULL_HOUR = NOON // HOUR_MS * HOUR_MS + HOUR_MS
+
+
+@asynccontextmanager
+async def office(stage: Stage) -> AsyncIterator[Office]:
+    """Six seconds after a full hour."""
+    async with stage.world() as world, stage.term(world) as term:
+        office = Office(world, term)
+        office.clock.advance((FULL_HOUR - NOON) / SECOND + 6)
+        yield office
+
+
+# Fires that nobody takes
+
+
+@situation
+async def undecided_fire_is_offered(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - 1)
+        it.join("w1", "w2", "w3")
+        it.fires.begin()
+        with stage.recorded():
+            await it.look()
+
+
+@situation
+async def undecided_fire_is_skipped_where_its_lock_is_held(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - 1)
+        await it.world.etcd.put(it.keys.lock("job"), b"job@7#1")
+        it.fires.begin()
+        with stage.recorded():
+            await it.look()
+
+
+@situation
+async def undecided_fires_are_given_up_after_their_grace(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "skip", "graceSeconds": 60})
+        it.fires.begin()
+        with stage.recorded():
+            await it.look(60)
+
+
+@situation
+async def undecided_fires_of_policy_latest_are_given_up_after_their_window(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "latest", "windowSeconds": 600})
+        it.fires.begin()
+        with stage.recorded():
+            await it.look(700)
+
+
+@situation
+async def undecided_fire_of_which_there_is_a_run_key_is_passed_over(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - 1, misfire={"policy": "skip", "graceSeconds": 60})
+        await it.world.etcd.put(it.keys.run(RunId.planned("job", FULL_HOUR)), b"garbage")
+        it.fires.begin()
+        with stage.recorded():
+            await it.look(600)
+
+
+@situation
+async def job_without_a_mark_gets_one(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR)
+        await it.world.etcd.delete(it.keys.mark("job"))
+        it.fires.begin()
+        with stage.recorded():
+            await it.look()
+
+
+@situation
+async def mark_from_before_the_anchor_is_moved_there(stage: Stage) -> None:
+    async with office(stage) as it:
+        await it.save(mark_ms=FULL_HOUR - 1)
+        await it.world.etcd.put(it.keys.mark("job"), encode_mark(FULL_HOUR - HOUR_MS))
+        it.join("w1", "w2", "w3")
+        it.fires.begin()
+        with stage.recorded():
+            await it.look()
+
+
+# Requests that nobody takes
+
+
+@situation
+async def request_that_nobody_claims_is_put_again(stage: Stage) -> None:
+    async with office(stage) as it:
+        job = await it.save(mark_ms=it.now_ms)
+        await it.world.ask(job, it.now_ms)
+        await it.see_requests()
+        it.join("w1")
+        await it.requests.perform(it.term)
+        it.clock.advance(6)
+        with stage.recorded():
+            await it.requests.perform(it.term)
+
+
+def request_ends(why: str) -> None:
+    """A request that cannot run any more ends."""
+
+    async def bring_about(stage: Stage) -> None:
+        async with office(stage) as it:
+            await test_stuck_requests.waiting(it, why)
+            with stage.recorded():
+                await it.requests.perform(it.term)
+
+    bring_about.__name__ = f"request_ends_{why.replace(' ', '_')}"
+    situation(bring_about)
+
+
+for _why in ("expired", "deleted", "paused", "made again", "overtaken", "killed", "killed link"):
+    request_ends(_why)
+
+
+# Runs whose worker is gone
+
+
+@asynccontextmanager
+async def lost_runs(stage: Stage) -> AsyncIterator[test_lost_runs.Office]:
+    async with stage.world() as world, stage.term(world) as term:
+        yield test_lost_runs.Office(world, term)
+
+
+@situation
+async def run_is_lost(stage: Stage) -> None:
+    async with lost_runs(stage) as it:
+        await it.world.open_run(lost_after_ms=60_000, args=("a",), env={"A": "b"})
+        await it.look()
+        with stage.recorded():
+            await it.look(61)
+
+
+@situation
+async def run_is_lost_and_run_again(stage: Stage) -> None:
+    async with lost_runs(stage) as it:
+        job = await it.world.save(onWorkerLost="rerun", mark_ms=NOON)
+        await it.world.open_run(lost_after_ms=60_000, revision=job.mod_revision)
+        await it.look()
+        with stage.recorded():
+            await it.look(61)
+
+
+@situation
+async def run_without_a_lock_is_lost(stage: Stage) -> None:
+    async with lost_runs(stage) as it:
+        await it.world.open_run(lost_after_ms=60_000, locked=False, trigger=Trigger.MANUAL, by="me", note="because")
+        await it.look()
+        with stage.recorded():
+            await it.look(61)
+
+
+@situation
+async def key_of_a_run_whose_record_is_stored_is_cleared(stage: Stage) -> None:
+    async with lost_runs(stage) as it:
+        run = await it.world.open_run(lost_after_ms=60_000)
+        run_id = it.world.keys.run_of(run.key)
+        it.store.records[str(run_id)] = RunRecord(run_id=run_id, status=Verdict.SUCCESS)
+        await it.look()
+        with stage.recorded():
+            await it.look(61)
+
+
+# Sweeping
+
+
+@asynccontextmanager
+async def sweeping(stage: Stage) -> AsyncIterator[test_sweeping.Office]:
+    async with stage.world() as world, stage.term(world) as term:
+        it = test_sweeping.Office(world, term)
+        async with running(*(mirror.run() for mirror in it.mirrors.values())):
+            for mirror in it.mirrors.values():
+                await mirror.synced.wait()
+            yield it
+
+
+@situation
+async def kill_of_no_run_is_swept(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        await it.world.kill(RunId.planned("job", 7))
+        await wait_until(lambda: len(it.kills.by_run) == 1, description="the kill is seen")
+        with stage.recorded():
+            await it.sweep()
+
+
+@situation
+async def lock_of_no_run_is_freed(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        await it.world.etcd.put(it.keys.lock("a"), b"a@5#1")
+        await it.sweep()
+        with stage.recorded():
+            await it.sweep(31)
+
+
+@situation
+async def lock_that_names_no_run_is_freed(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        await it.world.etcd.put(it.keys.lock("a"), b"garbage")
+        await it.sweep()
+        with stage.recorded():
+            await it.sweep(31)
+
+
+@situation
+async def detached_session_is_swept(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        key = it.keys.worker("w2", "77")
+        await it.world.etcd.put(key, b"{}")
+        it.members.on_changes([Change(key=key, old_mod=None, new=await it.world.etcd.get(key))])
+        await it.sweep()
+        with stage.recorded():
+            await it.sweep(10)
+
+
+@situation
+async def mark_of_a_deleted_job_is_swept(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        await it.world.etcd.put(it.keys.mark("old"), encode_mark(NOON - 2 * MARK_KEPT_MS))
+        with stage.recorded():
+            await it.sweep(COMPARE_EVERY_S + 1)
+
+
+@situation
+async def mark_of_a_worker_that_is_gone_is_swept(stage: Stage) -> None:
+    async with sweeping(stage) as it:
+        await it.world.save("job", broadcast=True)
+        await wait_until(lambda: "job" in it.catalog.jobs, description="the job is seen")
+        await it.world.etcd.put(it.keys.mark("job~away"), encode_mark(NOON - 2 * MARK_KEPT_MS))
+        with stage.recorded():
+            await it.sweep(COMPARE_EVERY_S + 1)
+
+
+@situation
+async def dedupe_keys_that_are_expired_are_swept(stage: Stage) -> None:
+    async with stage.world() as world, stage.term(world) as term:
+        duty = DedupeSweeping(client=world.etcd, keys=world.keys, clock=SystemClock())
+        for digest in ("aa", "bb"):
+            remembered = Remembered(expires_ms=NOON - HOUR_MS)
+            await world.etcd.put(world.keys.deduped("job", digest), remembered.to_json())
+        with stage.recorded():
+            await duty.perform(term)
+
+
+# Chains and clocks
+
+
+@situation
+async def chain_without_a_link_is_mended(stage: Stage) -> None:
+    async with stage.world() as world, stage.term(world) as term:
+        it = test_chains.Office(world, term)
+        await it.save(after="10s")
+        with stage.recorded():
+            await it.look()
+
+
+@situation
+async def offsets_of_clocks_are_put(stage: Stage) -> None:
+    async with stage.world() as world, stage.term(world) as term, test_clock_keeping.listening(world) as it:
+        with stage.recorded():
+            await it.rounds(**test_clock_keeping.EVERYBODY)
+            await it.keeping.perform(term)
