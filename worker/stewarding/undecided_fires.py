@@ -33,7 +33,7 @@ from common.etcd import (
 from common.jobs.job import JobSpec
 from common.planning.nobody import why_nobody
 from common.planning.placement import is_eligible
-from common.planning.planner import Decision, decide, decide_for_nobody, pass_for_nobody
+from common.planning.planner import SHORTEST_MS, Decision, decide, decide_for_nobody, pass_for_nobody
 from common.stored.keys import Keys, RunId, Watched, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
@@ -137,7 +137,10 @@ class UndecidedFires:
             return decide_for_nobody(
                 job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms
             )
-        since_ms = self._since_ms(job, now_ms)
+        seen_ms = self._nobody_since.setdefault(job.name, now_ms)
+        if now_ms - seen_ms < SHORTEST_MS:
+            return None  # who has just become steward does not know who was here a moment ago
+        since_ms = self._since_ms(job, seen_ms)
         decision = pass_for_nobody(
             job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, since_ms=since_ms,
             patience_ms=self._patience_ms,
@@ -147,17 +150,16 @@ class UndecidedFires:
         self._left -= 1
         return decision
 
-    def _since_ms(self, job: CatalogJob, now_ms: int) -> int:
+    def _since_ms(self, job: CatalogJob, seen_ms: int) -> int:
         """Since when no worker could take its fires: the last that could has left then, or else the first look at it.
 
         Where one that could is here and takes none, it is not known since when it takes none.
         """
-        since_ms = self._nobody_since.setdefault(job.name, now_ms)
         asked = (job.spec.slots, *sorted(job.spec.workers.items()))
         if asked not in self._last_left_ms:
             self._last_left_ms[asked] = self._last_left(job.spec)
         left_ms = self._last_left_ms[asked]
-        return since_ms if left_ms is None else min(since_ms, left_ms)
+        return seen_ms if left_ms is None else left_ms
 
     def _last_left(self, spec: JobSpec) -> int | None:
         if any(is_eligible(spec, one.labels, one.slots) for one in self._members.by_key.values()):

@@ -251,6 +251,22 @@ async def test_a_restart_of_less_than_a_minute_records_nothing(office: Office) -
     assert office.delivered == []
 
 
+async def test_one_that_left_a_moment_ago_is_not_away_since_long_ago(office: Office) -> None:
+    office.join("w1")
+    office.remember("w3", host="w3")
+    office.clock.advance(600)
+    await office.save(SECOND, mark_ms=office.now_ms - 600_000, workers={"host": "w3"}, misfire={"graceSeconds": 1})
+    office.fires.begin()
+    await office.look()
+    await office.look(55)
+    office.join("w3", host="w3")
+    office.leave("w3")
+    await office.look(58)
+    assert office.delivered == []
+    await office.look(6)
+    assert len(office.delivered) == 1
+
+
 @pytest.mark.parametrize("overlap", ["queue", "replace"])
 async def test_one_that_is_kept_supersedes_the_others_also_while_nobody_could_take_it(
     office: Office, overlap: str
