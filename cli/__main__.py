@@ -25,7 +25,7 @@ _GROUPS: Final = {
     "cron": "cli.cron_commands",
     "crontab": "cli.crontab.commands",
 }
-WORKER_COMMANDS: Final = ("list", "drain", "undrain")
+WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
 """After `etcron worker` these ask a manager; anything else starts a worker."""
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 

@@ -17,7 +17,7 @@ from common.version import VERSION
 
 _ELSEWHERE: Final = (
     ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
-    ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain"),
+    ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain, forget"),
     ("job", "save, list, show, run, kill, apply ... jobs (etcron job --help)"),
     ("run", "show, list, kill runs and read their output (etcron run --help)"),
     ("stats", "how many runs of each verdict each day had, and how long they took (etcron stats --help)"),

@@ -73,6 +73,8 @@ def _list(arguments: argparse.Namespace) -> int:
         print_table(
             heads, [_row(worker) for worker in page["items"]], none="no workers: nothing fires until one starts"
         )
+        if page["items"] and not any(worker.get("session") for worker in page["items"]):
+            warnings.append("no worker is live: nothing fires until one starts")
     warn(warnings)
     return ExitStatus.OK
 

@@ -157,7 +157,9 @@ def worker_state(seen: SeenWorker) -> str:
     if member is None:
         if seen.drain is not None:
             return "drained"
-        return "broken" if seen.past is None else str(seen.past.left or Left.GONE)
+        if seen.past is None:
+            return "broken"
+        return "gone" if seen.past.left in (None, Left.GONE) else "stopped"  # it is drained no more
     if not member.attached:
         return "detached"
     if seen.drain is None:

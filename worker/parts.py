@@ -259,8 +259,9 @@ class Parts:
         self._beats = Beats(keys)
         self.stuck_fires = StuckFires(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members,
-            beats=self._beats, absences=self.absences, settlement=self.settlement, timings=self._config.timings,
-            clock=clock, held=lambda: self.clock_check.held,
+            beats=self._beats, absences=self.absences, roster=self.roster, settlement=self.settlement,
+            timings=self._config.timings, clock=clock,
+            held=lambda: self.clock_check.held,
         )  # fmt: skip
         lost_runs = LostRuns(
             client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,

@@ -25,6 +25,11 @@ COUNT_LIMIT: Final = 1000
 """A range is counted exactly up to here; beyond, the count says "at least", so that no outage costs more than this."""
 
 
+SHORTEST_MS: Final = 60_000
+"""Nothing is passed before nobody could take it for so long; and the shortest range of what is passed then."""
+LONGEST_MS: Final = 86_400_000
+
+
 class Timing(Protocol):
     """The part of a schedule that stepping needs; times in ms since the epoch."""
 
@@ -201,6 +206,53 @@ def decide_for_nobody(
     else:
         last = due if now_ms > fires.dispatch_ms(due) + misfire.window_ms + patience_ms else None
     return None if last is None or last < first else _miss(fires, mark_ms=mark_ms, last=last)
+
+
+def pass_for_nobody(
+    fires: Fires, misfire: Misfire, *, mark_ms: int, now_ms: int, since_ms: int, patience_ms: int
+) -> Decision | None:
+    """The steward's step while no live worker can take the fires, since then: those that can never run any more.
+
+    What a worker that comes now would still start waits for it: fires in their grace; of those in their window the
+    newest due one under ``latest``, the newest ``limit`` under ``all``. Ranges grow with the absence, from a minute to
+    a day, so that a long one has few records. Where one fire is kept, the others are superseded by it, as ever.
+    """
+    due, first = fires.newest_open_ms(now_ms), fires.planned.next_after_ms(mark_ms)
+    if due is None or first is None or first != fires.open.next_after_ms(mark_ms):
+        return None  # nothing is due, or first something closed
+    length_ms = min(max(mark_ms - since_ms, SHORTEST_MS), LONGEST_MS)
+    window_ms, grace_ms = (now_ms - patience_ms - 1 - one for one in (misfire.window_ms, misfire.grace_ms))
+    is_over = fires.dispatch_ms(due) <= window_ms
+    until_ms = window_ms if is_over else grace_ms
+    if now_ms - since_ms < SHORTEST_MS or until_ms - fires.dispatch_ms(first) < length_ms:
+        return None
+    last = due if is_over else _last_without_a_chance(fires, misfire, due, window_ms=window_ms, grace_ms=grace_ms)
+    if last is None or last < first:
+        return None
+    missed = _miss(fires, mark_ms=mark_ms, last=last)
+    if is_over or not fires.keeps_one:
+        return missed
+    return Decision(from_ms=mark_ms, to_ms=last, superseded=missed.missed)
+
+
+def _last_without_a_chance(
+    fires: Fires, misfire: Misfire, due: int, *, window_ms: int, grace_ms: int
+) -> int | None:  # fmt: skip
+    """The newest fire that nobody would start any more, where the newest due one is in its window.
+
+    ``window_ms``, ``grace_ms``: what was due by then is out of its window, or its grace.
+    """
+    late = fires.newest_open_ms(grace_ms)
+    if misfire.policy is MisfirePolicy.SKIP and not fires.keeps_one:
+        return late
+    before: int | None = due
+    for _ in range(misfire.limit if misfire.policy is MisfirePolicy.ALL else 1):
+        before = None if before is None else fires.open.last_before_ms(before)
+    passed = None if before is None or late is None else min(before, late)
+    if misfire.policy is not MisfirePolicy.ALL:
+        return passed
+    over = fires.newest_open_ms(window_ms)
+    return max((one for one in (passed, over) if one is not None), default=None)
 
 
 def _closed(fires: Fires, *, mark_ms: int, first: int, until_ms: int) -> Decision | None:

@@ -142,9 +142,9 @@ async def test_selectors_and_slots_say_where(tmp_path: Path) -> None:
                 missed[:] = await cluster.runs(job=job)
                 return bool(missed)
 
-            await wait_until(is_missed, description=f"{job} is missed", timeout=20)
+            await wait_until(is_missed, description=f"{job} is missed", timeout=120)
             assert {one["status"] for one in missed} == {"missed"}
-            assert all(one["reason"].startswith("no eligible worker: ") for one in missed)
+            assert all(one["reason"].startswith("no worker: ") for one in missed)
         print({job: dict(count) for job, count in workers.items()})
 
 

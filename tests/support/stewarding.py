@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, cast
 
 from common.etcd import Change, KeyValue
 from common.stored.keys import RunId, decode_mark
 from common.stored.member import Beat, Member
 from common.stored.request import Request
+from common.stored.roster import RosterEntry
 from common.stored.run import RunRecord
 from common.timings import Timings
 from tests.support.working import SteppingClock, World
@@ -18,6 +20,7 @@ from worker.members import Beats, Members
 from worker.requests.due_jobs import DueJobs
 from worker.requests.lineup import Lineup
 from worker.requests.request_queue import RequestQueue
+from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 from worker.stewarding.stuck_fires import StuckFires
@@ -47,17 +50,35 @@ class Office:
         self.delivered: list[RunRecord] = []
         self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
         self.absences, self.beats = Absences(worker="w1", clock=self.clock), Beats(self.keys)
-        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self.absences.saw)
+        self.roster = Roster(self.keys, self.clock)
+        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self._saw)
         self.kills, self.queue = Kills(self.keys, on_kill=lambda _kill: None), Queue()
         shared: dict[str, Any] = {
             "keys": self.keys, "worker": "w1", "catalog": self.catalog, "members": self.members,
             "beats": self.beats, "settlement": cast(Settlement, self), "clock": self.clock,
         }  # fmt: skip
-        self.fires = StuckFires(client=world.etcd, timings=Timings(), absences=self.absences, **shared)
+        self.fires = StuckFires(
+            client=world.etcd, timings=Timings(), absences=self.absences, roster=self.roster, **shared
+        )
         self.requests = StuckRequests(
             client=world.etcd, kills=self.kills, queue=cast(RequestQueue, self.queue), **shared
         )
         self.requests.begin()
+
+    def _saw(self, members: Collection[Member]) -> None:
+        self.absences.saw(members)
+        self.roster.saw(members)
+
+    def leave(self, *names: str) -> None:
+        """Their sessions have ended."""
+        for name in names:
+            self.members.on_changes([Change(key=self.keys.worker(name, "a"), old_mod=1, new=None)])
+
+    def remember(self, name: str, **labels: str) -> None:
+        """It is on the roster as one that is here."""
+        entry = RosterEntry(worker=name, host="h", seen_ms=self.now_ms, labels=labels)
+        key = self.keys.roster_entry(name)
+        self.roster.on_changes([Change(key=key, old_mod=None, new=key_value(key, entry.to_json()))])
 
     def deliver_final(self, record: RunRecord, revision: int) -> None:
         self.delivered.append(record)
@@ -71,10 +92,11 @@ class Office:
         self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
         return kv
 
-    def join(self, *names: str, free: int = 1, not_accepting: str | None = None) -> None:
+    def join(self, *names: str, free: int = 1, not_accepting: str | None = None, **labels: str) -> None:
         for name in names:
             member = Member(
-                worker=name, session="a", instance="i", host="h", address="a", slots=1, not_accepting=not_accepting
+                worker=name, session="a", instance="i", host="h", address="a", slots=1,
+                not_accepting=not_accepting, labels=labels,
             )  # fmt: skip
             key = self.keys.worker(name, "a")
             self.members.on_changes([Change(key=key, old_mod=None, new=key_value(key, member.to_json(), lease=10))])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli import cron_commands, job_commands, local_commands, run_commands, worker_commands
+from cli.__main__ import WORKER_COMMANDS
 from cli.crontab import commands as crontab_commands
 
 _DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
@@ -45,6 +46,10 @@ ALL = list(_all())
 @pytest.mark.parametrize("group", _GROUPS)
 def test_the_commands_that_there_are(group: str) -> None:
     assert set(_commands(group)) == set(_WANTED[group].split())
+
+
+def test_every_command_about_workers_is_none_that_starts_one() -> None:
+    assert set(WORKER_COMMANDS) == set(_commands("worker"))
 
 
 @pytest.mark.parametrize(("group", "name"), ALL)

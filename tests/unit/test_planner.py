@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import pytest
 
 from common.jobs.job import Misfire, MisfirePolicy
-from common.planning.planner import COUNT_LIMIT, Decision, FireRange, Fires, Held, decide, decide_for_nobody, undecided
+from common.planning.planner import (
+    COUNT_LIMIT,
+    Decision,
+    FireRange,
+    Fires,
+    Held,
+    decide,
+    decide_for_nobody,
+    pass_for_nobody,
+    undecided,
+)
 
 SECOND = 1000
 NOW = 1_000_000
@@ -298,6 +309,59 @@ def test_steward_gives_up_late_fires(case: Nobody) -> None:
     fires = Fires.of(Each(case.step))
     decision = decide_for_nobody(fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, patience_ms=2000)
     assert (decision.to_ms if decision else None) == case.last_missed
+
+
+class Absent(NamedTuple):
+    situation: str
+    policy: str
+    gone_s: int
+    last_passed: int | None
+    mark: int = NOW - 1000 * SECOND
+    keeps_one: bool = False
+
+
+ABSENT = [
+    Absent("skip: what is out of grace and patience", "skip", 1000, NOW - 13_000),
+    Absent("latest: all that are out of grace; the newest has its window", "latest", 1000, NOW - 13_000),
+    Absent("all: not the newest 3, nor what is in its grace", "all", 1000, NOW - 13_000),
+    Absent("one is kept: the others pass", "skip", 1000, NOW - 13_000, keeps_one=True),
+    Absent("nothing within a minute", "skip", 59, None),
+    Absent("nothing of less than a minute", "latest", 200, None, mark=NOW - 70_000),
+    Absent("after ten minutes a range of ten", "latest", 1200, None, mark=NOW - 600 * SECOND),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", ABSENT, ids=lambda case: case.situation)
+def test_steward_passes_what_can_never_run_while_nobody_could_take_it(case: Absent) -> None:
+    fires = Fires.of(Each(SECOND), keeps_one=case.keeps_one)
+    decision = pass_for_nobody(
+        fires, policy(case.policy), mark_ms=case.mark, now_ms=NOW, since_ms=NOW - case.gone_s * SECOND,
+        patience_ms=2000,
+    )  # fmt: skip
+    assert (decision.to_ms if decision else None) == case.last_passed
+    assert decision is None or (decision.superseded is not None) == case.keeps_one
+
+
+@pytest.mark.parametrize("step_s", [1, 7, 60, 3600, 86_400])
+@pytest.mark.parametrize("name", ["skip", "latest", "all"])
+def test_what_was_passed_for_nobody_would_not_have_run(name: str, step_s: int) -> None:
+    """Whoever comes back at that moment starts and makes up for what it would have without the steward."""
+    fires, misfire = Fires.of(Each(step_s * SECOND)), policy(name)
+    for gone_s in (61, 300, 7200, 400_000):
+        mark, since = NOW - gone_s * SECOND, NOW - gone_s * SECOND
+        passed = pass_for_nobody(fires, misfire, mark_ms=mark, now_ms=NOW, since_ms=since, patience_ms=2000)
+        if passed is None:
+            continue
+        for fresh in (None, fires.newest_due_ms(NOW)):
+            assert _run(fires, misfire, passed.to_ms, fresh) == _run(fires, misfire, mark, fresh)
+
+
+def _run(fires: Fires, misfire: Misfire, mark: int, fresh: int | None) -> list[int]:
+    found: list[int] = []
+    while step := decide(fires, misfire, mark_ms=mark, until_ms=NOW, now_ms=NOW, fresh_ms=fresh):
+        found += [*step.requests, *([step.claim_ms] if step.claim_ms is not None else [])]
+        mark = step.to_ms
+    return found
 
 
 def steps(schedule: Each, misfire: Misfire, *, mark: int, fresh: int | None = NOW, now: int = NOW) -> list[Decision]:

@@ -24,6 +24,7 @@ from worker.catalog import Catalog, CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.deciding.mark_reading import read_marks
 from worker.members import Beats, Members
+from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 from worker.stewarding.undecided_fires import Case, UndecidedFires
@@ -58,6 +59,7 @@ class StuckFires:
         members: Members,
         beats: Beats,
         absences: Absences,
+        roster: Roster,
         settlement: Settlement,
         timings: Timings,
         clock: Clock,
@@ -75,6 +77,7 @@ class StuckFires:
             members=members,
             beats=beats,
             absences=absences,
+            roster=roster,
             settlement=settlement,
             timings=timings,
             held=held,
@@ -90,6 +93,7 @@ class StuckFires:
     def begin(self) -> None:
         """Every job is looked at once, then each when it has had a fire."""
         self._leading = True
+        self._undecided_fires.begin()
         self._checks = []
         self._unseen = dict.fromkeys(self._catalog.jobs)
 
@@ -117,6 +121,7 @@ class StuckFires:
         heapq.heapify(self._checks)
 
     async def perform(self, term: Term) -> None:
+        self._undecided_fires.begin_turn()
         now_ms = self._clock.wall_ms()
         left = {job.name: job for job in self._due(now_ms)}
         try:

@@ -5,6 +5,9 @@ all as a request; where the lock is held, the overlap policy decides it. A fire 
 recorded as missed, by the job's policy, so that nothing is missed in silence; one that the calendar closes, as skipped.
 Where one fire is kept waiting for a lock that is held, it is left alone until its window is over.
 
+While no live worker could take a job's fires, what can never run any more is recorded as it passes, with who has gone;
+what may still run waits for one that comes back. With no worker live at all, the first to come back records it.
+
 Every decision compares that this worker is the steward, the job's revision and the mark, as a worker's do.
 """
 
@@ -13,6 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from common.etcd import (
     Compare,
@@ -27,8 +31,10 @@ from common.etcd import (
     present,
     value_is,
 )
+from common.jobs.job import JobSpec
 from common.planning.nobody import why_nobody
-from common.planning.planner import Decision, Held, decide, decide_for_nobody
+from common.planning.placement import is_eligible
+from common.planning.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
 from common.stored.keys import Keys, RunId, Watched, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
@@ -38,11 +44,15 @@ from worker.catalog import CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.deciding.passed import passed_record
 from worker.members import Beats, Members
+from worker.roster import Roster
 from worker.settling.records import fire_record, single
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 
 _log = logging.getLogger(__name__)
+
+_RECORDS_A_SECOND: Final = 50
+"""Of what nobody can take, of all jobs together: a thousand jobs of one machine that has gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +88,7 @@ class UndecidedFires:
         members: Members,
         beats: Beats,
         absences: Absences,
+        roster: Roster,
         settlement: Settlement,
         timings: Timings,
         held: Callable[[], Held | None],
@@ -90,20 +101,27 @@ class UndecidedFires:
         self._members = members
         self._beats = beats
         self._absences = absences
+        self._roster = roster
+        self._nobody_since: dict[str, int] = {}
+        self._last_left_ms: dict[tuple[object, ...], int | None] = {}
+        """By what jobs ask for: when the last worker that had it left; None: one that has it is here, or none was."""
+        self._left = 0
         self._settlement = settlement
         self._patience_ms = 2 * timings.hedge_ms + timings.max_clock_skew_ms
+
+    def begin_turn(self) -> None:
+        """A second has begun."""
+        self._left = _RECORDS_A_SECOND
+        self._last_left_ms.clear()
+
+    def begin(self) -> None:
+        """Since when nobody could take a job's fires is not known."""
+        self._nobody_since.clear()
 
     async def step(self, case: Case) -> int | None:
         """One decision; the new mark, or None where there is nothing (more) to decide, or others did."""
         job, now_ms = case.job, case.now_ms
-        given_up = decide_for_nobody(
-            job.fires,
-            job.spec.misfire,
-            mark_ms=case.base_ms,
-            now_ms=now_ms,
-            patience_ms=self._patience_ms,
-            held=self._held(),
-        )
+        given_up = self._given_up(case)
         if given_up is not None:
             return await self._pass(case, given_up)
         until_ms = job.fires.newest_due_ms(now_ms - OFFER_AFTER_MS)
@@ -117,6 +135,48 @@ class UndecidedFires:
         if decision.closed is not None:
             return await self._pass(case, decision)
         return await self._start(case, decision) if _is_to_start(job, decision, now_ms) else None
+
+    def _given_up(self, case: Case) -> Decision | None:
+        job, now_ms, held = case.job, case.now_ms, self._held()
+        if self._members.eligible(job) or case.lock is not None:
+            self._nobody_since.pop(job.name, None)
+            return decide_for_nobody(
+                job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, patience_ms=self._patience_ms,
+                held=held,
+            )  # fmt: skip
+        seen_ms = self._nobody_since.setdefault(job.name, now_ms)
+        if now_ms - seen_ms < SHORTEST_MS:
+            return None  # who has just become steward does not know who was here a moment ago
+        if held is not None and now_ms < held.until_ms + job.spec.misfire.grace_ms:
+            return None  # what was due while nobody decided has its grace from then on
+        since_ms = self._since_ms(job, seen_ms)
+        decision = pass_for_nobody(
+            job.fires, job.spec.misfire, mark_ms=case.base_ms, now_ms=now_ms, since_ms=since_ms,
+            patience_ms=self._patience_ms,
+        )  # fmt: skip
+        if decision is None or self._left <= 0:
+            return None
+        self._left -= 1
+        return decision
+
+    def _since_ms(self, job: CatalogJob, seen_ms: int) -> int:
+        """Since when no worker could take its fires: the last that could has left then, or else the first look at it.
+
+        Where one that could is here and takes none, it is not known since when it takes none.
+        """
+        asked = (job.spec.slots, *sorted(job.spec.workers.items()))
+        if asked not in self._last_left_ms:
+            self._last_left_ms[asked] = self._last_left(job.spec)
+        left_ms = self._last_left_ms[asked]
+        return seen_ms if left_ms is None else left_ms
+
+    def _last_left(self, spec: JobSpec) -> int | None:
+        if any(is_eligible(spec, one.labels, one.slots) for one in self._members.by_key.values()):
+            return None
+        away = self._roster.away().values()
+        return max(
+            (self._roster.left_ms(one) for one in away if is_eligible(spec, one.labels, one.slots)), default=None
+        )
 
     async def _start(self, case: Case, decision: Decision) -> int | None:
         """Offered, or where the lock is held, skipped; None: it waits."""
@@ -137,11 +197,15 @@ class UndecidedFires:
             return f"late: {case.holder} was going"
         eligible = self._members.eligible(job)
         if not eligible:
-            return f"no eligible worker: {why_nobody(job.spec, self._members.by_key.values())}"
+            return f"no worker: {self._why_nobody(case)}"
         if self._beats.all_taken(eligible, job.spec.slots):
             return "late: no worker had a free slot"
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
         return self._absences.why_late(eligible, lo_ms, hi_ms)
+
+    def _why_nobody(self, case: Case) -> str:
+        live, away = self._members.by_key.values(), self._roster.away().values()
+        return why_nobody(case.job.spec, live, away, now_ms=case.now_ms)
 
     async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
         """A held lock decides it: the overlap policy says that the fire is skipped."""

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from common.stored.keys import RunId
+from common.stored.roster import Left, RosterEntry
 from common.stored.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
@@ -92,3 +93,15 @@ async def test_workers(etcron: Etcron) -> None:
     assert (result.out, result.err) == ("", "no workers: nothing fires until one starts\n")
     assert (await etcron.ok("worker", "list", "-o", "json")).json == []
     assert (await etcron("worker", "list", "extra")).status == 2
+
+
+async def test_a_worker_that_has_left_is_listed_until_it_is_forgotten(etcron: Etcron, manager: Managed) -> None:
+    entry = RosterEntry(worker="w3", host="machine-3", seen_ms=7, left=Left.GONE)
+    await manager.etcd.put(manager.keys.roster_entry("w3"), entry.to_json())
+    result = await etcron.ok("worker", "list")
+    assert "w3" in result.out
+    assert "gone" in result.out
+    assert "no worker is live" in result.err
+    await etcron.ok("worker", "forget", "w3")
+    assert (await etcron.ok("worker", "list")).out == ""
+    assert (await etcron("worker", "forget", "w3")).status == 3

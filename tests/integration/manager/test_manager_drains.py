@@ -80,7 +80,11 @@ async def test_a_worker_that_has_gone_is_listed_until_it_is_forgotten(manager: M
     await join(manager, "w1")
     live = RosterEntry(worker="w1", host="h", seen_ms=7)
     await manager.etcd.put(manager.keys.roster_entry("w1"), live.to_json())
+    drained = RosterEntry(worker="w2", host="h", seen_ms=7, left=Left.DRAINED)
+    await manager.etcd.put(manager.keys.roster_entry("w2"), drained.to_json())
     workers = await listed(manager)
+    assert (workers["w2"]["state"], workers["w2"]["left"]) == ("stopped", "drained")
+    await manager.call("DELETE", f"{WORKERS}/w2")
     assert (workers["gone"]["state"], workers["gone"]["seenMs"], workers["gone"]["labels"]) == (
         "gone",
         7,

@@ -19,6 +19,7 @@ from tests.support.working import Place, SteppingClock, World
 from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.members import Beats, Members
+from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 from worker.stewarding.stuck_fires import StuckFires
@@ -79,7 +80,7 @@ async def test_steward_asks_once_for_each_job_then_for_what_was_due(
     fires = StuckFires(
         client=world.etcd, keys=world.keys, worker="w1", catalog=catalog,
         members=Members(world.keys, on_changed=lambda: None), beats=Beats(world.keys),
-        absences=Absences(worker="w1", clock=SystemClock()),
+        absences=Absences(worker="w1", clock=SystemClock()), roster=Roster(world.keys, SystemClock()),
         settlement=cast(Settlement, None), timings=Timings(), clock=clock,
     )  # fmt: skip
     fires.begin()

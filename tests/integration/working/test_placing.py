@@ -198,15 +198,6 @@ async def test_runs_take_as_many_slots_as_they_ask_for(place: Place, world: Worl
         assert most == 2
 
 
-async def test_a_job_too_big_for_every_worker_is_missed_for_want_of_one(place: Place, world: World) -> None:
-    misfire = {"policy": "skip", "graceSeconds": 1}
-    async with workers(place, w1={"slots": 2}, w2={"slots": 2}):
-        await world.save(cron=SECOND, slots=3, misfire=misfire)
-        (record, *_) = await fired(world, 1)
-        reason = "no eligible worker: it takes 3 slots, and no worker that fits has more than 2"
-        assert (record["status"], record["reason"]) == ("missed", reason)
-
-
 # Broadcast
 
 

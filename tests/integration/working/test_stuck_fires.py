@@ -8,6 +8,7 @@ import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Delete, EtcdClient, Operation, Put
+from common.instants import iso
 from common.planning.placement import bucket_of
 from common.stored.keys import Keys, RunId, encode_mark
 from common.stored.run import Verdict
@@ -183,14 +184,112 @@ async def test_what_etcd_refused_to_write_is_looked_at_again(office: Office, mon
 async def test_skip_is_given_up_after_the_grace_and_not_before(office: Office) -> None:
     hour_ms = await at_full_hour(office, 60 + HEDGES_AND_SKEW_S - 1)
     await office.save(mark_ms=hour_ms - 1000, misfire={"policy": "skip", "graceSeconds": 60})
+    office.join("w1")
     office.fires.begin()
     await office.look()
     assert office.delivered == []
     await office.look(5.1)
     (record,) = office.delivered
-    reason = "no eligible worker: no worker is live"
-    assert (record.status, record.reason, record.plan_ms) == (Verdict.MISSED, reason, hour_ms)
+    assert (record.status, record.plan_ms) == (Verdict.MISSED, hour_ms)
     assert await office.mark() == hour_ms
+
+
+async def test_while_its_machine_is_gone_a_job_records_what_can_never_run_in_ever_longer_ranges(
+    office: Office,
+) -> None:
+    office.join("w1", "w2")
+    office.join("w3", host="w3")
+    office.remember("w3", host="w3")
+    start_ms = office.now_ms
+    await office.save(SECOND, mark_ms=start_ms, workers={"host": "w3"}, misfire={"policy": "latest", "graceSeconds": 5})
+    await office.save(SECOND, mark_ms=start_ms, name="other", broadcast=True, workers={"host": "w3"})
+    office.fires.begin()
+    office.leave("w3")
+    gone = iso(office.now_ms)[11:16]
+    spans = list[int]()
+    for _ in range(240):
+        await office.look(5)
+        assert office.now_ms - await office.mark() > 5000, "what may still run waits"
+        if len(office.delivered) > len(spans):
+            record = office.delivered[-1]
+            assert (record.status, record.reason) == (
+                Verdict.MISSED,
+                f"no worker: w3 (host=w3) has been gone since {gone} UTC",
+            )
+            assert record.count is not None
+            spans.append(record.count)
+            assert office.now_ms - start_ms >= 60_000
+    assert [span // 60 for span in spans] == [1, 1, 2, 4, 8]
+    assert sum(spans) == await office.mark() // 1000 - start_ms // 1000, "each fire once"
+    office.join("w3", host="w3")
+    before = await office.mark()
+    await office.look(5)
+    assert await office.mark() == before, "it makes up for the newest itself"
+
+
+async def test_a_job_too_big_for_every_worker_is_missed_for_want_of_one(office: Office) -> None:
+    office.join("w1", "w2")
+    await office.save(SECOND, mark_ms=office.now_ms, slots=3, misfire={"policy": "skip", "graceSeconds": 1})
+    office.fires.begin()
+    await office.look(10)
+    await office.look(70)
+    (record,) = office.delivered
+    reason = "no worker: it takes 3 slots, and no worker that fits has more than 1"
+    assert (record.status, record.reason) == (Verdict.MISSED, reason)
+
+
+async def test_a_restart_of_less_than_a_minute_records_nothing(office: Office) -> None:
+    office.join("w1")
+    await office.save(SECOND, mark_ms=office.now_ms, workers={"host": "w3"}, misfire={"graceSeconds": 1})
+    office.fires.begin()
+    for _ in range(4):
+        office.join("w3", host="w3")
+        await office.look(5)
+        office.leave("w3")
+        for _ in range(10):
+            await office.look(5)
+    assert office.delivered == []
+
+
+async def test_one_that_left_a_moment_ago_is_not_away_since_long_ago(office: Office) -> None:
+    office.join("w1")
+    office.remember("w3", host="w3")
+    office.clock.advance(600)
+    await office.save(SECOND, mark_ms=office.now_ms - 600_000, workers={"host": "w3"}, misfire={"graceSeconds": 1})
+    office.fires.begin()
+    await office.look()
+    await office.look(55)
+    office.join("w3", host="w3")
+    office.leave("w3")
+    await office.look(58)
+    assert office.delivered == []
+    await office.look(6)
+    assert len(office.delivered) == 1
+
+
+@pytest.mark.parametrize("overlap", ["queue", "replace"])
+async def test_one_that_is_kept_supersedes_the_others_also_while_nobody_could_take_it(
+    office: Office, overlap: str
+) -> None:
+    office.join("w1")
+    await office.save(SECOND, mark_ms=office.now_ms, workers={"host": "w3"}, overlap=overlap)
+    office.fires.begin()
+    for _ in range(26):
+        await office.look(5)
+    (record,) = office.delivered
+    assert (record.status, record.reason) == (Verdict.SKIPPED, f"overlap: {overlap} kept a newer fire")
+
+
+async def test_of_many_jobs_that_nobody_can_take_fifty_are_recorded_a_second(office: Office) -> None:
+    office.join("w1")
+    for number in range(60):
+        await office.save(SECOND, mark_ms=office.now_ms, name=f"job{number}", workers={"host": "w3"})
+    office.fires.begin()
+    await office.look(61)
+    await office.look(70)
+    assert len(office.delivered) == 50
+    await office.look(5.1)
+    assert len(office.delivered) == 60
 
 
 async def test_what_is_given_up_once_workers_take_fires_again_says_why_they_took_none(office: Office) -> None:
@@ -261,6 +360,7 @@ async def test_a_run_key_that_stands_in_the_way_is_passed_over(office: Office) -
     hour_ms = await at_full_hour(office, 1800)
     await office.save(mark_ms=hour_ms - 3_600_001, misfire={"policy": "skip", "graceSeconds": 60})
     await office.world.etcd.put(office.keys.run(RunId.planned("job", hour_ms - 3_600_000)), b"garbage")
+    office.join("w1")
     office.fires.begin()
     await office.look()
     assert await office.mark() == hour_ms

@@ -57,7 +57,9 @@ async function load(signal) {
     const healthy = items.filter((/** @type {Worker} */ one) => one.state === "accepting").length;
     fill(byId("total"), t("jobs.healthy", { n: healthy }));
     const kinds = new Set(items.map((/** @type {Worker} */ one) => one.tzdata).filter(Boolean));
-    redraw(byId("workers"), items.length ? grid(t("title.workers"), COLUMNS, items, "auto stack", (/** @type {Worker} */ one) => one.name ?? one.key) : h("p", { class: "empty" }, t("workers.none")));
+    const live = items.some((/** @type {Worker} */ one) => one.session);
+    redraw(byId("workers"), !live && h("p", { class: "empty" }, t("workers.none")),
+      items.length > 0 && grid(t("title.workers"), COLUMNS, items, "auto stack", (/** @type {Worker} */ one) => one.name ?? one.key));
     note(byId("problem"), kinds.size > 1 ? t("workers.tzdata", { versions: [...kinds].join(", ") }) : null, "warn");
   } catch (error) {
     if (signal.aborted) throw error;
