@@ -60,7 +60,15 @@ def make_parts(
     versions = Versions(etcd, keys, runlog, deadline_s=patience_s)
     inventory = Inventory(etcd, keys)
     guard = ClockGuard(etcd, keys, config, name=name, clock=clock, patience_s=write_s)
-    health = Health(etcd, runlog, inventory, clock=clock, log_store=redact_uri(config.mongodb_uri), guard=guard)
+    health = Health(
+        etcd,
+        runlog,
+        inventory,
+        clock=clock,
+        log_store=redact_uri(config.mongodb_uri),
+        guard=guard,
+        blocked=lambda: watching.blocked.until,
+    )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     history = History(

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
@@ -41,6 +41,8 @@ FULLNESS_EVERY: Final = 5
 _ANSWER_S = 1.5
 _NAMED: Final = 5
 """How many workers are named one by one."""
+_BLOCKED_NAMED: Final = 100
+"""How many blocked jobs are."""
 _INDEXES_S = 5.0
 GATEWAYS_EVERY: Final = 20
 """So many looks are between two questions to a gateway that is open."""
@@ -92,6 +94,8 @@ class Report:
     log_store: dict[str, Any]
     workers: dict[str, Any]
     clocks: dict[str, Any]
+    blocked: Mapping[str, int]
+    """By job, until when it does not fire."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     """What an operator should know, although everything is well."""
@@ -102,6 +106,9 @@ class Report:
             return "unready"
         return "degraded" if self.problems else "ready"
 
+    def _named(self) -> Iterable[tuple[str, int]]:
+        return itertools.islice(self.blocked.items(), _BLOCKED_NAMED)
+
     def document(self, *, verbose: bool) -> dict[str, Any]:
         """The answer of ``/readyz``."""
         document: dict[str, Any] = {
@@ -110,6 +117,7 @@ class Report:
         if verbose:
             document["checks"] = {
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
+                "blocked": [{"name": job, "until": until_ms} for job, until_ms in self._named()],
             }  # fmt: skip
         return document
 
@@ -126,7 +134,10 @@ class Health:
         clock: Clock,
         log_store: str,
         guard: ClockGuard,
+        blocked: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
+        """``blocked``: by job, until when it does not fire; the latest first."""
+        self._blocked = blocked
         self._guard = guard
         self._etcd = etcd
         self._runlog = runlog
@@ -203,8 +214,11 @@ class Health:
         if workers is not None:
             problems += _worker_faults(workers)
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
+        blocked = self._blocked()
+        problems += _blocked_problem(blocked)
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers), clocks=clocks, problems=tuple(problems),
+            blocked=blocked,
             notes=() if away else tuple(_notes(members)),
         )  # fmt: skip
 
@@ -266,6 +280,15 @@ class _Answer:
     problem: str | None = None
     withheld: str | None = None
     """Some versions of etcd tell it to users with the role root alone: no fault, but alarms stay unseen."""
+
+
+def _blocked_problem(blocked: Mapping[str, int]) -> list[str]:
+    if not blocked:
+        return []
+    job, until_ms = next(iter(blocked.items()))
+    many = f"{job} is" if len(blocked) == 1 else f"{len(blocked)} jobs are"
+    last = "" if len(blocked) == 1 else f" (the last: {job})"
+    return [f"{many} blocked until {iso(until_ms)}{last}, as somebody's clock was ahead: see etcron job show {job}"]
 
 
 def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:

@@ -15,6 +15,7 @@ from common.jobs.job import JobSpec
 from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
 from common.words.job_words import job_words
 from common.words.phrases import DEFAULT
+from manager.watching.blocked import BLOCKED_MS
 
 __all__ = ["fire_view", "job_words", "mark_fault", "next_fire", "preview", "save_warnings", "schedule_problems"]
 
@@ -49,9 +50,11 @@ def save_warnings(spec: JobSpec, *, now_ms: int, mark_ms: int | None, problem: s
 
 
 def mark_fault(mark_ms: int | None, *, now_ms: int) -> str | None:
-    """What is wrong with a mark that lies in a far future; None where nothing is."""
-    if mark_ms is None or mark_ms <= now_ms + MARK_FAULT_MS:
+    """What is wrong with a mark that lies ahead; None where nothing is."""
+    if mark_ms is None or mark_ms <= now_ms + BLOCKED_MS:
         return None
+    if mark_ms <= now_ms + MARK_FAULT_MS:
+        return f"blocked until {iso(mark_ms)}: the job's mark lies there, as somebody's clock was ahead; then it fires"
     return f"nothing fires before {iso(mark_ms)}: the job's mark lies there; `etcron job unblock` sets it back"
 
 

@@ -77,7 +77,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {
             "name": TEXT, "spec": maybe(ref("Job")), "revision": {"type": "integer"}, "etag": TEXT,
             "state": {"type": "string", "enum": ["enabled", "paused", "broken"]}, "problem": maybe(TEXT),
-            "savedMs": maybe(MS), "savedBy": maybe(TEXT),
+            "blockedUntil": maybe(MS), "savedMs": maybe(MS), "savedBy": maybe(TEXT),
             "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
             "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
             "lastRun": {"type": ["object", "null"]},

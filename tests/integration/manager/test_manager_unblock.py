@@ -303,3 +303,48 @@ async def test_of_a_paused_or_a_broadcast_job_there_is_no_record(manager: Manage
     answer = await manager.call("POST", UNBLOCK, {})
     assert await missed_after_unblock(manager) is None
     assert bool(answer["warnings"]) == ("broadcast" in fields)
+
+
+# Jobs that are blocked are shown
+
+
+async def test_mark_in_the_near_future_is_shown_where_one_looks(manager: Managed) -> None:
+    await manager.save(job())
+    await manager.save(json.dumps({"name": "k", "command": "true", "cronExpr": "0 * * * * * *", "broadcast": True}))
+    blocked, until_ms = manager.parts.watching.blocked, now_ms() + 3 * 3_600_000
+    await put_mark(manager, until_ms)
+    await put_mark(manager, until_ms - 5, sequence_name("k", "w1"))
+    await put_mark(manager, until_ms, "deleted")
+
+    async def are_known() -> bool:
+        await blocked.look()
+        return blocked.until == {"j": until_ms, "k": until_ms - 5}
+
+    await wait_until(are_known, description="both are known to be blocked")
+    row = await manager.get("/api/v1/jobs/j")
+    assert row["blockedUntil"] == until_ms
+    assert row["problem"].startswith(f"blocked until {iso(until_ms)}: ")
+    assert row["nextFire"]["ms"] > until_ms
+    items = (await manager.get("/api/v1/jobs"))["items"]
+    assert [item["blockedUntil"] for item in items] == [until_ms, until_ms - 5]
+    ready = await manager.get("/readyz?verbose")
+    assert ready["status"] == "degraded"
+    assert any(text.startswith(f"2 jobs are blocked until {iso(until_ms)} (the last: j)") for text in ready["problems"])
+    assert ready["checks"]["blocked"] == [{"name": "j", "until": until_ms}, {"name": "k", "until": until_ms - 5}]
+    async with manager.http.get("/metrics") as answer:
+        assert "etcron_jobs_blocked 2.0" in await answer.text()
+    to_come = f"/api/v1/jobs/j/fires?from={now_ms()}&to={now_ms() + 120_000}"
+    assert {fire["reason"] for fire in (await manager.get(to_come))["items"]} == {row["problem"]}
+    await manager.call("POST", "/api/v1/jobs/j/pause", {})
+
+    async def is_told() -> bool:
+        return list(blocked.until) == ["k"]
+
+    await wait_until(is_told, description="a paused job does not wait for a mark")
+
+
+async def test_mark_that_is_a_moment_ahead_blocks_nothing(manager: Managed) -> None:
+    await manager.save(job())
+    await put_mark(manager, now_ms() + 9_000)
+    await manager.parts.watching.blocked.look()
+    assert manager.parts.watching.blocked.until == {}
