@@ -97,6 +97,8 @@ def make_parts(
             keys,
             service,
             inventory,
+            records=history,
+            ahead_ms=config.max_clock_skew_ms + config.timings.claim_lead_ms,
             clock=clock,
             last_decided=LastDecided(etcd, keys, watching, history).before,
         ),

@@ -6,14 +6,17 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 from common.errors import InvalidInputError, Problem
 from common.jobs.forms import parse_known
 from common.jobs.job import JobSpec
 from common.jobs.reader import load_object
 from common.jobs.values import is_job_name
+from common.schedules.leaving_out import LeavingOut, Span
+from common.schedules.schedule import Schedule
 from common.stored.values import is_instant, words
 
 
@@ -27,6 +30,18 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What a wrong clock had decided before its time, and runs at its time all the same, but for what was started."""
+
+    until_ms: int
+    """Fires up to here."""
+    attempt: int
+    """Their first attempt: no older record stands in its way."""
+    started: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    """Those that are not started again: of the job (under ``""``), of a broadcast job by worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedJob:
     """A job as it lies in etcd: the spec, and what its save wrote beside it."""
 
@@ -37,6 +52,16 @@ class SavedJob:
     saved_by: str | None = None
     pause: Pause | None = None
     """Only beside a spec that is not enabled; None there: an older manager wrote it."""
+    again: Again | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """The fires that are to be decided."""
+        return planned_by(self.spec, self.again)
+
+    def attempt_of(self, plan_ms: int) -> int:
+        """The number of the first attempt of a planned fire."""
+        return first_attempt(self.again, plan_ms)
 
     def to_json(self) -> bytes:
         """The value of ``jobs/<job>``: compact JSON, defaults left out."""
@@ -46,6 +71,9 @@ class SavedJob:
         if self.pause is not None:
             paused = {"pausedMs": self.pause.since_ms, "pausedBy": self.pause.by, "pausedReason": self.pause.reason}
             document.update((name, value) for name, value in paused.items() if value is not None)
+        if self.again is not None:
+            again = self.again
+            document["again"] = {"untilMs": again.until_ms, "attempt": again.attempt, "started": again.started}
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
     @classmethod
@@ -55,7 +83,7 @@ class SavedJob:
         document = load_object(value)
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
-        pause = _take_pause(document)
+        pause, again = _take_pause(document), _take_again(document)
         problems = []
         if not is_instant(anchor_ms):
             remedy = "save the job through a manager"
@@ -69,8 +97,19 @@ class SavedJob:
             spec=spec, anchor_ms=anchor_ms,
             saved_ms=saved_ms if is_instant(saved_ms) else 0,
             saved_by=_words(saved_by),
-            pause=None if spec.enabled else pause,
+            pause=None if spec.enabled else pause, again=again,
         )  # fmt: skip
+
+
+def planned_by(spec: JobSpec, again: Again | None, worker: str | None = None) -> Schedule:
+    """The job's fires (of a broadcast job those on a worker), but for what was started before its time."""
+    spans = () if again is None else again.started.get(worker or "", ())
+    return LeavingOut(inner=spec.schedule, spans=spans) if spans else spec.schedule
+
+
+def first_attempt(again: Again | None, plan_ms: int) -> int:
+    """The number of the first attempt of a planned fire."""
+    return again.attempt if again is not None and plan_ms <= again.until_ms else 1
 
 
 def _refuse_odd(name: str) -> None:
@@ -88,6 +127,25 @@ def _take_pause(document: dict[str, object]) -> Pause | None:
     if not is_instant(since_ms):
         return None
     return Pause(since_ms=since_ms, by=_words(by), reason=_words(reason))
+
+
+def _take_again(document: dict[str, Any]) -> Again | None:
+    """As for a pause; but what cannot be read must not pass for nothing, or fires would be started twice."""
+    value = document.pop("again", None)
+    if value is None:
+        return None
+    try:
+        until_ms, attempt = value["untilMs"], value["attempt"]
+        started = {
+            str(worker): tuple((int(first), int(last)) for first, last in spans)
+            for worker, spans in value["started"].items()
+        }
+        if not is_instant(until_ms) or not isinstance(attempt, int) or attempt < 2:
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = Problem(field="again", message="is not what an unblocking writes", remedy="save the job anew")
+        raise InvalidInputError([problem]) from None
+    return Again(until_ms=until_ms, attempt=attempt, started=started)
 
 
 def _words(value: object) -> str | None:

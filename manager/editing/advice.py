@@ -22,8 +22,6 @@ __all__ = ["fire_view", "job_words", "mark_fault", "next_fire", "preview", "save
 LOOKED_AT: Final = 10
 """How many of the next fires a warning about a change of the clocks considers."""
 _SHOWN: Final = 3
-MARK_FAULT_MS: Final = 86_400_000
-"""A mark further ahead than a day is a fault (somebody's clock was wrong): nothing fires until then."""
 _OR_PAUSED: Final = 'or save it with "enabled": false'
 
 
@@ -53,9 +51,8 @@ def mark_fault(mark_ms: int | None, *, now_ms: int) -> str | None:
     """What is wrong with a mark that lies ahead; None where nothing is."""
     if mark_ms is None or mark_ms <= now_ms + BLOCKED_MS:
         return None
-    if mark_ms <= now_ms + MARK_FAULT_MS:
-        return f"blocked until {iso(mark_ms)}: the job's mark lies there, as somebody's clock was ahead; then it fires"
-    return f"nothing fires before {iso(mark_ms)}: the job's mark lies there; `etcron job unblock` sets it back"
+    why = "the job's mark lies there, as somebody's clock was ahead"
+    return f"blocked until {iso(mark_ms)}: {why}; `etcron job unblock` sets it back"
 
 
 def schedule_warnings(spec: JobSpec, *, now_ms: int) -> tuple[str, ...]:

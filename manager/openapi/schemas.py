@@ -52,6 +52,7 @@ _TIMES: Final = {
     name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
 }
 REASON: Final[Schema] = {"type": "string", "maxLength": 500}
+FORCE_BODY: Final = body({}, {"reason": maybe(REASON), "force": TRUTH})
 REASON_BODY: Final = body({}, {"reason": maybe(REASON)})
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 _COUNTS: Final[dict[str, Schema]] = {
