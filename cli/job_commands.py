@@ -95,9 +95,10 @@ def _add_switching(verbs: Verbs) -> None:
         examples=("etcron job kill backup --reason 'it hangs'",),
     )  # fmt: skip
     unblock = add_command(
-        verbs, "unblock", _unblock, does="jobs that a wrong clock keeps from firing for more than a day fire again",
+        verbs, "unblock", _unblock, does="jobs that a wrong clock keeps from firing fire again",
         examples=("etcron job unblock backup --reason 'the clock of host-3 was in 2031'",),
     )  # fmt: skip
+    unblock.add_argument("--force", action="store_true", help="though NTP does not keep the manager's clock")
     for command in (pause, resume, kill, unblock):
         add_reason(command)
     for command in (delete, pause, resume, kill, unblock):
@@ -241,12 +242,16 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _unblock(arguments: argparse.Namespace) -> int:
-    return _each(arguments, _switched("unblock", "fires again, from now on", "was not blocked", arguments.reason))
+    also = {"force": True} if arguments.force else {}
+    done = "fires again, from now on"
+    return _each(arguments, _switched("unblock", done, "was not blocked", arguments.reason, also))
 
 
-def _switched(verb: str, done: str, was: str, reason: str | None) -> Callable[[Client, str], str]:
+def _switched(
+    verb: str, done: str, was: str, reason: str | None, also: Document | None = None
+) -> Callable[[Client, str], str]:
     def switch(client: Client, name: str) -> str:
-        answer = client.post(job_path(name, verb), _reason(reason))
+        answer = client.post(job_path(name, verb), _reason(reason) | (also or {}))
         warn(answer.get("warnings") or ())
         return f"{name}: {done if answer['changed'] else was}"
 

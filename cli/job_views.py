@@ -93,8 +93,10 @@ def change_lines(changes: Iterable[tuple[str, Any, Any]], *, indent: str) -> Ite
 
 
 def _state(row: Document) -> str:
-    running = len(row.get("running") or ())
-    return f"{row['state']}, running" + (f" ({running})" if running > 1 else "") if running else str(row["state"])
+    running, state = len(row.get("running") or ()), str(row["state"])
+    if running:
+        state += ", running" + (f" ({running})" if running > 1 else "")
+    return f"{state}, blocked until {local(row['blockedUntil'])}" if row.get("blockedUntil") else state
 
 
 def _next_fire(row: Document) -> str:

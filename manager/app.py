@@ -85,6 +85,7 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
     parts = app[PARTS]
     return {
         "watching": parts.watching.run,
+        "blocked jobs": parts.watching.blocked.run,
         "events": parts.events.run,
         "housekeeping": parts.housekeeping.run,
         "versions": parts.versions.run,

@@ -66,10 +66,15 @@ def healthy(seen: Iterable[SeenWorker]) -> list[Member]:
 
 
 def job_row(
-    job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int, language: str = DEFAULT
-) -> dict[str, Any]:
-    """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it. `results` None: not known."""
+    job: KnownJob, runs: Iterable[OpenRun], results: JobResults | None, *, now_ms: int, language: str = DEFAULT,
+    blocked_ms: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A job as ``/api/v1`` shows it: the spec apart from what etcron knows about it. `results` None: not known.
+
+    ``blocked_ms``: its mark, where that lies ahead.
+    """
     saved = job.saved
+    mark_ms = max(saved.anchor_ms if saved else 0, blocked_ms or 0)
     came_to = results or JobResults()
     return {
         "name": job.name,
@@ -77,13 +82,13 @@ def job_row(
         "revision": job.revision,
         "etag": f'"{job.revision}"',
         "state": str(job.state),
-        # The mark is what its save wrote, or one of a fire since: only a save can put it far ahead.
-        "problem": job.problem or mark_fault(saved.anchor_ms if saved else None, now_ms=now_ms),
+        "problem": job.problem or mark_fault(mark_ms, now_ms=now_ms),
+        "blockedUntil": blocked_ms,
         "savedMs": saved.saved_ms if saved else None,
         "savedBy": saved.saved_by if saved else None,
         "paused": pause_view(saved),
         "words": job_words(saved.spec, language) if saved else "",
-        "nextFire": next_fire(saved.spec, after_ms=max(now_ms, saved.anchor_ms)) if saved else None,
+        "nextFire": next_fire(saved.spec, after_ms=max(now_ms, mark_ms)) if saved else None,
         "lastResult": came_to.last,
         "lastRun": came_to.last_run,
         "recent": list(came_to.recent),

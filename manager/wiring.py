@@ -71,6 +71,7 @@ def make_parts(
         log_store=redact_uri(config.mongodb_uri),
         guard=guard,
         look_at_jobs=lambda members, away: _look_at_jobs(watching, members, away, clock),
+        blocked=lambda: watching.blocked.until,
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
@@ -100,6 +101,8 @@ def make_parts(
             keys,
             service,
             inventory,
+            records=history,
+            ahead_ms=config.max_clock_skew_ms + config.timings.claim_lead_ms,
             clock=clock,
             last_decided=LastDecided(etcd, keys, watching, history).before,
         ),

@@ -13,7 +13,7 @@ from common.planning.planner import Fires
 from common.schedules.jitter import dispatch_ms
 from common.schedules.schedule import Schedule
 from common.stored.keys import Keys, RunId, sequence_name
-from common.stored.saved_job import SavedJob
+from common.stored.saved_job import Again, SavedJob, first_attempt, planned_by
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +29,8 @@ class CatalogJob:
     """The mod revision of its key."""
     create_revision: int
 
+    again: Again | None = field(default=None, compare=False)
+    """What an unblocking lets run at its time."""
     of_worker: str | None = None
     """Of a broadcast job: the worker whose own sequence of fires this is."""
 
@@ -46,12 +48,18 @@ class CatalogJob:
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "sequence", name if worker is None else sequence_name(name, worker))
         object.__setattr__(self, "takes_lock", overlap is not Overlap.ALLOW)
+        if self.again is not None:
+            object.__setattr__(self, "schedule", planned_by(self.spec, self.again, worker))
         object.__setattr__(self, "keeps_one", overlap is Overlap.QUEUE or overlap is Overlap.REPLACE)
 
     @property
     def fires(self) -> Fires:
         """Its fires as they are planned for."""
         return Fires.of(self.schedule, self.dispatch_ms, keeps_one=self.keeps_one)
+
+    def run_of(self, plan_ms: int) -> RunId:
+        """The first attempt of a planned fire."""
+        return RunId.planned(self.sequence, plan_ms, first_attempt(self.again, plan_ms))
 
     def dispatch_ms(self, plan_ms: int) -> int:
         """When a fire is to start: its plan time, moved by its jitter; in a worker's own sequence by its own."""
@@ -126,4 +134,5 @@ def read_job(name: str, kv: KeyValue) -> CatalogJob:
         anchor_ms=saved.anchor_ms,
         revision=kv.mod_revision,
         create_revision=kv.create_revision,
+        again=saved.again,
     )

@@ -117,7 +117,7 @@ class Dispatcher:
         assert entry is not None, "it is a claim"
         self.add(
             Run(
-                run_id=RunId.planned(proposal.job.sequence, entry.plan_ms), job=proposal.job, entry=entry,
+                run_id=proposal.job.run_of(entry.plan_ms), job=proposal.job, entry=entry,
                 fence=result.revision, mod_revision=result.revision, session=session, sent=result.sent,
                 start_by_ms=proposal.start_by_ms, unlocked=False,
             )

@@ -62,7 +62,7 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
         """The run keys that it puts and that must not be there yet, oldest first."""
         passed, claim_ms = self.decision.passed, self.decision.claim_ms
         plans = [ms for ms in (passed.lo_ms if passed else None, claim_ms) if ms is not None]
-        return [RunId.planned(self.job.sequence, plan_ms) for plan_ms in plans]
+        return [self.job.run_of(plan_ms) for plan_ms in plans]
 
 
 class Answer(Enum):

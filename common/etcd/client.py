@@ -166,6 +166,15 @@ class EtcdClient:
         response = await self._calls.read("range", request, what=f"read {first} to {last}")
         return tuple(map(key_value, response.kvs)), bool(response.more)
 
+    async def get_greatest(self, prefix: str, *, limit: int) -> tuple[KeyValue, ...]:
+        """The keys under the prefix with the greatest values, by their bytes, the greatest first; etcd sorts them."""
+        stem = to_bytes(prefix)
+        request = _rpc.messages.RangeRequest(
+            key=stem or b"\0", range_end=range_end(stem), limit=limit, sort_order="DESCEND", sort_target="VALUE"
+        )
+        response = await self._calls.read("range", request, what=f"read the greatest of {prefix}")
+        return tuple(map(key_value, response.kvs))
+
     async def count(self, prefix: str) -> int:
         """How many keys start with the prefix."""
         stem = to_bytes(prefix)

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final, Self
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
 
 from common.errors import InvalidInputError, Problem
 from common.jobs.fields import NEWER
@@ -21,10 +21,12 @@ from common.jobs.job import JobSpec
 from common.jobs.reader import KNOWN, load_object
 from common.jobs.reading import printable
 from common.jobs.values import is_job_name
+from common.schedules.leaving_out import LeavingOut, Span
+from common.schedules.schedule import Schedule
 from common.stored.values import is_instant, words
 from common.version import VERSION
 
-_OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason"})
+_OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason", "again"})
 _NAMED: Final = 5
 """How many fields are named one by one."""
 
@@ -39,6 +41,18 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Again:
+    """What a wrong clock had decided before its time, and runs at its time all the same, but for what was started."""
+
+    until_ms: int
+    """Fires up to here."""
+    attempt: int
+    """Their first attempt: no older record stands in its way."""
+    started: Mapping[str, tuple[Span, ...]] = field(default_factory=dict)
+    """Those that are not started again: of the job (under ``""``), of a broadcast job by worker."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SavedJob:
     """A job as it lies in etcd: the spec, and what its save wrote beside it."""
 
@@ -49,6 +63,16 @@ class SavedJob:
     saved_by: str | None = None
     pause: Pause | None = None
     """Only beside a spec that is not enabled; None there: an older manager wrote it."""
+    again: Again | None = None
+
+    @property
+    def schedule(self) -> Schedule:
+        """The fires that are to be decided."""
+        return planned_by(self.spec, self.again)
+
+    def attempt_of(self, plan_ms: int) -> int:
+        """The number of the first attempt of a planned fire."""
+        return first_attempt(self.again, plan_ms)
 
     def to_json(self) -> bytes:
         """The value of ``jobs/<job>``: compact JSON, defaults left out."""
@@ -58,6 +82,9 @@ class SavedJob:
         if self.pause is not None:
             paused = {"pausedMs": self.pause.since_ms, "pausedBy": self.pause.by, "pausedReason": self.pause.reason}
             document.update((name, value) for name, value in paused.items() if value is not None)
+        if self.again is not None:
+            again = self.again
+            document["again"] = {"untilMs": again.until_ms, "attempt": again.attempt, "started": again.started}
         document.update(fields_for_older(document, NEWER))
         return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
 
@@ -68,7 +95,7 @@ class SavedJob:
         document = load_object(value)
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
-        pause = _take_pause(document)
+        pause, again = _take_pause(document), _take_again(document)
         problems = [] if (newer := _take_newer(document)) is None else newer.drop_from(document)
         if not is_instant(anchor_ms):
             remedy = "save the job through a manager"
@@ -82,7 +109,7 @@ class SavedJob:
             spec=spec, anchor_ms=anchor_ms,
             saved_ms=saved_ms if is_instant(saved_ms) else 0,
             saved_by=_words(saved_by),
-            pause=None if spec.enabled else pause,
+            pause=None if spec.enabled else pause, again=again,
         )  # fmt: skip
 
 
@@ -145,6 +172,17 @@ def fields_for_older(document: Mapping[str, object], newer: Mapping[str, bool]) 
     return {"mustKnow": needed, "savedVersion": VERSION}
 
 
+def planned_by(spec: JobSpec, again: Again | None, worker: str | None = None) -> Schedule:
+    """The job's fires (of a broadcast job those on a worker), but for what was started before its time."""
+    spans = () if again is None else again.started.get(worker or "", ())
+    return LeavingOut(inner=spec.schedule, spans=spans) if spans else spec.schedule
+
+
+def first_attempt(again: Again | None, plan_ms: int) -> int:
+    """The number of the first attempt of a planned fire."""
+    return again.attempt if again is not None and plan_ms <= again.until_ms else 1
+
+
 def _refuse_odd(name: str) -> None:
     """What lies under a name that no job can have is none, whatever it says: saving it as it is called cannot help."""
     if not is_job_name(name):
@@ -160,6 +198,25 @@ def _take_pause(document: dict[str, object]) -> Pause | None:
     if not is_instant(since_ms):
         return None
     return Pause(since_ms=since_ms, by=_words(by), reason=_words(reason))
+
+
+def _take_again(document: dict[str, Any]) -> Again | None:
+    """As for a pause; but what cannot be read must not pass for nothing, or fires would be started twice."""
+    value = document.pop("again", None)
+    if value is None:
+        return None
+    try:
+        until_ms, attempt = value["untilMs"], value["attempt"]
+        started = {
+            str(worker): tuple((int(first), int(last)) for first, last in spans)
+            for worker, spans in value["started"].items()
+        }
+        if not is_instant(until_ms) or not isinstance(attempt, int) or attempt < 2:
+            raise ValueError
+    except (AttributeError, KeyError, TypeError, ValueError):
+        problem = Problem(field="again", message="is not what an unblocking writes", remedy="save the job anew")
+        raise InvalidInputError([problem]) from None
+    return Again(until_ms=until_ms, attempt=attempt, started=started)
 
 
 def _words(value: object) -> str | None:

@@ -193,6 +193,18 @@ async def read_reason(request: web.Request, seconds: float) -> str | None:
     return reason
 
 
+async def read_reason_and_force(request: web.Request, seconds: float) -> tuple[str | None, bool]:
+    """The ``reason``, and whether ``force`` is set, in a body that holds nothing else."""
+    problems: list[Problem] = []
+    document = await read_members(request, seconds, known=("reason", "force"))
+    reason, force = reason_in(document, problems), document.get("force", False)
+    if not isinstance(force, bool):
+        problems.append(Problem(field="force", message="is neither true nor false", remedy="write true, or none"))
+    if problems:
+        raise InvalidInputError(problems)
+    return reason, force is True
+
+
 def reason_in(document: Mapping[str, Any], problems: list[Problem]) -> str | None:
     """The ``reason``, stripped; None where there is none. What is wrong with it goes to the problems."""
     reason = document.get("reason")

@@ -44,6 +44,8 @@ FULLNESS_EVERY: Final = 5
 _ANSWER_S = 1.5
 _NAMED: Final = 5
 """How many workers are named one by one."""
+_BLOCKED_NAMED: Final = 100
+"""How many blocked jobs are."""
 _INDEXES_S = 5.0
 GATEWAYS_EVERY: Final = 20
 """So many looks are between two questions to a gateway that is open."""
@@ -98,6 +100,8 @@ class Report:
     jobs: JobsReport
     steward: Mapping[str, str]
     """What etcd does not let a worker do as the steward, by the worker."""
+    blocked: Mapping[str, int]
+    """By job, until when it does not fire."""
     problems: tuple[str, ...]
     notes: tuple[str, ...]
     """What an operator should know, although everything is well."""
@@ -107,6 +111,9 @@ class Report:
         if self.etcd["state"] == "unreachable" or ETCD_IS_FULL in self.problems or self.clocks["state"] == "off":
             return "unready"
         return "degraded" if self.problems else "ready"
+
+    def _named(self) -> Iterable[tuple[str, int]]:
+        return itertools.islice(self.blocked.items(), _BLOCKED_NAMED)
 
     def document(self, *, verbose: bool) -> dict[str, Any]:
         """The answer of ``/readyz``."""
@@ -118,6 +125,7 @@ class Report:
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
                 "jobs": self.jobs.view(),
                 "steward": {"state": "degraded" if self.steward else "ok", "notPermitted": dict(self.steward)},
+                "blocked": [{"name": job, "until": until_ms} for job, until_ms in self._named()],
             }  # fmt: skip
         return document
 
@@ -135,9 +143,14 @@ class Health:
         log_store: str,
         guard: ClockGuard,
         look_at_jobs: Callable[[Sequence[Member], Iterable[Past]], Awaitable[JobsReport]],
+        blocked: Callable[[], Mapping[str, int]] = dict,
     ) -> None:
-        """``look_at_jobs``: by these live workers, and those that have left."""
+        """``look_at_jobs``: by these live workers, and those that have left.
+
+        ``blocked``: by job, until when it does not fire; the latest first.
+        """
         self._look_at_jobs = look_at_jobs
+        self._blocked = blocked
         self._guard = guard
         self._etcd = etcd
         self._runlog = runlog
@@ -219,9 +232,11 @@ class Health:
             problems += _worker_faults(workers)
         problems += jobs.problems
         problems += [] if clocks["problem"] is None else [clocks["problem"]]
+        blocked = self._blocked()
+        problems += _blocked_problem(blocked)
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
-            steward=refused, problems=tuple(problems),
+            steward=refused, blocked=blocked, problems=tuple(problems),
             notes=() if away else (*_notes(members), *_steward_notes(refused)),
         )  # fmt: skip
 
@@ -290,6 +305,15 @@ class _Answer:
     problem: str | None = None
     withheld: str | None = None
     """Some versions of etcd tell it to users with the role root alone: no fault, but alarms stay unseen."""
+
+
+def _blocked_problem(blocked: Mapping[str, int]) -> list[str]:
+    if not blocked:
+        return []
+    job, until_ms = next(iter(blocked.items()))
+    many = f"{job} is" if len(blocked) == 1 else f"{len(blocked)} jobs are"
+    last = "" if len(blocked) == 1 else f" (the last: {job})"
+    return [f"{many} blocked until {iso(until_ms)}{last}, as somebody's clock was ahead: see etcron job show {job}"]
 
 
 def _retention_view(state: RetentionState | None) -> dict[str, Any] | None:

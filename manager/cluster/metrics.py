@@ -74,6 +74,8 @@ def _jobs(seen: Measured) -> Iterator[Metric]:
         for state in (ListState.ENABLED, ListState.PAUSED, ListState.BROKEN):
             jobs.add_metric([state], seen.jobs.get(state, 0))
         yield jobs
+        blocked = len(seen.report.blocked)
+        yield _gauge("etcron_jobs_blocked", "Jobs that do not fire yet, for their marks lie ahead.", blocked)
     if seen.failing is not None:
         yield _gauge(
             "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing

@@ -1,8 +1,8 @@
 """What users change: each edit is one etcd transaction, based on what etcd holds and never on what a watch shows.
 
-service.py unblock.py drains.py forgetting.py
-                                the use cases: save, pause, resume, delete; a mark far ahead; a worker takes no more,
-                                or is remembered no more
+service.py unblock.py started.py drains.py forgetting.py
+                                the use cases: save, pause, resume, delete; a mark ahead; a worker takes no more, or is
+                                remembered no more
 edits.py chain_edits.py merge_patch.py
                                 what one edit writes (pure)
 advice.py placing.py            what the user should know of it

@@ -15,14 +15,13 @@ from common.jobs.job import JobSpec
 from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
 from common.words.job_words import job_words
 from common.words.phrases import DEFAULT
+from manager.watching.blocked import BLOCKED_MS
 
 __all__ = ["fire_view", "job_words", "mark_fault", "next_fire", "preview", "save_warnings", "schedule_problems"]
 
 LOOKED_AT: Final = 10
 """How many of the next fires a warning about a change of the clocks considers."""
 _SHOWN: Final = 3
-MARK_FAULT_MS: Final = 86_400_000
-"""A mark further ahead than a day is a fault (somebody's clock was wrong): nothing fires until then."""
 _OR_PAUSED: Final = 'or save it with "enabled": false'
 
 
@@ -49,10 +48,11 @@ def save_warnings(spec: JobSpec, *, now_ms: int, mark_ms: int | None, problem: s
 
 
 def mark_fault(mark_ms: int | None, *, now_ms: int) -> str | None:
-    """What is wrong with a mark that lies in a far future; None where nothing is."""
-    if mark_ms is None or mark_ms <= now_ms + MARK_FAULT_MS:
+    """What is wrong with a mark that lies ahead; None where nothing is."""
+    if mark_ms is None or mark_ms <= now_ms + BLOCKED_MS:
         return None
-    return f"nothing fires before {iso(mark_ms)}: the job's mark lies there; `etcron job unblock` sets it back"
+    why = "the job's mark lies there, as somebody's clock was ahead"
+    return f"blocked until {iso(mark_ms)}: {why}; `etcron job unblock` sets it back"
 
 
 def schedule_warnings(spec: JobSpec, *, now_ms: int) -> tuple[str, ...]:

@@ -47,7 +47,7 @@ from common.stored.job_version import Change, JobVersion
 from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.stored.member import Member
 from common.stored.run import RunRecord, Verdict, final_entry
-from common.stored.saved_job import Pause, SavedJob, newer_fields
+from common.stored.saved_job import Again, Pause, SavedJob, first_attempt, newer_fields
 from manager.editing.chain_edits import Chained, edit_chain
 
 _COMMAND_SHOWN = 1_000
@@ -229,7 +229,8 @@ def _save(
 ) -> Edit:  # fmt: skip
     _refuse_newer(before)
     mark_ms = _new_mark(before, spec, now_ms)
-    saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause)
+    again = _still_again(before.saved, spec, now_ms)
+    saved = SavedJob(spec=spec, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, pause=pause, again=again)
     reason = "edited" if spec.enabled else "paused"
     return _edit(keys, before, spec, saved.to_json(), mark_ms, reason, change, now_ms=now_ms, by=by, members=members)
 
@@ -286,6 +287,14 @@ def _kept_mark(before: Stored, spec: JobSpec | None) -> int | None:
     return max(mark_ms, saved.anchor_ms)  # the anchor is ahead where somebody has set the mark back by hand
 
 
+def _still_again(saved: SavedJob | None, spec: JobSpec, now_ms: int) -> Again | None:
+    """What an unblocking lets run stays so until its time; of another schedule's fires none was started."""
+    again = None if saved is None else saved.again
+    if saved is None or again is None or again.until_ms <= now_ms:
+        return None
+    return again if spec.schedule == saved.spec.schedule else replace(again, started={})
+
+
 def _new_mark(before: Stored, spec: JobSpec | None, now_ms: int) -> int:
     """Now, or just before the one instant of an `at` that is past: it is within its grace, and still to fire."""
     if (kept_ms := _kept_mark(before, spec)) is not None:
@@ -312,12 +321,13 @@ def _skipped(
 
 
 def passed_record(
-    before: Stored, old: JobSpec, fires: FireRange, status: Verdict, reason: str, *, now_ms: int, by: str
-) -> RunRecord:
+    before: Stored, old: JobSpec, fires: FireRange, status: Verdict, reason: str, *, now_ms: int, by: str,
+    again: Again | None = None,
+) -> RunRecord:  # fmt: skip
     """One record for fires of the ``old`` spec that did not run and that an edit decides."""
-    several = fires.count > 1
+    several, again = fires.count > 1, again or (before.saved.again if before.saved else None)
     return RunRecord(
-        run_id=RunId.planned(before.name, fires.lo_ms), status=status,
+        run_id=RunId.planned(before.name, fires.lo_ms, first_attempt(again, fires.lo_ms)), status=status,
         command=old.command_line[:_COMMAND_SHOWN], err=f"{status}: {reason}", reason=reason, by=by,
         plan_ms=fires.lo_ms, create_ms=now_ms, end_ms=now_ms,
         range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
@@ -341,7 +351,7 @@ def _undecided(before: Stored, until_ms: int, *, still_to_fire_ms: int | None) -
         return None
     if before.saved.spec.broadcast:
         return None  # each worker that it fires on records the end of its own sequence
-    from_ms, schedule = max(before.mark_ms, before.saved.anchor_ms, *before.taken), before.saved.spec.schedule
+    from_ms, schedule = max(before.mark_ms, before.saved.anchor_ms, *before.taken), before.saved.schedule
     fires = undecided(schedule, mark_ms=from_ms, until_ms=until_ms)
     return fires if fires is None or still_to_fire_ms is None else _without(fires, schedule, still_to_fire_ms)
 

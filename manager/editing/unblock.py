@@ -1,16 +1,18 @@
-"""The way back from a mark in a far future: somebody's clock was wrong, and the job would not fire until then.
+"""The way back from a mark that lies ahead: somebody's clock was wrong, and the job would not fire until then.
 
-    if   some mark of the job, or its anchor, lies more than a day ahead      else ConflictError
-    and  nobody's beat is ahead of this manager's clock                       else it would be this clock that is wrong
+    if   some mark of the job, or its anchor, lies ahead by more than skew and claimLead        else ConflictError
+    and  nobody's beat is ahead of this manager's clock, and the kernel calls that synchronised (unless forced)
+    and  the log store tells what was started                                                   else UnavailableError
     then one transaction that compares the job's revision and the old marks:
-         marks/J = now,  jobs/J = the same spec with anchorMs = now,  seen/jobs = J,  versions/J/<its revision>
+         marks/J = now,  jobs/J = the same spec with anchorMs = now and `again`,  seen/jobs = J,  versions/J/<revision>
          marks/J~<worker> = now          those of a broadcast job's own sequences that lie ahead
          requests/J/next/1               of an `after` job: anew, for its time was told by the same clock
          runs/J/<lo>/1 = missed          the fires since the newest that is known to be decided, one record
 
 It is the one edit with which a mark goes back. The job's new revision makes every worker read the mark afresh, and
-refuses what was planned with the old one. What ran under the wrong clock keeps its records, so a fire that has one runs
-again, and of its second run only the worker's log tells.
+refuses what was planned with the old one. Fires up to the old mark that were started (or are asked for) are left out of
+the schedule; the others run at their times, under the attempt number in ``again``: older records are not in their way.
+What was started is looked for before the transaction, at a revision: job or marks newer than that are looked at anew.
 """
 
 from __future__ import annotations
@@ -37,17 +39,22 @@ from common.etcd import (
 from common.instants import iso
 from common.jobs.reader import check_name
 from common.planning.planner import undecided
+from common.schedules.leaving_out import spans_of
 from common.stored.job_version import Change
 from common.stored.keys import Keys, Watched, encode_mark, read_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.run import RunRecord, Verdict, final_entry
-from common.stored.saved_job import SavedJob
-from manager.editing.advice import MARK_FAULT_MS
+from common.stored.saved_job import Again, SavedJob
 from manager.editing.chain_edits import Chained, edit_chain
 from manager.editing.edits import Edit, Stored, former, passed_record, readable
 from manager.editing.inventory import Inventory
 from manager.editing.service import Changed, JobService
+from manager.editing.started import Records, Started, look_for_started
 
+_SPANS: Final = 500
+"""Of started fires that follow each other, in the job's value."""
+_UNSENT: Final = 1_000
+"""More records than these waiting at a worker may be of runs that etcd knows no more."""
 _SKEW_MS: Final = 60_000
 """A clock that is so far ahead of this manager's does not fit it: who is wrong cannot be told here."""
 _AT_ONCE: Final = 50
@@ -59,12 +66,15 @@ class Unblocking:
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, service: JobService, inventory: Inventory, *,
-        last_decided: Callable[[str, int], Awaitable[int]], clock: Clock,
+        last_decided: Callable[[str, int], Awaitable[int]], records: Records, ahead_ms: int, clock: Clock,
     ) -> None:  # fmt: skip
         """``last_decided``: of this job, until this time, the newest fire with a record or a run: its plan time, or 0.
-
         UnavailableError: it cannot be told.
+
+        ``ahead_ms``: a mark that is further ahead was put there by a wrong clock.
         """
+        self._records = records
+        self._ahead_ms = ahead_ms
         self._last_decided = last_decided
         self._etcd = etcd
         self._keys = keys
@@ -72,26 +82,51 @@ class Unblocking:
         self._inventory = inventory
         self._clock = clock
 
-    async def unblock(self, name: str, *, by: str, reason: str | None = None) -> Changed:
+    async def unblock(self, name: str, *, by: str, reason: str | None = None, force: bool = False) -> Changed:
         """Let the job fire again from now on; what did not fire until now is recorded as missed, where that is known.
 
-        ConflictError: nothing blocks it, or this clock may be wrong. NotFoundError: there is no such job.
+        ``force``: also by a clock that nobody vouches for. ConflictError: nothing blocks it, or the clock may be wrong.
+        NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started.
         """
         check_name(name)
-        _refuse_clocks_ahead(await self._inventory.beats(), now_ms=self._clock.wall_ms())
+        self._refuse_clock(force=force)
+        _refuse_beats(await self._inventory.beats(), now_ms=self._clock.wall_ms())
         warnings: tuple[str, ...] = ()
         while True:
-            own = OwnMarks(await self._own_marks(name))
+            own = OwnMarks(await self._own_marks(name), ahead_ms=self._ahead_ms)
             decided_ms, why = await self._decided(name)
+            after_ms = self._clock.wall_ms()
+            started = await look_for_started(self._etcd, self._keys, self._records, name, after_ms=after_ms)
 
-            def plan(stored: Stored, own: OwnMarks = own, decided_ms: int | None = decided_ms) -> Edit:
+            def plan(
+                stored: Stored, own: OwnMarks = own, decided_ms: int | None = decided_ms, started: Started = started
+            ) -> Edit:
                 now_ms = self._clock.wall_ms()
-                return plan_unblock(self._keys, stored, own, decided_ms=decided_ms, now_ms=now_ms, by=by)
+                return plan_unblock(
+                    self._keys,
+                    stored,
+                    own,
+                    started,
+                    decided_ms=decided_ms,
+                    now_ms=now_ms,
+                    ahead_ms=self._ahead_ms,
+                    by=by,
+                )
 
-            done = await self._service.switch("unblocked", name, plan, by, reason=reason)
+            try:
+                done = await self._service.switch("unblocked", name, plan, by, reason=reason)
+            except _MovedError:
+                continue
             warnings = warnings or _what_became(done, why)
             if len(own.ahead_of(self._clock.wall_ms())) <= _AT_ONCE:
                 return replace(done, warnings=warnings)
+
+    def _refuse_clock(self, *, force: bool) -> None:
+        if not force and not self._clock.is_synchronised():
+            raise ConflictError(
+                "nothing was changed: the kernel does not call this manager's clock synchronised (NTP), and by a wrong "
+                "clock the mark would be wrong again; look at the time, then unblock with force"
+            )
 
     async def _decided(self, name: str) -> tuple[int | None, str]:
         """The plan time of the newest fire that is known to be decided; None: it cannot be told, and why."""
@@ -108,12 +143,13 @@ class Unblocking:
 class OwnMarks:
     """The marks of a broadcast job's workers, as they were last read."""
 
-    def __init__(self, marks: Iterable[KeyValue]) -> None:
+    def __init__(self, marks: Iterable[KeyValue], *, ahead_ms: int) -> None:
         self._marks = {kv.key: kv for kv in marks}
+        self._ahead_ms = ahead_ms
 
     def ahead_of(self, now_ms: int) -> list[KeyValue]:
-        """Those that lie more than a day ahead."""
-        return [kv for kv in self._marks.values() if is_far(read_mark(kv), now_ms)]
+        """Those that a wrong clock has put ahead."""
+        return [kv for kv in self._marks.values() if (read_mark(kv) or 0) > now_ms + self._ahead_ms]
 
     def take(self, keys: Iterable[str], found: Iterable[KeyValue | None]) -> None:
         """What some of them are now."""
@@ -134,26 +170,34 @@ class _Unblock(Edit):
         return Edit.meanwhile(self, result)
 
 
-def is_far(mark_ms: int | None, now_ms: int) -> bool:
-    """Whether a mark lies so far ahead that it is a fault."""
-    return mark_ms is not None and mark_ms > now_ms + MARK_FAULT_MS
+class _MovedError(Exception):
+    """The job or its marks have changed since what was started was looked for."""
 
 
 def plan_unblock(
-    keys: Keys, before: Stored, own: OwnMarks, *, decided_ms: int | None, now_ms: int, by: str
+    keys: Keys, before: Stored, own: OwnMarks, started: Started, *, decided_ms: int | None, now_ms: int, ahead_ms: int,
+    by: str,
 ) -> Edit:  # fmt: skip
     """The edit that sets the job's marks back. ConflictError: none lies ahead; NotFoundError: there is no job.
 
     ``decided_ms``: the newest fire that is known to be decided, 0 where none is; None: that is not known.
     """
-    saved, ahead = readable(before), own.ahead_of(now_ms)[:_AT_ONCE]
-    if not ahead and not is_far(before.mark_ms, now_ms) and not is_far(saved.anchor_ms, now_ms):
-        raise ConflictError(f"job {before.name!r} is not blocked: {_not_far(before)}; nothing was changed")
-    mark_ms = now_ms if is_far(before.mark_ms, now_ms) else max(before.mark_ms or 0, now_ms)
-    after = replace(saved, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by)
+    saved, own_ahead = readable(before), own.ahead_of(now_ms)
+    ahead = own_ahead[:_AT_ONCE]
+    mark_ms, until_ms = before.mark_ms or 0, now_ms + ahead_ms
+    if not ahead and mark_ms <= until_ms and saved.anchor_ms <= until_ms:
+        raise ConflictError(f"job {before.name!r} is not blocked: {_not_ahead(before)}; nothing was changed")
+    if any(kv is not None and kv.mod_revision > started.revision for kv in (before.job, before.mark, *own_ahead)):
+        raise _MovedError
+    marks = (mark_ms, saved.anchor_ms, *(read_mark(kv) or 0 for kv in own_ahead))
+    again = None  # the times of a chain's runs are not those of a schedule, which come once more
+    if saved.spec.after is None:
+        again = _again(saved, started, until_ms=max(marks), now_ms=now_ms)
+    mark_ms = now_ms if mark_ms > until_ms else max(mark_ms, now_ms)
+    after = replace(saved, anchor_ms=mark_ms, saved_ms=now_ms, saved_by=by, again=again)
     compares, then = _edit(keys, before, after, now_ms=now_ms, by=by)
     otherwise = Stored.look(keys, before.name)
-    record = _missed(before, decided_ms, now_ms=now_ms, by=by)
+    record = _missed(before, decided_ms, again, now_ms=now_ms, by=by)
     record_key = None if record is None else keys.run(record.run_id)
     if record is not None and record_key is not None:
         compares.append(absent(record_key))
@@ -169,7 +213,27 @@ def plan_unblock(
     )  # fmt: skip
 
 
-def _missed(before: Stored, decided_ms: int | None, *, now_ms: int, by: str) -> RunRecord | None:
+def _again(saved: SavedJob, started: Started, *, until_ms: int, now_ms: int) -> Again:
+    """Fires up to the old mark run under the next attempt, but for those that were started."""
+    earlier, spans = saved.again, {}
+    for worker, plans_ms in started.by_worker.items():
+        spans[worker] = spans_of(saved.spec.schedule, [ms for ms in plans_ms if now_ms < ms <= until_ms])
+    if sum(map(len, spans.values())) > _SPANS:
+        raise ConflictError(
+            f"nothing was changed: the fires of {saved.spec.name!r} that were started before their time lie too far "
+            f"scattered ({_SPANS} spans at most)"
+        )
+    if earlier is not None and earlier.until_ms > now_ms:
+        until_ms = max(until_ms, earlier.until_ms)
+    return Again(
+        until_ms=until_ms, attempt=1 + (1 if earlier is None else earlier.attempt),
+        started={worker: found for worker, found in spans.items() if found},
+    )  # fmt: skip
+
+
+def _missed(
+    before: Stored, decided_ms: int | None, again: Again | None, *, now_ms: int, by: str
+) -> RunRecord | None:  # fmt: skip
     """One record for the fires since then that nobody could claim, for the mark lay behind them."""
     saved = before.saved
     if decided_ms is None or saved is None or not saved.spec.enabled or saved.spec.broadcast:
@@ -179,12 +243,12 @@ def _missed(before: Stored, decided_ms: int | None, *, now_ms: int, by: str) -> 
     if not 0 < since_ms <= now_ms:
         return None
     from_ms = max(decided_ms, since_ms, *before.taken)
-    fires = undecided(saved.spec.schedule, mark_ms=from_ms, until_ms=now_ms)
+    fires = undecided(saved.schedule, mark_ms=from_ms, until_ms=now_ms)
     if fires is None:
         return None
     lay = max(before.mark_ms or 0, saved.anchor_ms)
     reason = f"blocked: the job's mark lay at {iso(lay)}"
-    return passed_record(before, saved.spec, fires, Verdict.MISSED, reason, now_ms=now_ms, by=by)
+    return passed_record(before, saved.spec, fires, Verdict.MISSED, reason, now_ms=now_ms, by=by, again=again)
 
 
 def _what_became(done: Changed, why: str) -> tuple[str, ...]:
@@ -226,19 +290,26 @@ def _edit(
     return compares, then
 
 
-def _not_far(before: Stored) -> str:
+def _not_ahead(before: Stored) -> str:
     if before.mark_ms is None:
         return "it has no mark that lies ahead"
-    return f"its mark is {iso(before.mark_ms)}, which is not more than a day ahead"
+    return f"its mark is {iso(before.mark_ms)}, which is not ahead"
 
 
-def _refuse_clocks_ahead(beats: dict[str, bytes], *, now_ms: int) -> None:
-    """A mark that is set back too far makes fires run twice, so no clock may be ahead of this one."""
+def _refuse_beats(beats: dict[str, bytes], *, now_ms: int) -> None:
+    """No clock may be ahead of this one: it may be this one that is wrong. Nor may records be on their way in numbers:
+    etcd need not know of their runs any more."""
     for process, value in sorted(beats.items()):
         try:
-            ahead_ms = Beat.from_json(value).wall_ms - now_ms
+            beat = Beat.from_json(value)
         except ValueError:
             continue
+        ahead_ms = beat.wall_ms - now_ms
+        if beat.unsent_records > _UNSENT:
+            raise UnavailableError(
+                f"nothing was changed: {beat.unsent_records:,} records of {process} are not in the log store yet, so "
+                "it does not tell what was started; try again when they are"
+            )
         if ahead_ms > _SKEW_MS:
             raise ConflictError(
                 f"nothing was changed: the clock of {process} is {ahead_ms // 1000:,} s ahead of ours: one "

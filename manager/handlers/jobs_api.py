@@ -14,7 +14,7 @@ from common.errors import NotFoundError, UnavailableError
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name, parse_job
 from manager.calls.errors import Failure, failure_of, respond
-from manager.calls.inputs import Fields, if_match, job_in, read_members, read_reason, read_spec
+from manager.calls.inputs import Fields, if_match, job_in, read_members, read_reason, read_reason_and_force, read_spec
 from manager.console.texts import language_of
 from manager.editing.merge_patch import merge_patch
 from manager.editing.service import Changed, Saved, StaleRevisionError
@@ -150,10 +150,11 @@ async def resume_job(request: web.Request) -> web.Response:
 
 
 async def unblock_job(request: web.Request) -> web.Response:
-    """A mark that a wrong clock has put far ahead goes back to now; 409 where none lies there."""
+    """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    reason = await read_reason(request, parts.read_timeout_s)
-    return await _changed(request, name, await parts.unblocking.unblock(name, by=caller(request), reason=reason))
+    reason, force = await read_reason_and_force(request, parts.read_timeout_s)
+    done = await parts.unblocking.unblock(name, by=caller(request), reason=reason, force=force)
+    return await _changed(request, name, done)
 
 
 async def kill_job(request: web.Request) -> web.Response:

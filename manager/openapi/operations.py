@@ -12,6 +12,7 @@ from manager.handlers.runs_api import RUNNING
 from manager.handlers.statistics_api import DEFAULT_DAYS, MAX_DAYS
 from manager.openapi import parameters as given
 from manager.openapi.schemas import (
+    FORCE_BODY,
     MS,
     REASON,
     REASON_BODY,
@@ -119,13 +120,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *(
         Operation(
             method="post", path=f"{_JOB}/{verb}", tag="jobs", summary=summary, parameters=(given.JOB,),
-            takes=REASON_BODY, refuses=(404, 409),
+            takes=FORCE_BODY if verb == "unblock" else REASON_BODY, refuses=(404, 409),
             answers={200: record({"job": maybe(ref("JobRow")), "changed": TRUTH, "warnings": array(TEXT)})},
         )
         for verb, summary in (
             ("pause", "No fires until it is resumed; what runs goes on."),
             ("resume", "Fires again, from now on; an `at` within its grace at once, else nothing is made up for."),
-            ("unblock", "Sets a mark that a wrong clock has put more than a day ahead back to now; 409: none is."),
+            ("unblock", "Sets a mark that a wrong clock has put ahead back to now; 409: none is."),
         )
     ),
     Operation(

@@ -53,6 +53,7 @@ _TIMES: Final = {
     name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
 }
 REASON: Final[Schema] = {"type": "string", "maxLength": 500}
+FORCE_BODY: Final = body({}, {"reason": maybe(REASON), "force": TRUTH})
 REASON_BODY: Final = body({}, {"reason": maybe(REASON)})
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 _COUNTS: Final[dict[str, Schema]] = {
@@ -78,7 +79,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {
             "name": TEXT, "spec": maybe(ref("Job")), "revision": {"type": "integer"}, "etag": TEXT,
             "state": {"type": "string", "enum": ["enabled", "paused", "broken"]}, "problem": maybe(TEXT),
-            "savedMs": maybe(MS), "savedBy": maybe(TEXT),
+            "blockedUntil": maybe(MS), "savedMs": maybe(MS), "savedBy": maybe(TEXT),
             "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
             "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
             "lastRun": {"type": ["object", "null"]},

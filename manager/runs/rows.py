@@ -56,8 +56,12 @@ class Rows:
         now_ms = self._clock.wall_ms()
         of = self._watching.open_runs.of
         rows = [
-            job_row(job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language) for job in jobs
-        ]
+            job_row(
+                job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language,
+                blocked_ms=self._watching.blocked.of(job.name),
+            )
+            for job in jobs
+        ]  # fmt: skip
         for job, row in zip(jobs, rows, strict=True):
             row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
         return rows, [] if results is not None else [NO_RESULTS]

@@ -16,6 +16,7 @@ from common.etcd import Change, EtcdClient, GetKey, KeyValue, Mirror, MirrorTimi
 from common.instants import iso
 from common.stored.keys import Keys, RunId, Watched
 from common.stored.member import Member, is_worker_name
+from manager.watching.blocked import BlockedJobs
 from manager.watching.catalog import Catalog, KnownJob
 from manager.watching.open_runs import OpenRuns
 
@@ -50,6 +51,7 @@ class Watching:
         self._clock = clock
         self.catalog = Catalog(keys, on_changed=listener.job_changed)
         self.open_runs = OpenRuns(keys, on_changed=listener.runs_changed, on_settled=listener.run_settled)
+        self.blocked = BlockedJobs(etcd, keys, self.catalog, clock=clock)
         self.workers: dict[str, KeyValue] = {}
         """The session keys as they were last seen."""
         self._silence: tuple[float, int] | None = None

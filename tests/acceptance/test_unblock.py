@@ -17,7 +17,7 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-FAR_MS = 400 * 86_400_000
+NEAR_MS, FAR_MS = 3 * 3_600_000, 400 * 86_400_000
 JOBS: dict[str, dict[str, Any]] = {
     "each-second": {"cronExpr": "* * * * * * *"},
     "everywhere": {"cronExpr": "* * * * * * *", "broadcast": True},
@@ -25,9 +25,9 @@ JOBS: dict[str, dict[str, Any]] = {
 }
 
 
-async def spoil(etcd: EtcdClient, name: str) -> None:
-    """As a manager and workers with a clock that is far ahead would have left it."""
-    keys, far_ms = Keys("/etcron"), int(time.time() * 1000) + FAR_MS
+async def spoil(etcd: EtcdClient, name: str, ahead_ms: int) -> None:
+    """As a manager and workers with a clock that is ahead would have left it."""
+    keys, far_ms = Keys("/etcron"), int(time.time() * 1000) + ahead_ms
     kv = await etcd.get(keys.job(name))
     assert kv is not None
     await etcd.put(keys.job(name), json.dumps({**json.loads(kv.value), "anchorMs": far_ms}).encode())
@@ -58,18 +58,19 @@ async def fires_after(cluster: Cluster, name: str, workers: int) -> None:
     await wait_until(has_run, description=f"{name} fires", timeout=30)
 
 
-async def test_each_kind_of_job_fires_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ahead_ms", [NEAR_MS, FAR_MS])
+async def test_each_kind_of_job_fires_again(tmp_path: Path, ahead_ms: int) -> None:
     async with running_cluster(tmp_path, workers=2) as cluster, EtcdClient([cluster.etcd.endpoint]) as etcd:
         for name, trigger in JOBS.items():
             await cluster.post("/job/save", job=json.dumps({"name": name, "command": "true", **trigger}))
         for name in JOBS:
             await fires_after(cluster, name, 2 if name == "everywhere" else 1)
         for name in ("each-second", "everywhere"):
-            await spoil(etcd, name)
+            await spoil(etcd, name, ahead_ms)
             await shows_its_fault(cluster, name)
-            await cluster.call("POST", f"/api/v1/jobs/{name}/unblock", {})
-        await spoil(etcd, "chain")
-        await cluster.call("POST", "/api/v1/jobs/chain/unblock", {})
+            await cluster.call("POST", f"/api/v1/jobs/{name}/unblock", {"force": True})
+        await spoil(etcd, "chain", ahead_ms)
+        await cluster.call("POST", "/api/v1/jobs/chain/unblock", {"force": True})
         for name in JOBS:
             await fires_after(cluster, name, 2 if name == "everywhere" else 1)
             assert set((await begun(cluster, name)).values()) == {1}

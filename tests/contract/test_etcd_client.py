@@ -53,6 +53,13 @@ async def test_a_key_that_is_not_utf8_survives_the_round_trip(client: EtcdClient
     assert await client.delete(garbage)
 
 
+async def test_the_greatest_values_come_first_and_no_more_than_asked_for(client: EtcdClient, prefix: str) -> None:
+    for key, value in (("a/1", b"03"), ("a/2", b"20"), ("a/3", b"11"), ("b", b"99")):
+        await client.put(prefix + key, value)
+    assert [kv.value for kv in await client.get_greatest(prefix + "a/", limit=2)] == [b"20", b"11"]
+    assert await client.get_greatest(prefix + "c/", limit=2) == ()
+
+
 async def test_delete_prefix_deletes_what_is_under_it_and_nothing_else(client: EtcdClient, prefix: str) -> None:
     for key in ("a/1", "a/2", "a0", "b"):
         await client.put(prefix + key, b"")

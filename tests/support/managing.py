@@ -34,9 +34,14 @@ class ShiftedClock(SystemClock):
 
     def __init__(self, offset_ms: int = 0) -> None:
         self.offset_ms = offset_ms
+        self.synchronised = True
+        """What the kernel says of it."""
 
     def wall_ms(self) -> int:
         return super().wall_ms() + self.offset_ms
+
+    def is_synchronised(self) -> bool:
+        return self.synchronised
 
 
 class _Server(TestServer):
@@ -151,7 +156,7 @@ async def managing(
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
         "mongodbDatabase": place.database, **flags,
     })  # fmt: skip
-    app = create_app(config, clock=clock, pace=pace)
+    app = create_app(config, clock=clock or ShiftedClock(), pace=pace)
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(TestClient(_Server(app, config)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))

@@ -91,7 +91,7 @@ def test_expression_of_the_past_is_refused_unless_the_job_is_paused() -> None:
     )
 
 
-def test_mark_is_a_fault_beyond_a_day() -> None:
-    assert mark_fault(NOW_MS + 86_400_000, now_ms=NOW_MS) is None
-    assert mark_fault(NOW_MS + 86_400_001, now_ms=NOW_MS) is not None
+def test_mark_that_lies_ahead_blocks_the_job_until_then() -> None:
+    assert mark_fault(NOW_MS + 10_000, now_ms=NOW_MS) is None
+    assert "blocked until" in (mark_fault(NOW_MS + 10_001, now_ms=NOW_MS) or "")
     assert mark_fault(None, now_ms=NOW_MS) is None

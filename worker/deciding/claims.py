@@ -36,7 +36,7 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.stored.keys import Keys, Watched, encode_mark, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
@@ -206,7 +206,7 @@ class Claims:
             self._put_final(part, record)
             part.compares.append(create_revision_is(keys.lock(job.sequence), proposal.blocker.lock_revision))
             return
-        run_id = RunId.planned(job.sequence, plan_ms)
+        run_id = job.run_of(plan_ms)
         key = keys.run(run_id)
         part.compares.append(absent(key))
         part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
@@ -255,7 +255,7 @@ def carried_out(part: Part, *, revision: int, sent: float) -> Result:
 def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
     """The request for a misfire that the job's policy makes up for."""
     return Request(
-        run_id=RunId.planned(job.sequence, plan_ms),
+        run_id=job.run_of(plan_ms),
         origin=Origin.MADE_UP,
         job_create_revision=job.create_revision,
         plan_ms=plan_ms,

@@ -26,6 +26,7 @@ from common.stored.chain import link_after
 from common.stored.keys import Keys, RunId, Watched, read_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunEntry, RunRecord, Trigger, Verdict
+from common.stored.saved_job import first_attempt
 from worker.catalog import CatalogJob
 from worker.launch import OUT_OF_TOUCH, SHUTDOWN
 
@@ -91,7 +92,7 @@ def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
     """Why the fire is to be tried again by this job; None: it is not."""
     if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
         return None
-    spec, attempt = job.spec, end.run_id.attempt
+    spec, attempt = job.spec, _attempts(end, job)
     if end.with_its_worker:
         may = spec.on_worker_lost is OnWorkerLost.RERUN and attempt <= max(1, spec.retry.limit)
         return Origin.RERUN if may else None
@@ -99,6 +100,12 @@ def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or end.exit_code in codes else None
+
+
+def _attempts(end: End, job: CatalogJob) -> int:
+    """How many attempts there have been; those before an unblocking do not count."""
+    plan_ms, attempt = end.run_id.plan_ms, end.run_id.attempt
+    return attempt if plan_ms is None else max(1, attempt - first_attempt(job.again, plan_ms) + 1)
 
 
 def follow(keys: Keys, end: End, facts: Facts) -> Follow:
@@ -148,7 +155,7 @@ def _attempt(end: End, job: CatalogJob, origin: Origin, facts: Facts) -> Request
     entry, retry = end.entry, job.spec.retry
     not_before_ms, is_retry = end.end_ms, origin is Origin.RETRY
     if is_retry:
-        not_before_ms += retry.delay_ms(str(RunId(end.run_id.job, end.run_id.fire)), end.run_id.attempt)
+        not_before_ms += retry.delay_ms(str(RunId(end.run_id.job, end.run_id.fire)), _attempts(end, job))
     elsewhere = is_retry and retry.other_worker and end.run_id.of_worker is None
     return Request(
         run_id=end.next_attempt, origin=origin, job_create_revision=job.create_revision, plan_ms=entry.plan_ms,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from common.planning.planner import FireRange
-from common.stored.keys import RunId
 from common.stored.kill import Kill
 from common.stored.run import RunEntry, RunRecord, Verdict, shown_command
 from worker.catalog import CatalogJob
@@ -20,7 +19,7 @@ def fire_record(
     """One record for consecutive fires of a job that did not run."""
     several = fires.count > 1
     return RunRecord(
-        run_id=RunId.planned(job.sequence, fires.lo_ms),
+        run_id=job.run_of(fires.lo_ms),
         status=status,
         reason=reason,
         err=f"{status}: {reason}",

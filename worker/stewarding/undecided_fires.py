@@ -35,7 +35,7 @@ from common.jobs.job import JobSpec
 from common.planning.nobody import why_nobody
 from common.planning.placement import is_eligible
 from common.planning.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
-from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.stored.keys import Keys, Watched, encode_mark
 from common.stored.request import Origin, Request
 from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
@@ -291,7 +291,7 @@ def _is_to_start(job: CatalogJob, decision: Decision, now_ms: int) -> bool:
 def _offered(case: Case, plan_ms: int) -> Request:
     job, dispatch_ms = case.job, case.job.dispatch_ms(plan_ms)
     return Request(
-        run_id=RunId.planned(job.sequence, plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
+        run_id=job.run_of(plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
         plan_ms=plan_ms, dispatch_ms=dispatch_ms, not_before_ms=case.now_ms,
         expires_ms=job.expires_ms(plan_ms) if job.keeps_one else dispatch_ms + job.spec.misfire.grace_ms,
     )  # fmt: skip
