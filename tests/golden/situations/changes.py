@@ -9,6 +9,7 @@ from typing import Any
 from common.stored.drain import Drain
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.request import Origin, Request
+from common.stored.roster import RosterEntry
 from tests.golden.stage import NOON, Stage, situation
 from tests.support.joining import join
 from tests.support.managing import Managed
@@ -191,11 +192,17 @@ async def drained(manager: Managed) -> None:
     await manager.etcd.put(manager.keys.drain("w1"), Drain(by="me", since_ms=1).to_json())
 
 
+async def left(manager: Managed) -> None:
+    entry = RosterEntry(worker="w1", host="h1", seen_ms=1)
+    await manager.etcd.put(manager.keys.roster_entry("w1"), entry.to_json())
+
+
 WORKER = "/api/v1/workers/w1"
 changes("worker_is_drained", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker)
 changes("drain_in_doubt", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=a_worker, losing=1)
 changes("reason_of_a_drain_is_changed", call(f"{WORKER}/drain", {"reason": "new kernel"}), prepare=drained)
 changes("undrain_in_doubt", call(f"{WORKER}/undrain", {}), prepare=drained, losing=1)
+changes("worker_is_forgotten", call(WORKER, method="DELETE"), prepare=left)
 changes("worker_is_undrained", call(f"{WORKER}/undrain", {}), prepare=drained)
 
 

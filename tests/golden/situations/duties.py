@@ -9,12 +9,14 @@ from common.clock import SystemClock
 from common.etcd import Change
 from common.stored.keys import RunId, encode_mark
 from common.stored.remembered import Remembered
+from common.stored.roster import KEPT_MS
 from common.stored.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation
 from tests.integration.working import (
     test_chains,
     test_clock_keeping,
     test_lost_runs,
+    test_roster,
     test_stuck_requests,
     test_sweeping,
 )
@@ -66,6 +68,7 @@ async def undecided_fires_are_given_up_after_their_grace(stage: Stage) -> None:
     async with office(stage) as it:
         await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "skip", "graceSeconds": 60})
         it.fires.begin()
+        await it.look(0)  # nobody can take it, and that for a minute at least
         with stage.recorded():
             await it.look(60)
 
@@ -75,6 +78,7 @@ async def undecided_fires_of_policy_latest_are_given_up_after_their_window(stage
     async with office(stage) as it:
         await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "latest", "windowSeconds": 600})
         it.fires.begin()
+        await it.look(0)  # nobody can take it, and that for a minute at least
         with stage.recorded():
             await it.look(700)
 
@@ -85,6 +89,7 @@ async def undecided_fire_of_which_there_is_a_run_key_is_passed_over(stage: Stage
         await it.save(mark_ms=FULL_HOUR - 1, misfire={"policy": "skip", "graceSeconds": 60})
         await it.world.etcd.put(it.keys.run(RunId.planned("job", FULL_HOUR)), b"garbage")
         it.fires.begin()
+        await it.look(0)  # nobody can take it, and that for a minute at least
         with stage.recorded():
             await it.look(600)
 
@@ -289,3 +294,44 @@ async def offsets_of_clocks_are_put(stage: Stage) -> None:
         with stage.recorded():
             await it.rounds(**test_clock_keeping.EVERYBODY)
             await it.keeping.perform(term)
+
+
+# Who was here
+
+
+@asynccontextmanager
+async def roster(stage: Stage) -> AsyncIterator[test_roster.Office]:
+    """A worker has come."""
+    async with stage.world() as world, stage.term(world) as term:
+        it = test_roster.Office(world, term)
+        async with running(*(mirror.run() for mirror in it.mirrors)):
+            for mirror in it.mirrors:
+                await mirror.synced.wait()
+            await it.come("w2")
+            yield it
+
+
+@situation
+async def worker_that_has_come_is_remembered(stage: Stage) -> None:
+    async with roster(stage) as it:
+        with stage.recorded():
+            await it.perform()
+
+
+@situation
+async def worker_that_has_gone_is_remembered_as_gone(stage: Stage) -> None:
+    async with roster(stage) as it:
+        await it.perform()
+        await it.go("w2")
+        with stage.recorded():
+            await it.perform()
+
+
+@situation
+async def worker_that_went_long_ago_is_forgotten(stage: Stage) -> None:
+    async with roster(stage) as it:
+        await it.perform()
+        await it.go("w2")
+        await it.perform()
+        with stage.recorded():
+            await it.perform(after_s=KEPT_MS / SECOND + 1)
