@@ -367,7 +367,7 @@ async def test_mark_that_a_claim_has_put_far_ahead_is_shown_as_what_keeps_fires_
     assert (await manager.get("/api/v1/jobs/j"))["problem"] is None
     await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute + 3 * 24 * 60 * MINUTE_MS))
     problem = (await manager.get("/api/v1/jobs/j"))["problem"]
-    assert problem.startswith("nothing fires before ")
+    assert problem.startswith("blocked until ")
     items = (await fires(manager, minute - 3 * MINUTE_MS, minute + 3 * MINUTE_MS))["items"]
     assert {(fire["verdict"], fire["reason"]) for fire in items} == {("unknown", problem)}
 
