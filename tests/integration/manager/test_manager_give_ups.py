@@ -87,6 +87,16 @@ async def test_run_of_a_live_worker_is_given_up_a_minute_after_the_kill_and_its_
     assert await wish_of(manager, run) is not None
 
 
+async def test_run_tells_for_how_long_a_kill_of_it_has_been_pending(manager: Managed) -> None:
+    run = await claim(manager, "j", now_ms() - 1000)
+    shown = path_of(run).removesuffix("/give-up")
+    assert "killPendingMs" not in await manager.call("GET", shown)
+    await kill(manager, run, ago_ms=OVERDUE_MS)
+    assert OVERDUE_MS <= (await manager.call("GET", shown))["killPendingMs"] < 2 * OVERDUE_MS
+    await manager.etcd.put(manager.keys.kill(run), b"garbage")
+    assert (await manager.call("GET", shown))["killPendingMs"] is None
+
+
 async def test_kill_of_a_former_run_does_not_count(manager: Managed) -> None:
     run = RunId.planned("j", now_ms() - 1000)
     await kill(manager, run, ago_ms=2 * OVERDUE_MS)
