@@ -1,4 +1,4 @@
-"""`etcron run`: runs and fires that did not run, their output, and their end."""
+"""`etcron run`: runs and fires that did not run, their output, their end, and giving them up."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def parser() -> Parser:
         verbs, "kill", _kill, does="end runs with all that they started; status 1 where one has not ended within 3 s",
         examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
     )  # fmt: skip
+    give_up = add_command(
+        verbs, "give-up", _give_up,
+        does="free the locks of runs that their workers cannot end; status 1 where that takes longer than 4 s",
+        examples=("etcron run give-up 'backup@1774749600000#1' --reason 'that machine will not come back'",),
+    )  # fmt: skip
     listing = add_command(
         verbs, "list", _list, does="runs of all jobs, those that are going first, and fires that did not run",
         examples=(
@@ -40,8 +45,10 @@ def parser() -> Parser:
     )  # fmt: skip
     for command in (show, log):
         command.add_argument("run_id", metavar="RUN")
-    kill.add_argument("runs", metavar="RUN", nargs="+")
+    for command in (kill, give_up):
+        command.add_argument("runs", metavar="RUN", nargs="+")
     add_reason(kill)
+    give_up.add_argument("--reason", metavar="TEXT", required=True, help="why; the record has it")
     listing.add_argument("--job", metavar="NAME", help="those of this job")
     listing.add_argument(
         "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
@@ -52,7 +59,7 @@ def parser() -> Parser:
             option, dest=option[2:] + "_", metavar="TIME", help=f"{does}: ISO 8601, or 30m, 24h, 7d ago"
         )
     listing.add_argument("--limit", type=count(1, 1_000_000), default=50, metavar="N", help="so many (50)")
-    for command in (show, log, kill, listing):
+    for command in (show, log, kill, give_up, listing):
         add_server(command)
     for command in (show, listing):
         add_output(command)
@@ -79,16 +86,24 @@ def _log(arguments: argparse.Namespace) -> int:
 
 
 def _kill(arguments: argparse.Namespace) -> int:
+    return _ask(arguments, "kill")
+
+
+def _give_up(arguments: argparse.Namespace) -> int:
+    return _ask(arguments, "give-up")
+
+
+def _ask(arguments: argparse.Namespace, what: str) -> int:
     body = {} if arguments.reason is None else {"reason": arguments.reason}
     with Client.of(arguments) as client:
 
-        def kill(run: str) -> str:
-            answer = client.post(run_path(run, "kill"), body)
+        def ask(run: str) -> str:
+            answer = client.post(run_path(run, what), body)
             if answer["outcome"] == "pending":
                 raise CommandError(str(answer["message"]), ExitStatus.NO)
             return str(answer["message"])
 
-        return go_through(arguments.runs, kill)
+        return go_through(arguments.runs, ask)
 
 
 def _list(arguments: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ from manager.editing.unblock import Unblocking
 from manager.json_text import dumps
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
+from manager.runs.give_ups import GiveUpService
 from manager.runs.history import History
 from manager.runs.kills import KillService
 from manager.runs.pending import Pending
@@ -49,6 +50,7 @@ class Parts:
     service: JobService
     unblocking: Unblocking
     kills: KillService
+    give_ups: GiveUpService
     run_now: RunNow
     calls: IdempotentCalls
     clock_guard: ClockGuard

@@ -34,6 +34,7 @@ from manager.parts import Parts
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
 from manager.runs.free_slots import FreeSlots
+from manager.runs.give_ups import GiveUpService
 from manager.runs.history import History
 from manager.runs.kills import KillService
 from manager.runs.last_decided import LastDecided
@@ -107,6 +108,7 @@ def make_parts(
             last_decided=LastDecided(etcd, keys, watching, history).before,
         ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
+        give_ups=GiveUpService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         run_now=RunNow(
             etcd,
             keys,

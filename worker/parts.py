@@ -50,6 +50,7 @@ from worker.spooling.spool_watch import SpoolWatch
 from worker.stewarding.chains import Chains
 from worker.stewarding.clock_keeping import ClockKeeping
 from worker.stewarding.dedupe_sweeping import DedupeSweeping
+from worker.stewarding.give_ups import GiveUps
 from worker.stewarding.lost_runs import LostRuns
 from worker.stewarding.retention import Retention
 from worker.stewarding.roster_keeping import RosterKeeping
@@ -58,6 +59,7 @@ from worker.stewarding.steward import Duty, Steward
 from worker.stewarding.stuck_fires import StuckFires
 from worker.stewarding.stuck_requests import StuckRequests
 from worker.stewarding.sweeping import Sweeping
+from worker.stewarding.verdicts import Verdicts
 
 
 class Events(Protocol):
@@ -263,10 +265,14 @@ class Parts:
             timings=self._config.timings, clock=clock,
             held=lambda: self.clock_check.held,
         )  # fmt: skip
+        verdicts = Verdicts(
+            client=client, keys=keys, worker=worker, aftermath=self.aftermath, settlement=self.settlement, clock=clock
+        )
         lost_runs = LostRuns(
-            client=client, keys=keys, worker=worker, members=self.members, settlement=self.settlement,
-            aftermath=self.aftermath, store=self._runlog, clock=clock,
+            client=client, keys=keys, members=self.members, settlement=self.settlement, verdicts=verdicts,
+            store=self._runlog, clock=clock,
         )  # fmt: skip
+        give_ups = GiveUps(client=client, keys=keys, verdicts=verdicts, store=self._runlog, clock=clock)
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
             kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,
@@ -287,6 +293,7 @@ class Parts:
         duties: list[Duty] = [
             roster_keeping,
             lost_runs,
+            give_ups,
             self.stuck_fires,
             stuck_requests,
             self.chains,

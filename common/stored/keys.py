@@ -116,8 +116,8 @@ def read_mark(mark: Stored | None) -> int | None:
 class Keys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("beats", "clocks", "dedupe", "drains", "jobs", "kills", "locks", "marks", "prefix", "requests",
-                 "roster", "runs", "seen_prefix", "steward", "versions", "workers")  # fmt: skip
+    __slots__ = ("beats", "clocks", "dedupe", "drains", "give_ups", "jobs", "kills", "locks", "marks", "prefix",
+                 "requests", "roster", "runs", "seen_prefix", "steward", "versions", "workers")  # fmt: skip
 
     def __init__(self, prefix: str = "/etcron") -> None:
         self.prefix = prefix.rstrip("/") + "/"
@@ -127,6 +127,7 @@ class Keys:
         self.locks = self.prefix + "locks/"
         self.requests = self.prefix + "requests/"
         self.kills = self.prefix + "kills/"
+        self.give_ups = self.prefix + "giveups/"
         self.workers = self.prefix + "workers/"
         self.beats = self.prefix + "beats/"
         self.drains = self.prefix + "drains/"
@@ -154,6 +155,12 @@ class Keys:
 
     def kill(self, run: RunId) -> str:
         return self.kills + _tail(run)
+
+    def give_up(self, run: RunId) -> str:
+        return self.give_ups + _tail(run)
+
+    def give_ups_of(self, job: str) -> str:
+        return f"{self.give_ups}{job}/"
 
     def chain(self, job: str) -> str:
         """Where the next run of an ``after`` job is asked for: one request at most; its plan time is inside."""
@@ -205,7 +212,7 @@ class Keys:
         return key[len(self.prefix) :].partition("/")[2]
 
     def run_of(self, key: str) -> RunId:
-        """The run in a key under ``runs/``, ``requests/`` or ``kills/``; ValueError where it is none."""
+        """The run in a key under ``runs/``, ``requests/``, ``kills/`` or ``giveups/``; ValueError where it is none."""
         job, _, rest = key[len(self.prefix) :].partition("/")[2].partition("/")
         fire, _, attempt = rest.partition("/")
         if not (job and fire and _is_number(attempt) and _is_text(key)):

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Self
+from typing import Final, Self
 
 from common.stored.keys import RunId
 from common.stored.values import MALFORMED, brief, instant, words, words_or_none
+
+OVERDUE_MS: Final = 60_000
+"""A kill that is pending for so long, beyond the job's grace: its worker cannot end the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +32,10 @@ class Kill:
         """What became of a run that it reached before there was a process, in words."""
         because = f": {self.reason}" if self.reason else ""
         return f"killed by {self.by} before start{because}"
+
+    def overdue_in_ms(self, now_ms: int, *, grace_s: float = 0) -> int:
+        """How long the run's worker still has to end it; 0 or less: it cannot, and the run may be given up."""
+        return self.at_ms + round(grace_s * 1000) + OVERDUE_MS - now_ms
 
     def to_json(self) -> bytes:
         """The value of the kill's key."""

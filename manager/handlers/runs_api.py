@@ -1,4 +1,4 @@
-"""``/api/v1/runs``: records by pages, one run with its output, its output alone as text, and its kill."""
+"""``/api/v1/runs``: records by pages, one run with its output, its output alone as text; its kill, and giving it up."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from common.errors import NotFoundError, UnavailableError
+from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.runlog import RunFilter
 from common.stored.keys import RunId
 from common.stored.run import Verdict
@@ -19,6 +19,8 @@ from manager.runs.kills import KillOutcome
 
 _END_S: Final = 3.0
 """How long an answer to a kill waits for the run's end."""
+_VERDICT_S: Final = 4.5
+"""How long an answer to a wish to give a run up waits for the steward."""
 _LOOK_S: Final = 0.1
 RUNNING: Final = "running"
 """The status, beside the verdicts, of a run that has none yet: it is claimed or running."""
@@ -34,6 +36,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/runs/{id}", show_run)
     app.router.add_get("/api/v1/runs/{id}/output", send_output)
     app.router.add_post("/api/v1/runs/{id}/kill", kill_run)
+    app.router.add_post("/api/v1/runs/{id}/give-up", give_up_run)
 
 
 async def list_runs(request: web.Request) -> web.Response:
@@ -84,13 +87,37 @@ async def kill_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = await read_reason(request, parts.read_timeout_s)
-    match await parts.kills.of_run(run, by=caller(request), reason=reason):
-        case KillOutcome.ASKED:
-            record = await _record_after_the_end(parts, run)
-            return answer(_outcome(run, record))
+    asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
+    if asked is KillOutcome.ASKED:
+        return answer(_outcome(run, await _record_after_the_end(parts, run, _END_S)))
+    return await _had_ended(parts, run, asked)
+
+
+async def give_up_run(request: web.Request) -> web.Response:
+    """Ask that a run that its worker cannot settle is given up, and wait a moment: lost, finished or pending."""
+    parts = request.app[PARTS]
+    run = read_run_id(request.match_info["id"])
+    reason = await read_reason(request, parts.read_timeout_s)
+    if reason is None:
+        raise InvalidInputError([Problem(field="reason", message="is missing", remedy="say why: its record has it")])
+    asked = await parts.give_ups.of_run(run, by=caller(request), reason=reason)
+    if asked is not KillOutcome.ASKED:
+        return await _had_ended(parts, run, asked)
+    record = await _record_after_the_end(parts, run, _VERDICT_S)
+    if record is None:
+        message = f"{run} is to be given up; the steward has not done it, or its record is on its way to the log"
+        return answer({"outcome": "pending", "message": message})
+    if record.get("status") == Verdict.LOST:
+        return answer({"outcome": "lost", "message": f"{run} is lost: {record.get('reason')}"})
+    return answer({"outcome": "finished", "message": f"{run} had ended: {record.get('status')}"})
+
+
+async def _had_ended(parts: Parts, run: RunId, found: KillOutcome) -> web.Response:
+    """There was nothing to ask for. NotFoundError where there is no such run."""
+    match found:
         case KillOutcome.HAD_ENDED:
             return answer({"outcome": "finished", "message": f"{run} had ended; its record is on its way to the log"})
-        case KillOutcome.NOT_THERE:
+        case _:
             record = await parts.history.record(run)
             if record is None:
                 raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record was removed")
@@ -98,12 +125,12 @@ async def kill_run(request: web.Request) -> web.Response:
             return answer({"outcome": "finished", "message": message})
 
 
-async def _record_after_the_end(parts: Parts, run: RunId) -> dict[str, Any] | None:
+async def _record_after_the_end(parts: Parts, run: RunId, within_s: float) -> dict[str, Any] | None:
     """The record of the run, once it is in the log; None where that does not come about soon."""
     open_runs = parts.watching.open_runs
     try:
-        async with asyncio.timeout(min(_END_S, parts.write_timeout_s)):
-            await open_runs.changes.until(lambda: not open_runs.has(run), _END_S)
+        async with asyncio.timeout(min(within_s, parts.write_timeout_s)):
+            await open_runs.changes.until(lambda: not open_runs.has(run), within_s)
             while True:
                 record = await parts.history.record(run)
                 if record is not None:

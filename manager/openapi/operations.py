@@ -72,6 +72,7 @@ _RUN_NOW: Final[Schema] = body(
 )  # fmt: skip
 _STATUS: Final[Schema] = {"type": "string", "enum": [RUNNING, *map(str, Verdict)]}
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
+_GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
@@ -219,6 +220,12 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         method="post", path=f"{_RUN}/kill", tag="runs", summary="End one run.", parameters=(given.RUN,),
         takes=REASON_BODY, refuses=(404,),
         answers={200: record({"outcome": _OUTCOME, "message": TEXT})},
+    ),
+    Operation(
+        method="post", path=f"{_RUN}/give-up", tag="runs", parameters=(given.RUN,),
+        summary="Free the lock of a run that its worker cannot settle; its record is `lost`.",
+        takes=body({"reason": REASON}, {}), refuses=(404, 409),
+        answers={200: record({"outcome": _GIVEN_UP, "message": TEXT})},
     ),
     Operation(
         method="get", path="/api/v1/workers", tag="workers", summary="Every worker's session, with its newest beat.",

@@ -101,7 +101,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
             "outputTruncated": TRUTH, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
             "worker": maybe(TEXT), "host": maybe(TEXT), "rangeEndTime": MS, "count": COUNT, "countIsMinimum": TRUTH,
             "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
-            "cpuSeconds": {"type": "number"}, "late": TRUTH, "labels": _LABELS,
+            "killPendingMs": maybe(COUNT), "cpuSeconds": {"type": "number"}, "late": TRUTH, "labels": _LABELS,
             "notBefore": MS, "expiresTime": maybe(MS),
             "origin": {"type": "string", "enum": [str(one) for one in Origin]}, "waitsFor": TEXT,
             "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},

@@ -1,6 +1,6 @@
 """Runs: asked for, ended, and shown, those to come and those that never were among them.
 
-run_now.py kills.py             a run beside the schedule; a wish to end runs
+run_now.py kills.py give_ups.py a run beside the schedule; a wish to end runs, and to give one up
 pending.py history.py           those that wait; those that are over
 free_slots.py                   whether it is slots that they wait for
 run_list.py                     those that go, then those that are over, page by page

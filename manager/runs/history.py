@@ -11,6 +11,7 @@ from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, 
 from common.etcd import KeyValue
 from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
 from common.stored.keys import RunId
+from common.stored.kill import Kill
 from common.stored.run import RunEntry
 from manager.runs.pending import Pending
 from manager.views import open_run_view, run_view
@@ -123,17 +124,21 @@ class History:
             if away is not None:
                 raise away
             raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
-        return self._open(run, seen.run, seen.lock)
+        return self._open(run, seen.run, seen.lock, seen.kill)
 
-    def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None) -> dict[str, Any]:
+    def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None, kill: KeyValue | None) -> dict[str, Any]:
         try:
             entry = RunEntry.from_json(kv.value)
         except ValueError as error:
             raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
         has_lock = lock is not None and lock.create_revision == kv.create_revision
-        return open_run_view(
-            run, entry, fence=kv.create_revision, now_ms=self._clock.wall_ms(), has_ended=entry.locked and not has_lock
-        )
+        now_ms = self._clock.wall_ms()
+        view = open_run_view(
+            run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=entry.locked and not has_lock
+        )  # fmt: skip
+        if kill is not None and kill.create_revision > kv.create_revision:
+            view["killPendingMs"] = _pending_ms(run, kill, now_ms)
+        return view
 
     async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
         """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""
@@ -152,6 +157,13 @@ def read_run_id(text: str) -> RunId:
     except ValueError as error:
         remedy = "<job>@<plan time in ms>#<attempt>, with # written as %23 in an address"
         raise InvalidInputError([Problem(field="id", message=f"is {text[:80]!r}", remedy=remedy)]) from error
+
+
+def _pending_ms(run: RunId, kv: KeyValue, now_ms: int) -> int | None:
+    try:
+        return max(0, now_ms - Kill.from_json(kv.value, run_id=run, revision=kv.create_revision).at_ms)
+    except ValueError:
+        return None  # somebody else's; the workers set it aside
 
 
 def _parts(sizes: Mapping[object, int]) -> Iterator[list[object]]:

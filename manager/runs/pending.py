@@ -51,6 +51,7 @@ class Seen:
     lock: KeyValue | None
     """Of the job, or of the worker's own sequence."""
     job: KeyValue | None
+    kill: KeyValue | None
 
 
 class Pending:
@@ -75,11 +76,14 @@ class Pending:
     async def look(self, run: RunId) -> Seen:
         """The run's key and its request: a claim turns one into the other, so no run is overlooked between them."""
         keys = self._keys
-        reads = [keys.run(run), keys.request(run), keys.chain(run.job), keys.lock(run.job), keys.job(run.job_name)]
+        reads = [
+            keys.run(run), keys.request(run), keys.chain(run.job), keys.lock(run.job), keys.job(run.job_name),
+            keys.kill(run),
+        ]  # fmt: skip
         found = await self._etcd.txn((), [Get(key) for key in reads])
         requests = (_read(keys, found.one(index)) for index in (1, 2))
         request = next((one for one in requests if one is not None and one.run_id == run), None)
-        return Seen(run=found.one(0), request=request, lock=found.one(3), job=found.one(4))
+        return Seen(run=found.one(0), request=request, lock=found.one(3), job=found.one(4), kill=found.one(5))
 
     async def view(self, seen: Seen) -> dict[str, Any]:
         """A run that waits, as ``/api/v1`` shows it."""

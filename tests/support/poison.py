@@ -7,7 +7,8 @@ from typing import Final
 from common.etcd import EtcdClient
 
 PREFIXES: Final = (
-    "jobs", "marks", "runs", "locks", "requests", "kills", "dedupe", "workers", "beats", "drains", "roster", "clocks",
+    "jobs", "marks", "runs", "locks", "requests", "kills", "giveups", "dedupe", "workers", "beats", "drains", "roster",
+    "clocks",
     "leader", "seen", "versions",
 )  # fmt: skip
 _TAILS: Final = {

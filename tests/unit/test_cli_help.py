@@ -21,7 +21,7 @@ _GROUPS = {
 }  # fmt: skip
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
-    "run": "show log kill list",
+    "run": "show log kill give-up list",
     "worker": "list drain undrain forget",
     "cron": "explain next",
     "crontab": "import",

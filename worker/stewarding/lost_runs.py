@@ -9,7 +9,6 @@ job's chain) is put by the same transaction. Final keys that nobody has delivere
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -17,18 +16,16 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Compare, Delete, EtcdClient, KeyRevisions, KeyValue, Put, absent
+from common.etcd import Compare, EtcdClient, KeyRevisions, KeyValue, absent
 from common.process import failpoints
 from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry, RunRecord, final_entry
+from common.stored.run import EntryState, RunEntry, RunRecord
 from worker.aside import Aside
 from worker.members import Members
-from worker.settling.aftermath import Aftermath
-from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
+from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
-
-_log = logging.getLogger(__name__)
+from worker.stewarding.verdicts import Verdicts
 
 SCAN_S: Final = 5.0
 FINAL_PATIENCE_S: Final = 60.0
@@ -70,19 +67,17 @@ class LostRuns:
         *,
         client: EtcdClient,
         keys: Keys,
-        worker: str,
         members: Members,
         settlement: Settlement,
-        aftermath: Aftermath,
+        verdicts: Verdicts,
         store: RecordFinder,
         clock: Clock,
     ) -> None:
         self._client = client
         self._keys = keys
-        self._worker = worker
         self._members = members
         self._settlement = settlement
-        self._aftermath = aftermath
+        self._verdicts = verdicts
         self._store = store
         self._clock = clock
         self._aside = Aside("run")
@@ -216,41 +211,14 @@ class LostRuns:
             failpoints.hit("steward_before_verdict")
         try:
             with self._aside.apart(seen.kv.key, seen.kv.mod_revision):
-                if found is not None:
-                    await self._clear(term, case.run, found)
-                else:
-                    await self._give_up(term, case.run)
+                why = "result not delivered" if case.run.has_ended else "worker gone"
+                await self._verdicts.settle(case.run, found, why=why, only_if=self._only_if(term, case.run))
                 self._seen.pop(seen.kv.key, None)
                 return
         except (EtcdError, UnavailableError):
             self._etcd_away = True  # again next time; what was carried out all the same shows in the key's revision
             return
         seen.not_before = self._clock.monotonic() + SCAN_S  # set aside, and yet lost since when it was
-
-    async def _clear(self, term: Term, run: LeftRun, found: RunRecord) -> None:
-        """Its record is in the log store: free its lock, delete its key."""
-        await end_run(
-            self._client, self._keys, self._aftermath, run, found,
-            then=Delete(run.kv.key), only_if=self._only_if(term, run),
-        )  # fmt: skip
-
-    async def _give_up(self, term: Term, run: LeftRun) -> None:
-        run_id, entry, kv = run.run_id, run.entry, run.kv
-        why = "result not delivered" if run.has_ended else "worker gone"
-        command, labels = await read_command(self._client, self._keys, run_id, entry)
-        record = lost_record(
-            run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
-            command=command, labels=labels,
-        )  # fmt: skip
-        final = Put(kv.key, final_entry(record, worker=self._worker).to_json())
-        revision = await end_run(
-            self._client, self._keys, self._aftermath, run, record, then=final, only_if=self._only_if(term, run)
-        )
-        if revision is None:
-            return
-        self._settlement.deliver_final(record, revision)
-        extra = {"action": "run.lost", "run": str(run_id), "worker": entry.worker, "reason": why}
-        _log.warning("%s on worker %s is lost: %s", run_id, entry.worker, why, extra=extra)
 
     def _only_if(self, term: Term, run: LeftRun) -> list[Compare]:
         """The steward judges, and the session that the run key names is gone."""

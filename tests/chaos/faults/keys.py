@@ -69,7 +69,12 @@ class KeyFaults:
 def _garbage_keys(tail: str) -> list[str]:
     keys = KEYS
     names = [keys.job(tail), keys.mark(tail), keys.lock(tail), keys.drain(tail), f"{keys.runs}{tail}"]
-    names += [f"{keys.runs}{tail}/0000000000000001/1", f"{keys.requests}{tail}/x/1", f"{keys.kills}{tail}/x/y"]
+    names += [
+        f"{keys.runs}{tail}/0000000000000001/1",
+        f"{keys.requests}{tail}/x/1",
+        f"{keys.kills}{tail}/x/y",
+        f"{keys.give_ups}{tail}/1/1",
+    ]
     return [
         *names,
         f"{keys.workers}{tail}",

@@ -88,6 +88,14 @@ async def test_kill_of_a_run_that_does_not_end_is_a_no(etcron: Etcron, manager: 
     assert (await etcron("run", "kill", str(RunId.planned("j", 1)))).status == 3
 
 
+async def test_give_up_of_a_run_that_nobody_settles_is_a_no(etcron: Etcron, manager: Managed) -> None:
+    run = await claim(manager, "j", time.time_ns() // 1_000_000 - 1000)
+    assert (await etcron("run", "give-up", str(run))).status == 2, "a reason is needed"
+    result = await etcron("run", "give-up", str(run), "--reason", "it burned")
+    assert result.status == 1
+    assert "is to be given up" in result.err
+
+
 async def test_workers(etcron: Etcron) -> None:
     result = await etcron.ok("worker", "list")
     assert (result.out, result.err) == ("", "no workers: nothing fires until one starts\n")

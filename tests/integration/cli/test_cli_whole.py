@@ -7,11 +7,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
 
+from common.etcd import EtcdClient, Put
+from common.stored.keys import Keys, RunId
+from common.stored.run import EntryState, RunEntry
 from tests.integration.cli.conftest import Etcron, Result
 from tests.support.cluster import ROOT, Cluster, running_cluster
 from tests.support.waiting import wait_until
@@ -101,6 +105,22 @@ async def test_kill_ends_what_somebody_waits_for(etcron: Etcron, cluster: Cluste
     assert (waiting.returncode, out) == (1, "going\n")
     assert f"{killed[1].strip()}: killed" in err
     assert (await etcron.ok("run", "kill", killed[1].strip())).out.strip().endswith("had ended already: killed")
+
+
+async def test_run_of_a_machine_that_does_not_come_back_is_given_up(etcron: Etcron, cluster: Cluster) -> None:
+    """Its job's lock would be held for ever: nobody else may take it, and no kill is ever heeded."""
+    await saved(etcron, "gone", "echo again", "--set", "lostAfterSeconds=never")
+    keys, run = Keys(), RunId.planned("gone", time.time_ns() // 1_000_000 - 1000)
+    entry = RunEntry(
+        state=EntryState.OPEN, worker="burned", session="123abc", locked=True, plan_ms=run.plan_ms or 0,
+        dispatch_ms=run.plan_ms or 0,
+    )  # fmt: skip
+    async with EtcdClient([cluster.etcd.endpoint]) as client:
+        await client.txn((), [Put(keys.run(run), entry.to_json()), Put(keys.lock("gone"), str(run).encode())])
+    assert (await etcron("run", "kill", str(run))).status == 1
+    why = "given up by api 127.0.0.1: it burned"
+    assert (await etcron.ok("run", "give-up", str(run), "--reason", "it burned")).out.strip() == f"{run} is lost: {why}"
+    assert (await etcron.ok("job", "run", "gone", "--wait")).out == "again\n"
 
 
 async def test_ctrl_c_ends_the_waiting_and_not_the_run(etcron: Etcron) -> None:

@@ -52,7 +52,7 @@ async def test_every_edit_is_refused_until_the_clock_is_mended(off: Managed) -> 
         ("PUT", "/api/v1/jobs/j", {**SPEC, "command": "b"}), ("PATCH", "/api/v1/jobs/j", {"command": "b"}),
         ("PUT", "/api/v1/jobs/new", SPEC), ("POST", "/api/v1/jobs/j/pause", {}), ("POST", "/api/v1/jobs/j/resume", {}),
         ("POST", "/api/v1/jobs/j/run", {}), ("POST", "/api/v1/jobs/j/unblock", {}), ("DELETE", "/api/v1/jobs/j", None),
-        ("POST", "/api/v1/jobs/j/kill", {}),
+        ("POST", "/api/v1/jobs/j/kill", {}), ("POST", "/api/v1/runs/j@1%231/give-up", {"reason": "why"}),
     ]  # fmt: skip
     for method, path, body in calls:
         problem = await problem_of(await off.http.request(method, path, json=body), 503)

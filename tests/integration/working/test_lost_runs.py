@@ -22,6 +22,7 @@ from worker.settling.aftermath import Aftermath
 from worker.settling.settlement import Settlement
 from worker.stewarding.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
 from worker.stewarding.steward import Term
+from worker.stewarding.verdicts import Verdicts
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -66,9 +67,14 @@ class Office:
         self.duty = self.another()
 
     def another(self) -> LostRuns:
+        settlement = cast(Settlement, self.delivered)
+        verdicts = Verdicts(
+            client=self.world.etcd, keys=self.world.keys, worker="w1", aftermath=self.aftermath, settlement=settlement,
+            clock=self.clock,
+        )  # fmt: skip
         duty = LostRuns(
-            client=self.world.etcd, keys=self.world.keys, worker="w1", members=self.members,
-            settlement=cast(Settlement, self.delivered), aftermath=self.aftermath, store=self.store, clock=self.clock,
+            client=self.world.etcd, keys=self.world.keys, members=self.members, settlement=settlement,
+            verdicts=verdicts, store=self.store, clock=self.clock,
         )  # fmt: skip
         duty.begin()
         return duty

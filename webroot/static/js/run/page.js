@@ -16,6 +16,8 @@ import { Output } from "./output.js";
 const WRAP = "etcron.wrap";
 /** A run that is going is looked at by itself, too: the event of its end may have been missed. */
 const LOOK_MS = 5000;
+/** A kill that is pending for so long: the worker cannot end the run. */
+const OVERDUE_MS = 60_000;
 /** One that waits to be claimed has no events. */
 const WAITS_MS = 2000;
 
@@ -58,6 +60,7 @@ function show(run, zone, output, find) {
   const open = ["created", "claimed", "running"].includes(run.state);
   const actions = byId("actions");
   if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));
+  if (open && run.killPendingMs >= OVERDUE_MS && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up" }, icon("slash-circle"), " ", t("action.give-up")));
   if (!open) fill(actions);
   byId("output-tools").hidden = !run.output;
   if (!run.output) {
@@ -91,12 +94,14 @@ function startTools(id, output, again, shown) {
   byId("download").setAttribute("href", `/api/v1/runs/${encodeURIComponent(id)}/output?download=1`);
   byId("copy").addEventListener("click", () => void copy(output));
   byId("actions").addEventListener("click", async (event) => {
-    if (!(/** @type {Element} */ (event.target).closest("#kill"))) return;
-    const body = [h("p", {}, t(shown.run.worker ? "ask.kill.run" : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
-    const reason = await ask({ title: `${t("action.kill")}: ${shown.run.jobName}`, body, action: t("action.kill"), tone: "danger", reason: t("reason") });
+    const action = /** @type {Element} */ (event.target).closest("button")?.id;
+    if (action !== "kill" && action !== "give-up") return;
+    const body = [h("p", {}, t(shown.run.worker ? `ask.${action}.run` : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
+    const label = t(action === "kill" ? "reason" : "reason.needed");
+    const reason = await ask({ title: `${t(`action.${action}`)}: ${shown.run.jobName}`, body, action: t(`action.${action}`), tone: "danger", reason: label });
     if (reason === null) return;
     try {
-      const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/kill`, { body: reason ? { reason } : {} });
+      const { message, outcome } = await send("POST", `/runs/${encodeURIComponent(id)}/${action}`, { body: reason ? { reason } : {} });
       toast(message || outcome);
     } catch (error) {
       toast(error.message, "bad");

@@ -1,0 +1,131 @@
+"""Runs that users give up: their locks are freed at once, and their records say who did it, and why.
+
+A run is given up only where its worker cannot settle it: the session that its run key names is gone, or a kill of it
+has been pending for a minute. The transaction compares that again, so a live, well run never loses its lock. A wish
+that applies to nothing any more is deleted, and so is one that is a day old.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from common.clock import Clock
+from common.errors import UnavailableError
+from common.etcd import Compare, Delete, EtcdClient, Get, GetKey, KeyValue, absent, create_revision_is
+from common.stored.give_up import GiveUp
+from common.stored.keys import Keys, RunId
+from common.stored.kill import Kill
+from common.stored.run import EntryState, RunEntry, RunRecord
+from worker.aside import Aside
+from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock
+from worker.stewarding.steward import Term
+from worker.stewarding.verdicts import Verdicts
+
+_log = logging.getLogger(__name__)
+
+START_OVER_S: Final = 2.5
+"""A run key that is unchanged for so long: nothing is started by it any more, for a claim is good for 2 s."""
+_KEPT_MS: Final = 86_400_000
+_STORE_DEADLINE_S: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A run that is given up, and what has to be true in etcd for that."""
+
+    wish: GiveUp
+    run: LeftRun
+    only_if: Sequence[Compare]
+
+
+class GiveUps:
+    """Settles the runs that users give up, and sweeps their wishes."""
+
+    name = "giving up runs"
+    every_s = 1.0
+
+    def __init__(
+        self, *, client: EtcdClient, keys: Keys, verdicts: Verdicts, store: RecordFinder, clock: Clock
+    ) -> None:
+        self._client = client
+        self._keys = keys
+        self._verdicts = verdicts
+        self._store = store
+        self._clock = clock
+        self._aside = Aside("wish to give up a run")
+        self._unchanged: dict[RunId, tuple[int, float]] = {}
+        """The mod revision of each run key, and since when this steward has known it."""
+
+    def begin(self) -> None:
+        self._unchanged.clear()
+
+    def end(self) -> None:
+        self._unchanged.clear()
+
+    async def perform(self, term: Term) -> None:
+        cases, wished = [], set()
+        async for page in self._client.read_prefix(self._keys.give_ups):
+            for kv in page.kvs:
+                with self._aside.apart(kv.key, kv.mod_revision):
+                    wish = GiveUp.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.create_revision)
+                    wished.add(wish.run_id)
+                    if (case := await self._look(wish)) is not None:
+                        cases.append(case)
+                    else:
+                        await self._sweep(term, wish)
+        self._unchanged = {run: known for run, known in self._unchanged.items() if run in wished}
+        if ready := [case for case in cases if self._is_start_over(case.run)]:
+            await self._settle(term, ready)
+
+    async def _look(self, wish: GiveUp) -> _Case | None:
+        """None: the run is settled, or well, or the wish too old."""
+        keys, now_ms = self._keys, self._clock.wall_ms()
+        kill_key, lock_key = keys.kill(wish.run_id), keys.lock(wish.run_id.job)
+        found = await self._client.txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)])
+        kv, kill, lock = found.one(0), found.one(1), found.key(2)
+        if kv is None or kv.create_revision > wish.revision or now_ms - wish.at_ms > _KEPT_MS:
+            return None
+        entry = RunEntry.from_json(kv.value)
+        if entry.state is EntryState.FINAL:
+            return None
+        run = LeftRun(run_id=wish.run_id, entry=entry, kv=kv, holds_lock=holds_its_lock(entry, kv, lock))
+        session = keys.worker(entry.worker, entry.session)
+        only_if = [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
+        if not await self._client.get_keys([session]):
+            return _Case(wish=wish, run=run, only_if=[*only_if, absent(session)])
+        if not run.has_ended and kill is not None and self._is_overdue(kill, run, now_ms):
+            return _Case(wish=wish, run=run, only_if=[*only_if, create_revision_is(kill_key, kill.create_revision)])
+        extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
+        _log.warning("%s is not given up: its worker %s is live again", wish.run_id, entry.worker, extra=extra)
+        return None
+
+    def _is_overdue(self, kv: KeyValue, run: LeftRun, now_ms: int) -> bool:
+        kill = Kill.from_json(kv.value, run_id=run.run_id, revision=kv.create_revision)
+        return run.kv.create_revision < kill.revision and kill.overdue_in_ms(now_ms) <= 0
+
+    def _is_start_over(self, run: LeftRun) -> bool:
+        now, revision = self._clock.monotonic(), run.kv.mod_revision
+        known, since = self._unchanged.get(run.run_id, (0, now))
+        self._unchanged[run.run_id] = (revision, since if known == revision else now)
+        return known == revision and now - since >= START_OVER_S
+
+    async def _settle(self, term: Term, cases: Sequence[_Case]) -> None:
+        found: dict[str, RunRecord] = {}
+        try:
+            found.update(
+                await self._store.find([case.wish.run_id for case in cases], deadline_seconds=_STORE_DEADLINE_S)
+            )
+        except UnavailableError:
+            cases = [case for case in cases if not case.run.has_ended]  # what has ended has a record: it waits for it
+        for case in cases:
+            with self._aside.apart(case.run.kv.key, case.run.kv.mod_revision):
+                record = found.get(str(case.wish.run_id))
+                only_if = [*term.holds, *case.only_if]
+                await self._verdicts.settle(case.run, record, why=str(case.wish), only_if=only_if)
+
+    async def _sweep(self, term: Term, wish: GiveUp) -> None:
+        key = self._keys.give_up(wish.run_id)
+        await self._client.txn([*term.holds, create_revision_is(key, wish.revision)], [Delete(key)])
