@@ -132,6 +132,8 @@ changes("runs_of_a_job_are_killed", KILL, {}, a_run)
 changes("kill_in_doubt", KILL, {}, a_run, losing=1)
 changes("run_is_killed", kill_run, {}, a_run)
 changes("run_that_waits_is_killed", kill_run, {}, a_request)
+GIVE_UP = call(f"/api/v1/runs/j@{BEFORE}%231/give-up", {"reason": "it burned"})
+changes("run_is_asked_to_be_given_up", GIVE_UP, {}, a_run)
 
 
 # Runs at a user's wish

@@ -15,6 +15,7 @@ from tests.golden.stage import NOON, Stage, situation
 from tests.integration.working import (
     test_chains,
     test_clock_keeping,
+    test_give_ups,
     test_lost_runs,
     test_roster,
     test_stuck_requests,
@@ -24,6 +25,7 @@ from tests.support.background import running
 from tests.support.stewarding import Office
 from tests.support.waiting import wait_until
 from worker.stewarding.dedupe_sweeping import DedupeSweeping
+from worker.stewarding.give_ups import START_OVER_S
 from worker.stewarding.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS
 
 SECOND = 1000
@@ -335,3 +337,27 @@ async def worker_that_went_long_ago_is_forgotten(stage: Stage) -> None:
         await it.perform()
         with stage.recorded():
             await it.perform(after_s=KEPT_MS / SECOND + 1)
+
+
+# What users give up
+
+
+@situation
+async def run_that_is_given_up_is_lost(stage: Stage) -> None:
+    async with stage.world() as world, stage.term(world) as term:
+        it = test_give_ups.Office(world, term)
+        await it.wish(await world.open_run(lost_after_ms=None))
+        await it.look()
+        with stage.recorded():
+            await it.look(START_OVER_S + 0.1)
+
+
+@situation
+async def wish_to_give_up_what_is_settled_is_swept(stage: Stage) -> None:
+    async with stage.world() as world, stage.term(world) as term:
+        it = test_give_ups.Office(world, term)
+        run = await world.open_run()
+        await it.wish(run)
+        await world.etcd.delete(run.key)
+        with stage.recorded():
+            await it.look()

@@ -232,7 +232,8 @@ async def test_a_call_for_a_later_time_is_answered_the_same_when_that_is_long_pa
         await save(manager)
         at = iso(now_ms() + 60_000)
         first = await ask(manager, key="i", at=at)
-        clock.offset_ms += 3 * HOUR_MS
+    clock.offset_ms += 3 * HOUR_MS
+    async with managing(place, clock=clock) as manager:  # another one: a clock that leaps ahead saves nothing at first
         assert await ask(manager, key="i", at=at) == first
         await problem_of(await manager.http.post(RUN, json={"at": at}), 400)
 
