@@ -21,7 +21,8 @@ async def test_unexpected_error_has_a_reference_and_no_traceback(
     async def broken() -> None:
         raise RuntimeError("a secret detail")
 
-    monkeypatch.setattr(type(manager.parts.inventory), "workers", lambda _: broken())
+    for read in ("live", "workers"):
+        monkeypatch.setattr(type(manager.parts.inventory), read, lambda _: broken())
     message = await refusal_of(await manager.http.get("/worker/list"), 500)
     problem = await problem_of(await manager.http.get("/api/v1/workers"), 500)
     assert problem["code"] == "internal-error"
