@@ -41,7 +41,7 @@ async def cluster(tmp_path: Path, mount: DeadMount) -> AsyncIterator[Cluster]:
 
 
 def sessions(cluster: Cluster) -> dict[str, int]:
-    """How many each worker has had."""
+    """How many each worker has had, by its log, which may be a moment behind."""
     return {worker.name: worker.log.count("session.opened") for worker in cluster.workers}
 
 
@@ -52,7 +52,6 @@ async def going(cluster: Cluster, job: str) -> list[str]:
 
 
 async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, mount: DeadMount) -> None:
-    before = sessions(cluster)
     for overlap in OVERLAPS:
         hung = {"overlap": overlap, "killGraceSeconds": 1}
         await cluster.save(f"dir-{overlap}", "echo", SOON, workdir=str(mount.directory), **hung)
@@ -68,7 +67,7 @@ async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, 
 
     await wait_until(fired, description=f"every other job fires {FIRES} times", timeout=FIRES + 60)
 
-    assert sessions(cluster) == before, "no session was lost"
+    assert set(sessions(cluster).values()) == {1}, "no session was lost"
     assert (await cluster.get("/readyz"))["problems"] == []
     for job in BESIDE:
         plans = sorted(start.plan_ms for start in cluster.starts() if start.job == job)
