@@ -78,7 +78,7 @@ def worker_spec(plan: Plan, data: DataDir, index: int) -> ChildSpec:
 
 
 async def _asks_for_password(http: aiohttp.ClientSession, etcd: str, data: DataDir) -> bool:
-    """Whether it answers, and by now to nobody without the password. An older data directory is given it here."""
+    """Whether it answers, and asks for the password. An older data directory is given it here."""
     if not await answers(http, f"http://{etcd}/health"):
         return False
     given = await give_user(etcd, data.etcd_password)

@@ -81,7 +81,7 @@ class DataDir:
             raise _unwritable(self.path / "lock", error) from None
 
     def own_password(self) -> str:
-        """The password of the embedded etcd, made at the first call; readable by nobody else."""
+        """The password of the embedded etcd, made at the first call; only this user can read it."""
         if not self.etcd_password.exists():
             _replace(self.etcd_password, secrets.token_urlsafe(32))
         return password_in(self.etcd_password)

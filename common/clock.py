@@ -29,7 +29,7 @@ class Clock(Protocol):
         """Seconds since boot, counting suspension; never goes back."""
 
     def is_synchronised(self) -> bool:
-        """Whether the kernel calls the wall clock synchronised: somebody keeps it by NTP, and has not set it since."""
+        """Whether the kernel calls the wall clock synchronised: NTP keeps it, and it has not been set by hand since."""
 
 
 class SystemClock:

@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0
 _WRONG_FOR_S: Final = 120.0
-"""A clock that must be wrong, or has leapt, is not trusted sooner, though nobody compares it any more."""
+"""A clock that must be wrong, or has leapt, is not trusted sooner, even where clocks are no longer compared."""
 LEAP_S: Final = 60.0
 """A jump ahead by more is a leap: what it passed over could not be taken back, so it is not believed at once."""
 FIRST_S: Final = 2.5
@@ -103,7 +103,7 @@ class ClockCheck:
         self._settled = False
         self._has_jumped = False
         self._has_leapt = False
-        """Whether its last jump was a leap, and nobody has called it right since."""
+        """Whether its last jump was a leap, and it has not been confirmed since."""
         self._held_from_ms: int | None = None
         self.held: Held | None = None
         """For how long a leap had this process decide nothing, by the clock that was then taken for right."""
