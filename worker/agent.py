@@ -25,7 +25,7 @@ from common.stored.keys import RunId
 from common.stored.kill import Kill
 from common.stored.member import Beat
 from common.stored.run import Verdict
-from worker.commands.leftovers import end_leftovers, look_for_leftovers
+from worker.commands.leftovers import end_leftovers, groups_of, look_for_leftovers
 from worker.commands.shortage import once_possible
 from worker.data_directory import DataDirectory
 from worker.launch import OUT_OF_TOUCH, Ending, Outcome
@@ -57,7 +57,6 @@ class Agent:
         self._spool = data.spool
         self._runlog = runlog
         self._clock = clock
-        self._still_running: frozenset[str] = frozenset()
         self._settled_former = False
         self._given_up: dict[RunId, Run] = {}
         self._stopping = False
@@ -83,7 +82,8 @@ class Agent:
         ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}
         spared = await self._ended_by_themselves(marked, ended)
         survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
-        self._still_running = frozenset(one.run_id for one in survivors)
+        groups = groups_of(survivors, self._clock.wall_ms())
+        await once_possible(partial(self.parts.ending.recall, groups), what="what could not be ended")
 
     async def _ended_by_themselves(self, runs: Collection[str], spooled: Collection[str]) -> frozenset[str]:
         """Those of the runs with a record of their end: what they left in the background was left on purpose.
@@ -177,8 +177,7 @@ class Agent:
     async def _settle_former(self, session: Session) -> None:
         """Once in the life of the process."""
         settled = await self.parts.adoption.settle_former(
-            session, self._spool.find_former, still_running=self._still_running,
-            written=lambda: self.parts.delivery.written,
+            session, self._spool.find_former, written=lambda: self.parts.delivery.written,
         )  # fmt: skip
         self._settled_former = True
         await self._spool.release_former()
@@ -294,11 +293,23 @@ class Agent:
         if ended is None:
             return
         record = run_record(ended, outcome, host=self._identity.host)
-        self.parts.table.ended(ended, self._clock.monotonic())
+        self.parts.table.ended(ended, self._clock.monotonic(), is_ending=run is not None and outcome.left is not None)
+        if outcome.left is not None and run is not None:
+            self.parts.ending.add(run.run_id, outcome.left)
+        elif outcome.left is not None:
+            outcome.left.close()  # its lock has passed on already
         if run is not None:
             settlement.settle(run, record)
         else:
             settlement.deliver_late(record)
+        self.slot_free()
+
+    def run_over(self, run_id: RunId) -> None:
+        """Nothing is left of a run that was ending, or it was given up: its lock may pass on."""
+        if (run := self.parts.table.get(run_id)) is not None:
+            self.parts.settlement.over(run)
+        else:
+            self.parts.adoption.over(run_id)
         self.slot_free()
 
     def run_stuck(self, run_id: RunId) -> None:
@@ -312,6 +323,7 @@ class Agent:
 
         The record of one that has ended is in the spool already, and replaces `lost`.
         """
+        self.parts.ending.forget(run.run_id)
         if run.phase is Phase.RUNNING:
             self._given_up[run.run_id] = run
             if run.entry.locked:
@@ -377,6 +389,7 @@ class Agent:
             or "; ".join(filter(None, (parts.clock_check.awaited, parts.refusals.problem, store, scarce)))
             or None,
             not_permitted=parts.steward.not_permitted, clock=parts.clock_watch.name,
+            ending_count=len(parts.ending), ending=parts.ending.listed,
         )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from common.errors import ConfigError, ConflictError, Problem
 from common.stored.member import is_worker_name
 from worker.written_once import written_once
 
-_FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "spool")
+_FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "ending.json", "spool")
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 

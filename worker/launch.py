@@ -10,6 +10,7 @@ from msgspec import Struct, field
 
 from common.stored.keys import RunId
 from common.stored.run import Verdict
+from worker.machine.process_group import ProcessGroup
 
 SHUTDOWN: Final = "worker shutdown"
 """Why a run was killed that its worker took with it."""
@@ -70,7 +71,7 @@ class Ending(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """How a run ended: nothing of it is running any more. Times in ms since the epoch."""
+    """How a run ended: nothing of it is running any more, but what could not be ended. Times in ms since the epoch."""
 
     run_id: RunId
     verdict: Verdict
@@ -92,6 +93,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Bytes, of the largest process; None where it is not known (see ``worker.commands.usage``)."""
     cpu_seconds: float | None = None
     """User and system, of the first process and of all that were waited for, by it or by those in turn."""
+    left: ProcessGroup | None = None
+    """Its process group, where something in it could not be ended; it is to be closed by whoever is told."""
 
 
 def unstarted(run_id: RunId, why: str, end_ms: int) -> Outcome:

@@ -43,6 +43,7 @@ from worker.runs import Run, RunTable
 from worker.sentinels import Sentinels
 from worker.settling.adoption import Adoption
 from worker.settling.aftermath import Aftermath
+from worker.settling.ending import EndingRuns
 from worker.settling.settlement import Settlement
 from worker.spooling.delivery import Delivery
 from worker.spooling.spool import Spool
@@ -73,6 +74,7 @@ class Events(Protocol):
     def kill_wished(self, kill: Kill) -> None: ...
     def run_ended(self, outcome: Outcome) -> None: ...
     def run_stuck(self, run_id: RunId) -> None: ...
+    def run_over(self, run_id: RunId) -> None: ...
     def run_given_up(self, run: Run) -> None: ...
     def run_past_deadline(self, run_id: RunId, by_guardian: bool) -> bool: ...
     async def guardian_away(self, fault: str | None) -> None: ...
@@ -135,6 +137,7 @@ class Parts:
             "scheduler": self.scheduler.run,
             "dispatcher": self.dispatcher.run,
             "settlement": self.settlement.run,
+            "ending": self.ending.run,
             "delivery": self.delivery.run,
             "spool": self.spool_watch.run,
             "request queue": self.requests.run,
@@ -204,6 +207,10 @@ class Parts:
             worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
             on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
         )  # fmt: skip
+        self.ending = EndingRuns(
+            client=self._client, keys=self.keys, directory=config.data_dir, disk=spool.disk, clock=clock,
+            on_over=events.run_over,
+        )  # fmt: skip
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
@@ -246,7 +253,7 @@ class Parts:
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
             settlement=self.settlement, aftermath=self.aftermath, refusals=self.refusals, store=self._runlog,
-            on_lost=events.run_given_up, clock=self._clock,
+            ending=self.ending, on_lost=events.run_given_up, clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
             client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,

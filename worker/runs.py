@@ -68,6 +68,8 @@ class Run:
     """It is settled, or somebody else's."""
     is_stuck: bool = False
     """Its process is beyond every signal: it takes no slots any more."""
+    is_ending: bool = False
+    """It has ended, but processes of its group cannot be: its lock waits for them."""
 
     @property
     def dispatch_ms(self) -> int:
@@ -85,9 +87,10 @@ class Run:
     def may_be_asked_for(self) -> bool:
         """Whether a later process may have to ask the spool for its record: etcd does not know yet that it has ended.
 
-        If we die then, with the log store away, it would be run again.
+        If we die then, with the log store away, it would be run again. One that is ending waits for the log store
+        instead: it may be so for days, and the spool would keep all that came after it.
         """
-        return not self.unlocked and not self.forgotten
+        return not self.unlocked and not self.forgotten and not self.is_ending
 
     def take_over(self, kv: KeyValue | None) -> bool:
         """Whether this run key is still this run's own, as a write of ours may have left it; its revision is noted.
@@ -138,7 +141,7 @@ class RunTable:
         self.running_slots = 0
         self.claimed_slots = 0
         self._stuck = Counter[str]()
-        """By job: runs that cannot be ended."""
+        """By job: runs that cannot be ended, or of which something cannot."""
         self.on_room: Callable[[], None] = _nobody
         """Told when slots that were kept for one waiter are everybody's again."""
 
@@ -238,11 +241,20 @@ class RunTable:
             self._count_running(run, -1)
 
     def stuck_runs_of(self, job: str) -> int:
-        """How many runs of a job cannot be ended here."""
+        """How many runs of a job cannot be ended here, or have left processes that cannot."""
         return self._stuck[job]
 
-    def ended(self, run: Run, now: float) -> None:
-        """The run takes no slot any more, whether it had started or not."""
+    def is_over(self, run: Run) -> None:
+        """Nothing is left any more of a run that was ending."""
+        if run.is_ending:
+            run.is_ending = False
+            self._stuck -= Counter([run.run_id.job])
+
+    def ended(self, run: Run, now: float, *, is_ending: bool = False) -> None:
+        """The run takes no slot any more, whether it had started or not. ``is_ending``: its group cannot be ended."""
+        if is_ending:
+            run.is_ending = True
+            self._stuck[run.run_id.job] += 1
         if run.is_stuck:
             run.is_stuck = False
             self._stuck -= Counter([run.run_id.job])
@@ -260,6 +272,7 @@ class RunTable:
             return  # a later run has its id: it was handed on, and taken back
         del self._runs[run.run_id]
         run.forgotten = True
+        self.is_over(run)
         if run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)
 

@@ -23,6 +23,10 @@ from common.stored.values import (
     words_or_none,
 )
 
+MOST_PROCESSES: Final = 16
+"""Of a run that is ending: so many are named."""
+MOST_ENDING: Final = 32
+"""Runs that a beat names as ending."""
 MOST_SLOTS: Final = 1_000_000
 """Of one worker: what fires are spread by is reckoned with them."""
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
@@ -89,6 +93,27 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EndingRun:
+    """A run that has ended, and of whose process group something lives that its worker cannot end."""
+
+    run: str
+    """Its id."""
+    since_ms: int
+    processes: tuple[int, ...] = ()
+    """Process ids of what lives, 16 at most."""
+
+    def to_document(self) -> dict[str, Any]:
+        """As it stands in a beat."""
+        return {"run": self.run, "sinceMs": self.since_ms, "processes": list(self.processes)}
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> Self:
+        """ValueError, TypeError, LookupError: it is none."""
+        processes = tuple(whole(pid) for pid in document["processes"][:MOST_PROCESSES])
+        return cls(run=name(document["run"]), since_ms=instant(document["sinceMs"]), processes=processes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Beat:
     """What a process says of itself every 3 s under ``beats/<process>``."""
 
@@ -113,10 +138,15 @@ class Beat:
     """Which clock tells ``wall_ms``: another name at each start of the process, and after each jump."""
     round_trip_ms: int | None = None
     """How long the write of the beat before this one took; None: it failed, or there was none."""
+    ending_count: int = 0
+    """Runs that are ending: their locks wait for processes that cannot be ended."""
+    ending: tuple[EndingRun, ...] = ()
+    """The oldest 32 of them."""
 
     def to_json(self) -> bytes:
         """The value of the beat's key."""
         document = {name: getattr(self, attribute) for attribute, name in _BEAT_FIELDS.items()}
+        document["ending"] = [one.to_document() for one in self.ending[:MOST_ENDING]]
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -134,12 +164,17 @@ _BEAT_FIELDS = {
     "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
     "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
     "not_permitted": "notPermitted",
-    "clock": "clock", "round_trip_ms": "roundTripMs",
+    "clock": "clock", "round_trip_ms": "roundTripMs", "ending_count": "endingCount", "ending": "ending",
 }  # fmt: skip
+
+
+def _ending(value: Any) -> tuple[EndingRun, ...]:
+    return tuple(EndingRun.from_document(one) for one in value[:MOST_ENDING])
+
 
 _READ: Mapping[str, Callable[[object], Any]] = {
     "kind": name, "wall_ms": instant, "load": number, "memory_percent": number, "problem": words_or_none,
     "not_permitted": words_or_none,
-    "clock": name, "round_trip_ms": instant_or_none,
+    "clock": name, "round_trip_ms": instant_or_none, "ending": _ending,
 }  # fmt: skip
 """What a beat's values are read by; the others are whole numbers."""

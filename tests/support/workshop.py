@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from common.clock import SystemClock
@@ -23,6 +24,7 @@ from tests.support.waiting import wait_until
 from worker.catalog import Catalog, read_job
 from worker.commands.executor import Executor
 from worker.deciding.claims import Claims
+from worker.disk import Disk
 from worker.dispatcher import Dispatcher
 from worker.identity import Identity
 from worker.kills import Kills
@@ -33,6 +35,7 @@ from worker.proposals import Proposal
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
+from worker.settling.ending import EndingRuns
 from worker.settling.records import run_record
 from worker.settling.settlement import Settlement
 
@@ -145,6 +148,10 @@ class Workshop:
             clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
             on_unlocked=self.unlocked.append, on_spool=self.faults.append,
+        )  # fmt: skip
+        self.ending = EndingRuns(
+            client=client, keys=keys, directory=Path("/nowhere"), disk=Disk(), clock=self.clock,
+            on_over=lambda _run_id: None,
         )  # fmt: skip
         self.settlement.session = session
         self.dispatcher = Dispatcher(

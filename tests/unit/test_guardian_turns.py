@@ -32,7 +32,8 @@ class Turns:
         self.descriptors = [listens, speaks, self.listens, own]
         self.own = own
         self.guardian = Guardian(
-            instance=INSTANCE, parent=os.getpid(), listens=listens, speaks=own, clock=self.clock
+            directory=Path("/nowhere"), instance=INSTANCE, parent=os.getpid(), listens=listens, speaks=own,
+            clock=self.clock,
         )  # fmt: skip
 
     def intend(self, *, allowance_s: float = 600.0, locked: bool = True, grace_s: float = 5.0) -> None:

@@ -46,7 +46,7 @@ from worker.launcher.unstartable import (
     UnstartableError,
     unforeseen,
 )
-from worker.machine.process_group import kernel_has_group_pidfds
+from worker.machine.process_group import ProcessGroup, kernel_has_group_pidfds
 from worker.machine.processes import is_only_forked
 
 __all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
@@ -454,13 +454,14 @@ class Executor:
 
     def _finish(self, run: Running, survivors: Sequence[int] = ()) -> None:
         run.read_rest()
-        self._let_go(run)
+        left = run.group if survivors and run.group.send(0) else None
+        self._let_go(run, left=left)
         self._guard.over(run.launch.run_id)
         if (why_not := self._why_not_executed(run)) is not None:
             self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
             return
         end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
-        self._give(run.outcome(end_ms, survivors))
+        self._give(run.outcome(end_ms, survivors, left))
 
     @staticmethod
     def _why_not_executed(run: Running) -> UnstartableError | NotNowError | None:
@@ -471,12 +472,13 @@ class Executor:
         run.starting.close()
         return why_not
 
-    def _let_go(self, run: Running) -> None:
-        """Its descriptors are given back, but the channel of its start."""
+    def _let_go(self, run: Running, *, left: ProcessGroup | None = None) -> None:
+        """Its descriptors are given back, but the channel of its start, and a group that is left of it."""
         self._close_pipe(run)
         if run.group.pidfd is not None:
             self._run_watch.forget(run.group.pidfd)
-        run.group.close()
+        if left is None:
+            run.group.close()
         del self._runs[run.launch.run_id]
         self._stuck.discard(run.launch.run_id)
 

@@ -10,6 +10,7 @@ from functools import partial
 
 from common.clock import Clock
 from worker.commands.shortage import is_short
+from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
@@ -67,6 +68,14 @@ async def end_leftovers(
         log.error("left running by an earlier worker, and not to be ended: %s", pids,
                   extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
     return left
+
+
+def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:
+    """The process groups that they are in. Which of them is the run's own nobody knows any more: each may be."""
+    left = list(left)
+    leaders = {one.pid: one.process.started for one in left}
+    groups = dict.fromkeys((one.run_id, one.pgid) for one in left)
+    return [LeftGroup(run=run, leader=pgid, since_ms=now_ms, leader_started=leaders.get(pgid)) for run, pgid in groups]
 
 
 def _end(left: Iterable[Leftover], told: set[tuple[int, int]], *, killing: bool) -> None:

@@ -77,8 +77,11 @@ class Running:
             if taken >= _PIPE_CAPACITY and taken >= fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ):
                 return
 
-    def outcome(self, end_ms: int, survivors: Sequence[int]) -> Outcome:
-        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once."""
+    def outcome(self, end_ms: int, survivors: Sequence[int], left: ProcessGroup | None = None) -> Outcome:
+        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once.
+
+        ``left``: its group, where some of them are in it.
+        """
         ended, ending = self.exit or Exit(), self.ending
         err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
         if err and self.hung_at is not None:
@@ -89,7 +92,7 @@ class Running:
             run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
             exit_code=ended.exit_code, signal=ended.signal, max_rss=self._max_rss(ended), cpu_seconds=ended.cpu_seconds,
             output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
-            reason=ending.reason if ending else None, by=ending.by if ending else None,
+            reason=ending.reason if ending else None, by=ending.by if ending else None, left=left,
         )  # fmt: skip
 
     def _max_rss(self, ended: Exit) -> int | None:

@@ -22,7 +22,12 @@ def main() -> None:
     configure_logging(level)
     hold(Path(lock))
     Guardian(
-        instance=instance, parent=parent, listens=sys.stdin.fileno(), speaks=sys.stdout.fileno(), clock=SystemClock()
+        directory=Path(lock).parent,
+        instance=instance,
+        parent=parent,
+        listens=sys.stdin.fileno(),
+        speaks=sys.stdout.fileno(),
+        clock=SystemClock(),
     ).run()
 
 

@@ -19,6 +19,7 @@ from functools import partial
 from typing import Final
 
 from worker.guardian.leader import Leader
+from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
@@ -102,6 +103,11 @@ class Ends:
     def over(self, run: str) -> None:
         """Nothing of it is left, its worker says."""
         self._ends.pop(run, None)
+
+    def left(self, now_ms: int) -> list[LeftGroup]:
+        """The groups of those that were given up."""
+        given_up = (end for end in self._ends.values() if end.given_up and end.leader is not None)
+        return [left for end in given_up if end.leader and (left := end.leader.left_of(end.run, now_ms)) is not None]
 
     def look(self, now: float) -> None:
         """One look at all of them, and signals to what lives; blocks for some milliseconds, on a busy machine longer.

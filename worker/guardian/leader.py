@@ -6,6 +6,7 @@ import os
 import signal
 from typing import Final, Self
 
+from worker.machine.left_groups import LeftGroup
 from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import read_process, run_mark
 
@@ -70,6 +71,12 @@ class Leader:
         except OSError:
             return False
         return process is not None and process.started == self._started and not process.dead
+
+    def left_of(self, run: str, now_ms: int) -> LeftGroup | None:
+        """Its group, where somebody is left in it, dead or alive; None also where that cannot be seen."""
+        if not self.is_known() or not self._group.send(0):
+            return None
+        return LeftGroup(run=run, leader=self.pid, since_ms=now_ms, leader_started=self._started)
 
     def send(self, number: signal.Signals) -> None:
         """Signal the whole group."""

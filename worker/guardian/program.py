@@ -34,6 +34,7 @@ from worker.guardian.messages import (
     encode,
 )
 from worker.guardian.wards import Ward, Wards
+from worker.machine.left_groups import read_left, write_left
 from worker.machine.process_group import kernel_has_group_pidfds
 
 _log = logging.getLogger(__name__)
@@ -61,8 +62,12 @@ _LITTLE_ROOM: Final = 65_536
 class Guardian:
     """Guards until its input closes, then ends everything that is open, and returns."""
 
-    def __init__(self, *, instance: str, parent: int, listens: int, speaks: int, clock: Clock) -> None:
-        """``parent``: the worker's process id; ``listens``, ``speaks``: descriptors of the pipes from and to it."""
+    def __init__(self, *, directory: Path, instance: str, parent: int, listens: int, speaks: int, clock: Clock) -> None:
+        """``directory``: of the worker's data; ``parent``: its process id.
+
+        ``listens``, ``speaks``: descriptors of the pipes from and to it.
+        """
+        self._directory = directory
         self._instance = instance
         self._parent = parent
         self._listens = listens
@@ -225,6 +230,18 @@ class Guardian:
             # A look takes its time on a busy machine: what fell due meanwhile is not to wait any longer.
             time.sleep(max(0.0, min(delay, self._ends.next_kill_at(now) - self._clock.boottime())))
             delay = min(delay * 2, _LOOK_AT_ENDS_S[1])
+        self._write_down()
+
+    def _write_down(self) -> None:
+        """What could not be ended keeps its lock in the worker's next life, too."""
+        if not (left := self._ends.left(self._clock.wall_ms())):
+            return
+        known = {group.run for group in left}
+        try:
+            write_left(self._directory, [*(one for one in read_left(self._directory) if one.run not in known), *left])
+        except OSError as error:
+            extra = {"action": "guardian.not_written"}
+            _log.error("not written down which runs still have processes: %s", error, extra=extra)
 
 
 def _misheard(error: ValueError) -> None:

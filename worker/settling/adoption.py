@@ -4,7 +4,8 @@ A session that ended ends no command. Its successor puts every run key again und
 comparing that it is still this worker's: a run that the steward has given up meanwhile is not ours any more, and what
 still runs of it is ended. A worker that starts again settles the open runs of *its own instance* at once: with the
 verdict in its spool or in the log store, else as lost (never as missed: it cannot know). What follows a run by its
-job's policy is put by the transaction that settles it, as at any end.
+job's policy is put by the transaction that settles it, as at any end. Where processes of such a run live that could not
+be ended, it is put under the new session instead, and settled once they are gone (see ``ending``).
 """
 
 from __future__ import annotations
@@ -30,12 +31,14 @@ from worker.kills import Kills
 from worker.refusals import Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
+from worker.settling.ending import EndingRuns
 from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
 from worker.settling.settlement import Settlement
 from worker.spooling.spool import Spooled
 
 _log = logging.getLogger(__name__)
 
+_OPEN: Final = EntryState.OPEN
 _AT_ONCE: Final = 32
 _RETRY_S: Final = 0.3
 _STRAGGLERS_S: Final = 1.0
@@ -54,6 +57,17 @@ class _Former:
     kv: KeyValue
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Kept:
+    """A run of an earlier life whose processes could not be ended, and its record as far as it is known."""
+
+    former: _Former
+    in_spool: Spooled | None
+    delivered: RunRecord | None
+    is_recorded: bool
+    """Its worker has made a record: where none is known, the log store is asked until it answers."""
+
+
 class Adoption:
     """Takes over runs for a session, or settles them."""
 
@@ -69,6 +83,7 @@ class Adoption:
         aftermath: Aftermath,
         refusals: Refusals,
         store: RecordFinder,
+        ending: EndingRuns,
         on_lost: Callable[[Run], None],
         clock: Clock,
     ) -> None:
@@ -82,14 +97,22 @@ class Adoption:
         self._aftermath = aftermath
         self._refusals = refusals
         self._store = store
+        self._ending = ending
         self._on_lost = on_lost
         self._clock = clock
         self._session: Session | None = None
+        self._kept: dict[RunId, _Kept] = {}
+        self._over: dict[RunId, _Kept] = {}
+        """Those of which nothing is left: to be settled."""
+        self._written: Callable[[], int] = lambda: 0
 
     async def readopt(self, session: Session) -> None:
         """Every run of this worker under the new session; kills that came meanwhile are read first."""
         await self._read_kills()
         runs = await self._readopt_all(session)
+        await _at_once(
+            [partial(self._keep, run_id, kept, session) for run_id, kept in (self._kept | self._over).items()]
+        )
         self._session = session
         extra = {"action": "runs.readopted", "runs": runs}
         _log.info("%d runs are under the new session", runs, extra=extra)
@@ -104,6 +127,7 @@ class Adoption:
             await asyncio.sleep(_STRAGGLERS_S)
             if self._session is not None and not self._session.ended.is_set():
                 await self._readopt_all(self._session)
+                await self._settle_over()
 
     async def _readopt_all(self, session: Session) -> int:
         runs = [run for run in self._table if run.session is not session and not (run.delivered and run.unlocked)]
@@ -145,16 +169,13 @@ class Adoption:
 
     # A former life of this worker
 
-    async def settle_former(
-        self, session: Session, find_in_spool: SpoolFinder, *, written: Callable[[], int],
-        still_running: Collection[str] = (),
-    ) -> int:  # fmt: skip
+    async def settle_former(self, session: Session, find_in_spool: SpoolFinder, *, written: Callable[[], int]) -> int:
         """Settles what this instance left open when it last ended; returns how many runs that were.
 
         ``find_in_spool``: among the records that were there when this process began. ``written``: up to which position
-        of the spool the log store has them. ``still_running``: what could not be ended is left to the steward, whose
-        patience is longer.
+        of the spool the log store has them. Those that are ending are kept under this session.
         """
+        self._written = written
         pages = [page async for page in self._client.read_prefix(self._keys.runs)]
         former = [one for page in pages for kv in page.kvs if (one := self._former(kv)) is not None]
         open_ones = [one for one in former if one.entry.state is not EntryState.FINAL]
@@ -163,13 +184,19 @@ class Adoption:
         unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
         # Asked last: what was in neither place is lost.
         delivered = await self._delivered([one.run_id for one in unknown])
-        left = {one.run_id for one in unknown if str(one.run_id) in still_running}
 
         async def settle(one: _Former) -> None:
-            run_id = str(one.run_id)
-            await self._settle(one, in_spool=in_spool.get(run_id), delivered=delivered.get(run_id), written=written)
+            in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
+            if one.run_id in self._ending and one.entry.state is _OPEN:
+                self._kept[one.run_id] = kept = _Kept(
+                    former=one, in_spool=in_its_spool, delivered=found,
+                    is_recorded=self._ending.is_recorded(one.run_id),
+                )  # fmt: skip
+                await self._keep(one.run_id, kept, session)
+            else:
+                await self._settle(one, in_spool=in_its_spool, delivered=found)
 
-        await _at_once([partial(settle, one) for one in former if one.run_id not in left])
+        await _at_once([partial(settle, one) for one in former])
         self._session = session
         return len(former)
 
@@ -191,25 +218,60 @@ class Adoption:
         except UnavailableError:
             return {}
 
-    async def _settle(
-        self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
-    ) -> None:
+    def over(self, run_id: RunId) -> None:
+        """Nothing is left of a run that was ending, or it was given up: it is settled soon."""
+        if (kept := self._kept.pop(run_id, None)) is not None:
+            self._over[run_id] = kept
+
+    async def _keep(self, run_id: RunId, kept: _Kept, session: Session) -> None:
+        """Its key names this session: while that lives, nobody gives it up as lost."""
+        while not session.ended.is_set():
+            former = kept.former
+            key, entry = former.kv.key, replace(former.entry, session=session.id)
+            compares = [session.alive, mod_revision_is(key, former.kv.mod_revision)]
+            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+            if result.succeeded:
+                kv = replace(former.kv, value=entry.to_json(), mod_revision=result.revision)
+                kept.former = _Former(run_id, entry, kv)
+                return
+            kv_now = result.one(0)
+            now = None if kv_now is None else self._former(kv_now)
+            if now is None or now.kv.create_revision != former.kv.create_revision or now.entry.state is not _OPEN:
+                self._kept.pop(run_id, None)
+                self._over.pop(run_id, None)
+                self._ending.forget(run_id)  # the steward was first: its lock has passed on
+                return
+            kept.former = now
+            await asyncio.sleep(_RETRY_S)
+
+    async def _settle_over(self) -> None:
+        for run_id, kept in tuple(self._over.items()):
+            try:
+                found = kept.delivered
+                if kept.is_recorded and kept.in_spool is None and found is None:
+                    found = (await self._store.find([run_id], deadline_seconds=_STORE_DEADLINE_S)).get(str(run_id))
+                await self._settle_one(kept.former, kept.in_spool, found)
+            except (EtcdError, UnavailableError) as error:
+                if is_for_good(error):
+                    self._refusals.note(str(run_id), error)
+                continue  # again in a second
+            self._over.pop(run_id, None)
+
+    async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         try:
-            await self._settle_one(former, in_spool, delivered, written)
+            await self._settle_one(former, in_spool, delivered)
         except EtcdRefusedError as error:
             if not is_for_good(error):
                 raise
             self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
 
-    async def _settle_one(
-        self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None, written: Callable[[], int]
-    ) -> None:
+    async def _settle_one(self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
         elif (record := in_spool.record if in_spool else delivered) is not None:
             self._settlement.expect(former.run_id, await self._end(former, record))
             # Delivery did not wait for us; what it delivers from now on, it tells.
-            if in_spool is None or in_spool.position <= written():
+            if in_spool is None or in_spool.position <= self._written():
                 self._settlement.delivered([former.run_id])
         else:
             await self._give_up(former)

@@ -3,6 +3,8 @@
     ended --> record fsynced in the spool --> lock deleted, or key put as `ended` --> record delivered --> key deleted
                                               and what follows is put: a retry, a rerun, the next link of a chain
 
+A run of which processes are left that cannot be ended (`Run.is_ending`) waits before its lock is freed, until `over`.
+
 The order is the promise: a lock is freed only when the record is safe on disk, a run key goes only when the log store
 has the record *and* the lock is free. If we die in between, what is left in etcd says so, and is settled by the next
 start of this worker or by the steward. Everything is batched: at most one transaction for what ended within 20 ms, or
@@ -106,6 +108,10 @@ class Settlement:
         """Records that the spool has refused, of runs that were given up: there is no key to put them into."""
         self._in_keys: dict[RunId, tuple[RunRecord, int]] = {}
         """Records that lie in their run keys, at these mod revisions, because the spool has refused them."""
+        self._ending: dict[RunId, Run] = {}
+        """Their records are safe, and their locks wait until they are over."""
+        self._refused_ending: dict[RunId, tuple[Run, RunRecord]] = {}
+        """Records of such runs that the spool has refused: in its key one would free the lock with it."""
         self._to_delete: dict[RunId, int | Run] = {}
         self._changed: list[Run] = []
         self._recording = asyncio.Event()
@@ -121,6 +127,14 @@ class Settlement:
         run.record = record
         self._to_record.append((run, record))
         self._recording.set()
+
+    def over(self, run: Run) -> None:
+        """Nothing is left any more of a run that was ending, or it is given up: its lock may be freed."""
+        self._table.is_over(run)
+        if self._ending.pop(run.run_id, None) is run:
+            self._unlock(run)
+        elif (refused := self._refused_ending.pop(run.run_id, None)) is not None:
+            self._spawn_keeping(*refused)
 
     def expect(self, run_id: RunId, revision: int) -> None:
         """The spool already holds this run's record: delete its key, at this mod revision, once that is delivered."""
@@ -147,6 +161,9 @@ class Settlement:
         late, self._late = self._late, []
         for record in late:
             self.deliver_late(record)
+        ending, self._refused_ending = self._refused_ending, {}
+        for run, record in ending.values():
+            self.settle(run, record)
         in_keys, self._in_keys = self._in_keys, {}
         for record, revision in in_keys.values():
             self.deliver_final(record, revision)
@@ -168,7 +185,8 @@ class Settlement:
         """The run key is not this worker's any more: somebody has given it up as lost."""
         extra = {"action": "run.lost_to_others", "run": str(run.run_id)}
         _log.warning("%s was given up as lost while this worker was out of touch", run.run_id, extra=extra)
-        self._waiting.pop(run.run_id, None)
+        for waiting in (self._waiting, self._ending, self._refused_ending):
+            waiting.pop(run.run_id, None)
         self._table.forget(run)
 
     @property
@@ -220,16 +238,19 @@ class Settlement:
 
     def _is_safe(self, run: Run | None, record: RunRecord) -> None:
         self._on_spool(None)
-        if run is not None:
-            self._unlocking.add(run)
-            self._unlock_in_time(run)
+        if run is not None and run.is_ending:
+            self._ending[run.run_id] = run
+        elif run is not None:
+            self._unlock(run)
         if run is not None or record.run_id in self._finals:
             self._wait_for_store(record.run_id, run)
 
     def _is_refused(self, run: Run | None, record: RunRecord, error: EtcronError) -> None:
         self._on_spool(str(error))
         short = record.without_output(f"the spool refused its output: {error}")
-        if run is not None:
+        if run is not None and run.is_ending:
+            self._refused_ending[run.run_id] = run, short
+        elif run is not None:
             self._spawn_keeping(run, short)
         elif self._finals.pop(record.run_id, None) is None:  # else it lies in its key: the steward delivers it
             self._late.append(short)
@@ -287,7 +308,8 @@ class Settlement:
 
     # Writing
 
-    def _unlock_in_time(self, run: Run) -> None:
+    def _unlock(self, run: Run) -> None:
+        self._unlocking.add(run)
         if is_wanted_soon(run, self._clock.wall_ms()):
             self._writing.set()
         elif self._writes_later is None:

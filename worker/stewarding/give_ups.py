@@ -2,7 +2,8 @@
 
 A run is given up only where its worker cannot settle it: the session that its run key names is gone, or a kill of it
 has been pending for a minute. The transaction compares that again, so a live, well run never loses its lock. A wish
-that applies to nothing any more is deleted, and so is one that is a day old.
+that applies to nothing any more is deleted, and so is one that is a day old. Of a run that is ending its own worker
+frees the lock (see ``settling.ending``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _log = logging.getLogger(__name__)
 START_OVER_S: Final = 2.5
 """A run key that is unchanged for so long: nothing is started by it any more, for a claim is good for 2 s."""
 _KEPT_MS: Final = 86_400_000
+_LEFT_TO_WORKER_MS: Final = 10_000
+"""A worker that is live looks each second whether a run that is ending there is given up."""
 _STORE_DEADLINE_S: Final = 1.0
 
 
@@ -39,6 +42,11 @@ class _Case:
     wish: GiveUp
     run: LeftRun
     only_if: Sequence[Compare]
+
+
+@dataclass(frozen=True, slots=True)
+class _Over:
+    """The run is settled, or well, or the wish too old: the wish is swept."""
 
 
 class GiveUps:
@@ -72,25 +80,28 @@ class GiveUps:
                 with self._aside.apart(kv.key, kv.mod_revision):
                     wish = GiveUp.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.create_revision)
                     wished.add(wish.run_id)
-                    if (case := await self._look(wish)) is not None:
-                        cases.append(case)
-                    else:
-                        await self._sweep(term, wish)
+                    match await self._look(wish):
+                        case _Case() as case:
+                            cases.append(case)
+                        case _Over():
+                            await self._sweep(term, wish)
+                        case None:
+                            pass
         self._unchanged = {run: known for run, known in self._unchanged.items() if run in wished}
         if ready := [case for case in cases if self._is_start_over(case.run)]:
             await self._settle(term, ready)
 
-    async def _look(self, wish: GiveUp) -> _Case | None:
-        """None: the run is settled, or well, or the wish too old."""
+    async def _look(self, wish: GiveUp) -> _Case | _Over | None:
+        """None: it may be ending, so its live worker is to free its lock."""
         keys, now_ms = self._keys, self._clock.wall_ms()
         kill_key, lock_key = keys.kill(wish.run_id), keys.lock(wish.run_id.job)
         found = await self._client.txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)])
         kv, kill, lock = found.one(0), found.one(1), found.key(2)
         if kv is None or kv.create_revision > wish.revision or now_ms - wish.at_ms > _KEPT_MS:
-            return None
+            return _Over()
         entry = RunEntry.from_json(kv.value)
         if entry.state is EntryState.FINAL:
-            return None
+            return _Over()
         run = LeftRun(run_id=wish.run_id, entry=entry, kv=kv, holds_lock=holds_its_lock(entry, kv, lock))
         session = keys.worker(entry.worker, entry.session)
         only_if = [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
@@ -98,9 +109,11 @@ class GiveUps:
             return _Case(wish=wish, run=run, only_if=[*only_if, absent(session)])
         if not run.has_ended and kill is not None and self._is_overdue(kill, run, now_ms):
             return _Case(wish=wish, run=run, only_if=[*only_if, create_revision_is(kill_key, kill.create_revision)])
+        if now_ms - wish.at_ms <= _LEFT_TO_WORKER_MS:
+            return None
         extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
         _log.warning("%s is not given up: its worker %s is live again", wish.run_id, entry.worker, extra=extra)
-        return None
+        return _Over()
 
     def _is_overdue(self, kv: KeyValue, run: LeftRun, now_ms: int) -> bool:
         kill = Kill.from_json(kv.value, run_id=run.run_id, revision=kv.create_revision)

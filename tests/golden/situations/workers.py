@@ -197,7 +197,7 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
         adoption = Adoption(
             client=shop.client, keys=shop.keys, identity=ME, table=shop.table, kills=shop.kills,
             settlement=shop.settlement, aftermath=Aftermath(shop.client, shop.keys, shop.catalog),
-            refusals=shop.refusals, store=NothingStored(), on_lost=lambda _: None, clock=shop.clock,
+            refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None, clock=shop.clock,
         )  # fmt: skip
         async with stage.session(shop.client) as session:
             with stage.recorded():

@@ -263,17 +263,6 @@ async def test_a_final_key_of_a_former_life_is_delivered(place: Place, world: Wo
         await wait_until(lambda: not_there(world, run_id), description="its key is deleted")
 
 
-async def test_what_could_not_be_ended_keeps_its_lock(place: Place, world: World) -> None:
-    run_id = await of_a_former_life(place, world)
-    async with working(place) as worker:
-        worker.agent._still_running = frozenset({str(run_id)})
-        await worker.deciding()
-        entry = await world.entry(run_id)
-        assert entry is not None
-        assert entry.state is EntryState.OPEN
-        assert await world.has(world.keys.lock("job"))
-
-
 # What follows the runs of a former life
 
 

@@ -1,0 +1,264 @@
+"""A run of which something lives that cannot be ended: its record is there, and its lock waits."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from common.clock import SystemClock
+from common.etcd import KeyValue
+from common.stored.give_up import GiveUp
+from common.stored.keys import RunId
+from common.stored.member import Beat
+from tests.support.cluster import Process
+from tests.support.dead_mount import DeadMount, dead_mount
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount]:
+    """Whoever touches it cannot be killed; a worker finds that out sooner than in ten seconds."""
+    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.commands.leftovers._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
+    monkeypatch.setattr("worker.settling.ending._LOOK_S", 0.1)
+    try:
+        made = dead_mount(tmp_path / "dead", is_unkillable=True)
+        mounted = made.__enter__()
+    except OSError as error:
+        pytest.skip(f"nothing can be mounted here: {error}")
+    yield mounted
+    made.__exit__(None, None, None)
+
+
+RETRIED: dict[str, Any] = {"retry": {"limit": 2, "delaySeconds": 600}}
+
+
+def leaves(mount: DeadMount, then: str) -> str:
+    """A command with a child that waits in the kernel."""
+    return f"cat {mount.directory}/file & while [ ! -e {mount.directory.parent}/go ]; do sleep 0.02; done; {then}"
+
+
+async def left(worker: Working, world: World, mount: DeadMount, then: str = "exit 3", **fields: Any) -> RunId:
+    """A run that has ended, and is recorded, but for a process in the kernel."""
+    job = await world.save(command=leaves(mount, then), killGraceSeconds=0.1, **fields)
+    run_id = await world.ask(job, SystemClock().wall_ms())
+    await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+    (mount.directory.parent / "go").touch()
+    await world.record(run_id)
+    return run_id
+
+
+async def is_locked(world: World) -> bool:
+    return await world.has(world.keys.lock("job"))
+
+
+async def is_settled(world: World, run_id: RunId) -> bool:
+    return not await world.has(world.keys.run(run_id)) and not await is_locked(world)
+
+
+async def beat(world: World) -> Beat:
+    kv = await world.etcd.get(world.keys.beat("w1"))
+    assert kv is not None
+    return Beat.from_json(kv.value)
+
+
+async def settled(world: World, run_id: RunId) -> None:
+    await wait_until(lambda: is_settled(world, run_id), description="its lock is free, and its key is gone")
+
+
+async def test_record_comes_at_once_and_lock_and_retry_wait_for_what_cannot_be_ended(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(worker, world, mount, **RETRIED)
+        assert (await world.record(run_id))["err"].startswith("exit status 3; could not be ended: processes ")
+        assert await is_locked(world)
+        assert await world.requests() == []
+        assert worker.parts.table.running == 0, "it takes no slot"
+
+        async def is_shown() -> bool:
+            shown = await beat(world)
+            return shown.ending_count == 1 and [one.run for one in shown.ending] == [str(run_id)]
+
+        await wait_until(is_shown, description="the beat shows it")
+        [shown] = (await beat(world)).ending
+        [process] = shown.processes
+        assert "cat" in Path(f"/proc/{process}/stat").read_text()
+        mount.come_back()
+        await settled(world, run_id)
+        [retry] = await world.requests()
+        assert retry.run_id.attempt == 2
+        assert len(worker.parts.ending) == 0
+        assert not (place.directory / "w1" / "ending.json").exists()
+
+
+async def test_killed_run_names_what_is_left_of_it(place: Place, world: World, mount: DeadMount) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.save(command=f"cat {mount.directory}/file & sleep 300", killGraceSeconds=0.1)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+        await world.kill(run_id)
+        assert "could not be ended: processes " in (await world.record(run_id))["err"]
+        assert await is_locked(world)
+        mount.come_back()
+        await settled(world, run_id)
+
+
+async def test_daemon_in_a_session_of_its_own_holds_nothing(place: Place, world: World, mount: DeadMount) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.save(command=f"setsid cat {mount.directory}/file & sleep 0.1; exit 0")
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="the daemon waits in the kernel")
+        await settled(world, run_id)
+
+
+async def test_next_start_of_its_worker_keeps_the_lock_and_frees_it_in_the_end(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(worker, world, mount, **RETRIED)
+    async with working(place) as worker:
+        await worker.deciding()
+        entry = await world.entry(run_id)
+        assert entry is not None
+        assert entry.session == worker.session.id, "its worker lives, so nobody takes it for lost"
+        assert await is_locked(world)
+        assert [one.run for one in worker.parts.ending.listed] == [str(run_id)]
+        await lose_session(worker, world)
+        mount.come_back()
+        await settled(world, run_id)
+        [retry] = await world.requests()
+        assert retry.run_id.attempt == 2
+        assert (await world.record(run_id))["status"] == "failed"
+
+
+async def lose_session(worker: Working, world: World) -> None:
+    first = worker.session
+    await world.etcd.lease_revoke(first.lease_id)
+    await worker.deciding_after(first)
+
+
+async def test_group_that_is_gone_by_the_next_start_holds_nothing(place: Place, world: World, mount: DeadMount) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(worker, world, mount)
+        [shown] = worker.parts.ending.listed
+    mount.come_back()
+    await wait_until(lambda: not os.path.exists(f"/proc/{shown.processes[0]}"), description="it is gone")
+    async with working(place) as worker:
+        await worker.deciding()
+        await settled(world, run_id)
+        assert len(worker.parts.ending) == 0
+
+
+async def wish(world: World, run_id: RunId) -> KeyValue:
+    key = world.keys.give_up(run_id)
+    give_up = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="it burned")
+    await world.etcd.put(key, give_up.to_json())
+    kv = await world.etcd.get(key)
+    assert kv is not None
+    return kv
+
+
+async def given_up(worker: Working, world: World, run_id: RunId) -> None:
+    """By a user: its lock is freed, whatever lives."""
+    [shown] = worker.parts.ending.listed
+    wanted = await wish(world, run_id)
+    await settled(world, run_id)
+    assert os.path.exists(f"/proc/{shown.processes[0]}"), "it goes on"
+    assert (await world.record(run_id))["status"] == "failed", "its record stays"
+    await wait_until(lambda: is_swept(world, wanted), description="the wish is swept")
+
+
+async def test_its_worker_frees_the_lock_of_one_that_is_given_up(
+    place: Place, world: World, mount: DeadMount, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        await given_up(worker, world, await left(worker, world, mount))
+    assert "is live again" not in caplog.text
+
+
+async def test_its_worker_does_so_after_a_restart_too(place: Place, world: World, mount: DeadMount) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(worker, world, mount)
+    async with working(place) as worker:
+        await worker.deciding()
+        await given_up(worker, world, run_id)
+
+
+async def is_swept(world: World, kv: KeyValue) -> bool:
+    return not await world.has(kv.key)
+
+
+async def test_older_wish_is_not_of_this_run(place: Place, world: World, mount: DeadMount) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.save(command=leaves(mount, "exit 3"), killGraceSeconds=0.1)
+        plan_ms = SystemClock().wall_ms()
+        await wish(world, RunId.planned("job", plan_ms))
+        run_id = await world.ask(job, plan_ms)
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
+        (mount.directory.parent / "go").touch()
+        await world.record(run_id)
+        await wait_until(lambda: len(worker.parts.ending) == 1, description="it is ending")
+        looked = itertools.count()
+        await wait_until(lambda: next(looked) > 30, description="it has looked for wishes")
+        assert await is_locked(world)
+
+
+async def test_lock_passes_on_where_the_worker_is_gone_for_too_long(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(worker, world, mount)
+    entry = await world.entry(run_id)
+    assert entry is not None
+    await world.etcd.put(world.keys.run(run_id), replace(entry, lost_after_ms=1000).to_json())
+    async with working(place, "w2") as worker:
+        await worker.deciding()
+        await settled(world, run_id)
+        assert (await world.record(run_id))["status"] == "failed", "by its record, not as lost"
+
+
+async def test_what_the_guardian_could_not_end_keeps_its_lock(place: Place, world: World, mount: DeadMount) -> None:
+    """The worker is killed while the run goes on; the guardian gives up after ten seconds."""
+    flags = (
+        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
+        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
+    )  # fmt: skip
+    process = Process("worker", "w1", place.directory / "process", flags)
+    process.start()
+    try:
+        # A cleared environment: nothing but the guardian's word tells whose it is.
+        job = await world.save(command=f"env -i cat {mount.directory}/file & sleep 300", killGraceSeconds=0.1)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
+        await process.end(signal.SIGKILL)
+        file = place.directory / "w1" / "ending.json"
+        await wait_until(file.exists, description="the guardian has given up", timeout=30)
+        async with working(place) as worker:
+            await worker.deciding()
+            assert await is_locked(world)
+            mount.come_back()
+            await settled(world, run_id)
+            assert (await world.record(run_id))["reason"] == "worker restarted"
+    finally:
+        process.destroy()
