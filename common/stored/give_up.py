@@ -21,6 +21,8 @@ class GiveUp:
     by: str
     at_ms: int
     reason: str
+    is_of_ending: bool = False
+    """Of a run that is ending on a live worker, which is to free its lock."""
     revision: int = 0
     """The key's create revision: it applies only to a run whose fence is smaller."""
 
@@ -29,7 +31,10 @@ class GiveUp:
 
     def to_json(self) -> bytes:
         """The value of the wish's key."""
-        return json.dumps({"by": self.by, "atMs": self.at_ms, "reason": self.reason}, separators=(",", ":")).encode()
+        document = {"by": self.by, "atMs": self.at_ms, "reason": self.reason}
+        if self.is_of_ending:
+            document["ending"] = True
+        return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
     def from_json(cls, value: bytes, *, run_id: RunId, revision: int) -> Self:
@@ -38,7 +43,7 @@ class GiveUp:
             document = json.loads(value)
             return cls(
                 run_id=run_id, revision=revision, by=words(document["by"]), at_ms=instant(document["atMs"]),
-                reason=words(document["reason"]),
+                reason=words(document["reason"]), is_of_ending=document.get("ending") is True,
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a wish to give up a run: {brief(error)}") from error

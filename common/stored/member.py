@@ -146,7 +146,9 @@ class Beat:
     def to_json(self) -> bytes:
         """The value of the beat's key."""
         document = {name: getattr(self, attribute) for attribute, name in _BEAT_FIELDS.items()}
-        document["ending"] = [one.to_document() for one in self.ending[:MOST_ENDING]]
+        if self.ending_count:
+            document["endingCount"] = self.ending_count
+            document["ending"] = [one.to_document() for one in self.ending[:MOST_ENDING]]
         return json.dumps(document, separators=(",", ":")).encode()
 
     @classmethod
@@ -154,7 +156,8 @@ class Beat:
         """Read a beat; ValueError where it is none."""
         try:
             document = json.loads(value)
-            values = {attr: document[name] for attr, name in _BEAT_FIELDS.items() if name in document}
+            known = {**_BEAT_FIELDS, **_ONLY_WHERE_SOME_END}
+            values = {attr: document[name] for attr, name in known.items() if name in document}
             return cls(**{attribute: _READ.get(attribute, whole)(value) for attribute, value in values.items()})
         except MALFORMED as error:
             raise ValueError(f"not a beat: {brief(error)}") from error
@@ -164,8 +167,9 @@ _BEAT_FIELDS = {
     "kind": "kind", "wall_ms": "wallMs", "free_slots": "freeSlots", "running": "running", "waiting": "waiting",
     "unsent_records": "unsentRecords", "load": "load", "memory_percent": "memoryPercent", "problem": "problem",
     "not_permitted": "notPermitted",
-    "clock": "clock", "round_trip_ms": "roundTripMs", "ending_count": "endingCount", "ending": "ending",
+    "clock": "clock", "round_trip_ms": "roundTripMs",
 }  # fmt: skip
+_ONLY_WHERE_SOME_END = {"ending_count": "endingCount", "ending": "ending"}
 
 
 def _ending(value: Any) -> tuple[EndingRun, ...]:

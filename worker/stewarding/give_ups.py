@@ -30,8 +30,6 @@ _log = logging.getLogger(__name__)
 START_OVER_S: Final = 2.5
 """A run key that is unchanged for so long: nothing is started by it any more, for a claim is good for 2 s."""
 _KEPT_MS: Final = 86_400_000
-_LEFT_TO_WORKER_MS: Final = 10_000
-"""A worker that is live looks each second whether a run that is ending there is given up."""
 _STORE_DEADLINE_S: Final = 1.0
 
 
@@ -92,7 +90,7 @@ class GiveUps:
             await self._settle(term, ready)
 
     async def _look(self, wish: GiveUp) -> _Case | _Over | None:
-        """None: it may be ending, so its live worker is to free its lock."""
+        """None: the run is ending, and its live worker is to free its lock."""
         keys, now_ms = self._keys, self._clock.wall_ms()
         kill_key, lock_key = keys.kill(wish.run_id), keys.lock(wish.run_id.job)
         found = await self._client.txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)])
@@ -109,7 +107,7 @@ class GiveUps:
             return _Case(wish=wish, run=run, only_if=[*only_if, absent(session)])
         if not run.has_ended and kill is not None and self._is_overdue(kill, run, now_ms):
             return _Case(wish=wish, run=run, only_if=[*only_if, create_revision_is(kill_key, kill.create_revision)])
-        if now_ms - wish.at_ms <= _LEFT_TO_WORKER_MS:
+        if wish.is_of_ending:
             return None
         extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
         _log.warning("%s is not given up: its worker %s is live again", wish.run_id, entry.worker, extra=extra)

@@ -168,7 +168,7 @@ async def test_group_that_is_gone_by_the_next_start_holds_nothing(place: Place, 
 
 async def wish(world: World, run_id: RunId) -> KeyValue:
     key = world.keys.give_up(run_id)
-    give_up = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="it burned")
+    give_up = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="it burned", is_of_ending=True)
     await world.etcd.put(key, give_up.to_json())
     kv = await world.etcd.get(key)
     assert kv is not None

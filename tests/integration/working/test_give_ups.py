@@ -200,13 +200,13 @@ async def test_wish_that_cannot_be_read_harms_no_other(office: Office) -> None:
 async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(place: Place, world: World) -> None:
     """Its command ignores TERM, and has an hour; the lock passes on meanwhile, and its record still comes."""
     keys = world.keys
-    done = place.directory / "done"
-    command = f"trap '' TERM; until [ -e {done} ]; do sleep 0.1; done"
+    heedless, done = place.directory / "heedless", place.directory / "done"
+    command = f"trap '' TERM; touch {heedless}; until [ -e {done} ]; do sleep 0.1; done"
     job = await world.save(command=command, killGraceSeconds=3600, lostAfterSeconds="never")
     run_id = await world.ask(job, SystemClock().wall_ms())
     async with working(place) as worker:
         await worker.deciding()
-        await wait_until(lambda: worker.running() == [run_id], description="it runs")
+        await wait_until(heedless.exists, description="it heeds no TERM")
         kill = old_kill(run_id, SystemClock().wall_ms() - OVERDUE_MS)
         await world.etcd.txn([], [Put(keys.kill(run_id), kill.to_json()), Put(keys.seen(Watched.KILLS), b"")])
         wish = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="stuck")
