@@ -27,6 +27,7 @@ from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
 from manager.editing.unblock import Unblocking
 from manager.json_text import dumps
+from manager.runs.ending import EndingRuns
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
 from manager.runs.give_ups import GiveUpService
@@ -51,6 +52,7 @@ class Parts:
     unblocking: Unblocking
     kills: KillService
     give_ups: GiveUpService
+    ending: EndingRuns
     run_now: RunNow
     calls: IdempotentCalls
     clock_guard: ClockGuard

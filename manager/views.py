@@ -152,6 +152,7 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
         view["beat"] = {
             "wallMs": beat.wall_ms, "freeSlots": beat.free_slots, "running": beat.running, "waiting": beat.waiting,
             "unsentRecords": beat.unsent_records, "load": beat.load, "memoryPercent": beat.memory_percent,
+            "ending": beat.ending_count,
         }  # fmt: skip
     return view
 

@@ -31,6 +31,7 @@ from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
 from manager.editing.unblock import Unblocking
 from manager.parts import Parts
+from manager.runs.ending import EndingRuns
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
 from manager.runs.free_slots import FreeSlots
@@ -76,8 +77,9 @@ def make_parts(
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
+    ending = EndingRuns(inventory, clock=clock)
     history = History(
-        runlog, pending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
+        runlog, pending, ending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
     remembered = Allowance("calls that are remembered")
     watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
@@ -108,7 +110,8 @@ def make_parts(
             last_decided=LastDecided(etcd, keys, watching, history).before,
         ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
-        give_ups=GiveUpService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
+        give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
+        ending=ending,
         run_now=RunNow(
             etcd,
             keys,
@@ -125,8 +128,8 @@ def make_parts(
         drains=DrainService(etcd, keys, clock=clock, patience_s=patience_s),
         inventory=inventory,
         watching=watching,
-        rows=Rows(watching, history, standstill=lambda: health.standstill, clock=clock),
-        run_lists=RunLists(watching, history, clock=clock),
+        rows=Rows(watching, history, ending, standstill=lambda: health.standstill, clock=clock),
+        run_lists=RunLists(watching, history, ending, clock=clock),
         fires=Fires(etcd, keys, watching, history, slots, clock=clock),
         fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, pending, slots, clock=clock),
         events=events,

@@ -126,13 +126,15 @@ def _beats(live: Mapping[str, SeenWorker]) -> Iterable[Metric]:
     running = _of_workers("running", "Runs that are going there.")
     waiting = _of_workers("waiting_fires", "Due fires that wait there for a slot.")
     unsent = _of_workers("unsent_records", "Records that the log store has not acknowledged yet.")
+    ending = _of_workers("ending_runs", "Runs that have ended, but for processes that it cannot end: their locks wait.")
     for name, worker in live.items():
         if (beat := worker.beat) is not None:
             free.add_metric([name], beat.free_slots)
             running.add_metric([name], beat.running)
             waiting.add_metric([name], beat.waiting)
             unsent.add_metric([name], beat.unsent_records)
-    return free, running, waiting, unsent
+            ending.add_metric([name], beat.ending_count)
+    return free, running, waiting, unsent, ending
 
 
 def _of_workers(name: str, what: str) -> GaugeMetricFamily:

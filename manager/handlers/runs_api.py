@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.runlog import RunFilter
 from common.stored.keys import RunId
 from common.stored.run import Verdict
@@ -87,6 +87,8 @@ async def kill_run(request: web.Request) -> web.Response:
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
     reason = await read_reason(request, parts.read_timeout_s)
+    if (ending := await parts.ending.of(run)) is not None:
+        raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
     asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
     if asked is KillOutcome.ASKED:
         return answer(_outcome(run, await _record_after_the_end(parts, run, _END_S)))

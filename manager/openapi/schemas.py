@@ -74,7 +74,10 @@ COMPONENTS: Final[dict[str, Schema]] = {
     "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
     "Job": job_schema(),
     "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),
-    "OpenRun": record({"id": TEXT, "planTime": MS, "startTime": maybe(MS), "worker": TEXT, "state": TEXT}),
+    "Ending": record({"worker": TEXT, "sinceMs": MS, "processes": array({"type": "integer"})}),
+    "OpenRun": record(
+        {"id": TEXT, "planTime": MS, "startTime": maybe(MS), "worker": TEXT, "state": TEXT}, {"ending": ref("Ending")}
+    ),
     "JobRow": record(
         {
             "name": TEXT, "spec": maybe(ref("Job")), "revision": {"type": "integer"}, "etag": TEXT,
@@ -93,15 +96,16 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {"before": maybe(ref("Job")), "warnings": array(TEXT), "restored": {"type": "integer"}},
     ),
     "Run": record(
-        {"id": TEXT, "state": {"type": "string", "enum": ["created", "claimed", "running", "ended", "finished"]},
-         "jobName": TEXT, "attempt": {"type": "integer"}},
+        {"id": TEXT, "jobName": TEXT, "attempt": {"type": "integer"},
+         "state": {"type": "string", "enum": ["created", "claimed", "running", "ending", "ended", "finished"]}},
         {
             **_TIMES, "status": _VERDICT, "trigger": {"type": "string", "enum": [str(one) for one in Trigger]},
             "by": maybe(TEXT), "reason": maybe(TEXT), "err": TEXT, "output": TEXT, "outputBytes": COUNT,
             "outputTruncated": TRUTH, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
             "worker": maybe(TEXT), "host": maybe(TEXT), "rangeEndTime": MS, "count": COUNT, "countIsMinimum": TRUTH,
             "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
-            "killPendingMs": maybe(COUNT), "cpuSeconds": {"type": "number"}, "late": TRUTH, "labels": _LABELS,
+            "ending": ref("Ending"), "killPendingMs": maybe(COUNT), "cpuSeconds": {"type": "number"}, "late": TRUTH,
+            "labels": _LABELS,
             "notBefore": MS, "expiresTime": maybe(MS),
             "origin": {"type": "string", "enum": [str(one) for one in Origin]}, "waitsFor": TEXT,
             "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},

@@ -18,6 +18,7 @@ from common.stored.run import EntryState, RunEntry
 from common.stored.saved_job import SavedJob
 from manager.calls.allowances import refuse_beyond
 from manager.editing.service import pause_before_retry, trust_clock
+from manager.runs.ending import EndingRuns
 from manager.runs.kills import KillOutcome
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class GiveUpService:
         self,
         etcd: EtcdClient,
         keys: Keys,
+        ending: EndingRuns,
         *,
         clock: Clock,
         patience_s: float,
@@ -41,6 +43,7 @@ class GiveUpService:
         """``refuse_wrong_clock``: as for `JobService`; how long a kill has been pending is told by the clock."""
         self._etcd = etcd
         self._keys = keys
+        self._ending = ending
         self._clock = clock
         self._patience_s = patience_s
         self._refuse_wrong_clock = refuse_wrong_clock
@@ -49,7 +52,8 @@ class GiveUpService:
         """Ask for it. ConflictError: the run is well, or may be; the message says what to do instead."""
         check_name(run.job_name)
         await self._refuse_wrong_clock()
-        wish = GiveUp(run_id=run, by=by, at_ms=self._clock.wall_ms(), reason=reason)
+        is_ending = await self._ending.of(run) is not None
+        wish = GiveUp(run_id=run, by=by, at_ms=self._clock.wall_ms(), reason=reason, is_of_ending=is_ending)
         deadline, tries = self._clock.monotonic() + self._patience_s, 0
         while True:
             there = await self._etcd.get(self._keys.run(run))
@@ -58,14 +62,14 @@ class GiveUpService:
             entry = _read(there)
             if entry is None or entry.state is EntryState.FINAL:
                 return KillOutcome.HAD_ENDED
-            allowed = await self._allowed(run, entry, there)
+            allowed = [] if is_ending else await self._allowed(run, entry, there)
             if allowed is None:
                 return KillOutcome.HAD_ENDED
             refuse_beyond(
                 MOST_GIVEN_UP, await self._etcd.count(self._keys.give_ups_of(run.job)), f"runs of {run.job} given up"
             )
             try:
-                compares = [mod_revision_is(there.key, there.mod_revision), allowed]
+                compares = [mod_revision_is(there.key, there.mod_revision), *allowed]
                 if (await self._etcd.txn(compares, [Put(self._keys.give_up(run), wish.to_json())])).succeeded:
                     break
             except EtcdInDoubtError as error:
@@ -85,14 +89,14 @@ class GiveUpService:
             raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
         return KillOutcome.NOT_THERE
 
-    async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> Compare | None:
+    async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> list[Compare] | None:
         """What has to stay true for it; None: it has ended, and its worker sees to its record."""
         keys = self._keys
         session = keys.worker(entry.worker, entry.session)
         found = await self._etcd.txn((), [Get(session), Get(keys.kill(run)), Get(keys.job(run.job_name))])
         is_live, kill, job = found.one(0) is not None, found.one(1), found.one(2)
         if not is_live:
-            return absent(session)
+            return [absent(session)]
         if entry.state is EntryState.ENDED:
             return None
         if kill is None or kill.create_revision < there.create_revision:
@@ -109,7 +113,7 @@ class GiveUpService:
                 f"{run} was asked to end, and {entry.worker}, which is live, may still end it: "
                 f"give it up in {math.ceil(left_ms / 1000)} s if it has not"
             )
-        return create_revision_is(kill.key, kill.create_revision)
+        return [create_revision_is(kill.key, kill.create_revision)]
 
 
 def _read(kv: KeyValue) -> RunEntry | None:

@@ -13,7 +13,8 @@ from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
 from common.stored.keys import RunId
 from common.stored.kill import Kill
 from common.stored.run import RunEntry
-from manager.runs.pending import Pending
+from manager.runs.ending import Ending, EndingRuns, shown
+from manager.runs.pending import Pending, Seen
 from manager.views import open_run_view, run_view
 
 _LOG_PART: Final = 20
@@ -30,6 +31,7 @@ class History:
         self,
         runlog: RunLog,
         pending: Pending,
+        ending: EndingRuns,
         *,
         clock: Clock,
         deadline_s: float,
@@ -38,6 +40,7 @@ class History:
         """``is_away``: whether the log store is known to be away."""
         self._runlog = runlog
         self._pending = pending
+        self._ending = ending
         self._clock = clock
         self._deadline_s = deadline_s
         self._is_away = is_away
@@ -119,12 +122,15 @@ class History:
             return await self._pending.view(seen)
         document = await self._document(run, known=seen is not None and seen.run is not None)
         if document is not None:
-            return run_view(document)
+            return shown(run_view(document), await self._what_is_left(run, seen))
         if seen is None or seen.run is None:
             if away is not None:
                 raise away
             raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
-        return self._open(run, seen.run, seen.lock, seen.kill)
+        return shown(self._open(run, seen.run, seen.lock, seen.kill), await self._what_is_left(run, seen))
+
+    async def _what_is_left(self, run: RunId, seen: Seen | None) -> Ending | None:
+        return await self._ending.of(run) if seen is not None and seen.run is not None else None
 
     def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None, kill: KeyValue | None) -> dict[str, Any]:
         try:

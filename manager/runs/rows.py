@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.words.phrases import DEFAULT
+from manager.runs.ending import EndingRuns, shown
 from manager.runs.fires import NOT_TAKEN, first_due_ms
 from manager.runs.history import History
 from manager.views import job_row
@@ -24,11 +25,18 @@ class Rows:
     """Lists and single jobs; none of it asks etcd."""
 
     def __init__(
-        self, watching: Watching, history: History, *, standstill: Callable[[], str | None], clock: Clock
+        self,
+        watching: Watching,
+        history: History,
+        ending: EndingRuns,
+        *,
+        standstill: Callable[[], str | None],
+        clock: Clock,
     ) -> None:
         """``standstill``: why nothing starts anywhere, where that is known."""
         self._watching = watching
         self._history = history
+        self._ending = ending
         self._standstill = standstill
         self._clock = clock
 
@@ -62,7 +70,9 @@ class Rows:
             )
             for job in jobs
         ]  # fmt: skip
+        ending = await self._ending.among(run for job in jobs for run in of(job.name))
         for job, row in zip(jobs, rows, strict=True):
+            row["running"] = [shown(run, ending.get(run["id"])) for run in row["running"]]
             row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
         return rows, [] if results is not None else [NO_RESULTS]
 

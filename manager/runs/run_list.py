@@ -11,6 +11,7 @@ from common.clock import Clock
 from common.errors import UnavailableError
 from common.runlog import RunFilter
 from common.runlog.pages import decode_cursor
+from manager.runs.ending import EndingRuns, shown
 from manager.runs.history import History
 from manager.views import going_view, run_view
 from manager.watching.open_runs import OpenRun, Place
@@ -35,9 +36,10 @@ class RunLists:
     None is left out, but for a moment one that took no lock: it has ended, and its record is on its way.
     """
 
-    def __init__(self, watching: Watching, history: History, *, clock: Clock) -> None:
+    def __init__(self, watching: Watching, history: History, ending: EndingRuns, *, clock: Clock) -> None:
         self._watching = watching
         self._history = history
+        self._ending = ending
         self._clock = clock
 
     async def page(self, wanted: RunFilter, *, going: bool, ended: bool, cursor: str | None, limit: int) -> RunList:
@@ -56,7 +58,8 @@ class RunLists:
             # Before the log store is asked: what ends meanwhile has its record by then, so it is in one of the two.
             found = self._watching.open_runs.newest(wanted, after=after, limit=limit + 1)
         now_ms = self._clock.wall_ms()
-        items = [going_view(run, now_ms=now_ms) for run in found[:limit]]
+        ending = await self._ending.among(found)
+        items = [shown(going_view(run, now_ms=now_ms), ending.get(str(run.run_id))) for run in found[:limit]]
         if len(found) > limit or (ended and len(found) == limit):
             return RunList(items=items, next_cursor=_cursor(found[limit - 1].place), warnings=warnings)
         if not ended:
@@ -64,7 +67,8 @@ class RunLists:
             return RunList(items=items, next_cursor=None, warnings=warnings + late)
         of_records = cursor if is_in_records else None
         page = await self._history.runs(wanted, cursor=of_records, limit=limit - len(items))
-        records = [run_view(document) for document in page.items]
+        views = map(run_view, page.items)
+        records = [shown(view, ending.get(view["id"])) for view in views]
         recorded = {record["id"] for record in records}
         items = [item for item in items if item["id"] not in recorded]
         return RunList(items=items + records, next_cursor=page.next_cursor, warnings=warnings)

@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 JOB = {"command": "a", "cronExpr": "@yearly"}
 ROOT = Path(__file__).parents[3]
 ALERTS = ROOT / "deploy" / "prometheus-alerts.yml"
-BEAT = Beat(kind="worker", wall_ms=1, free_slots=3, running=1, waiting=7, unsent_records=9)
+BEAT = Beat(kind="worker", wall_ms=1, free_slots=3, running=1, waiting=7, unsent_records=9, ending_count=2)
 
 
 async def scrape(manager: Managed) -> dict[str, float]:
@@ -120,6 +120,7 @@ async def test_workers_and_what_each_says_of_itself(manager: Managed) -> None:
         "etcron_worker_slots{worker=w1}": 4, "etcron_worker_slots{worker=w2}": 2,
         "etcron_worker_free_slots{worker=w1}": 3, "etcron_worker_running{worker=w1}": 1,
         "etcron_worker_waiting_fires{worker=w1}": 7, "etcron_worker_unsent_records{worker=w1}": 9,
+        "etcron_worker_ending_runs{worker=w1}": 2,
     }  # fmt: skip
 
 

@@ -15,6 +15,7 @@ const LOOKS = {
   claimed: ["clock", "run"],
   running: ["play-circle-fill", "run"],
   ended: ["clock-history", "run"],
+  ending: ["clock-history", "warn"],
   waiting: ["hourglass-bottom", "warn"],
   planned: ["calendar3", "plain"],
   closed: ["slash-circle", "idle"],
@@ -37,6 +38,9 @@ const LOOKS = {
   unreachable: ["x-circle-fill", "bad"],
 };
 const UNKNOWN = ["circle", "idle"];
+
+/** What a run is shown as: its verdict, or where it is on the way to one; or that processes of it are left. @param {any} run */
+export const codeOf = ({ status, state }) => (state === "ending" ? state : status ?? state);
 
 /** @param {string} code */
 const toneOf = (code) => (LOOKS[code] ?? UNKNOWN)[1];

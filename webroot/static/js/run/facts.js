@@ -8,19 +8,20 @@ import { redraw } from "../redraw.js";
 import { lateness, took } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { size, t, word } from "../text.js";
-import { badge, whyOf } from "../verdicts.js";
+import { badge, codeOf, whyOf } from "../verdicts.js";
 
 /** @param {any} run as GET /runs/{id} says @param {string} [zone] of its job */
 export function showFacts(run, zone) {
   const going = !run.status;
   if (!byId("of-job").firstChild) fill(byId("of-job"), "/ ", h("a", { href: jobUrl(run.jobName) }, run.jobName));
-  const next = run.status ?? run.state;
+  const next = codeOf(run);
   if (byId("state").dataset.code !== next) {
     byId("state").dataset.code = next;
     fill(byId("state"), badge(next));
   }
   redraw(byId("facts"), facts([
     ["run.why", whyOf(run)],
+    ["run.left", run.ending && [t("run.left.text", { worker: run.ending.worker, processes: run.ending.processes.join(", ") }), h("div", { class: "sub" }, stamp(run.ending.sinceMs, { as: "long", zone }))]],
     ["column.exit", run.exitCode ?? (run.signal ? t("run.signal", { signal: String(run.signal) }) : null)],
     ["run.until", stamp(run.rangeEndTime, { as: "long", zone })],
     ["run.count", run.count > 1 ? t(run.countIsMinimum ? "job.fires.least" : "job.fires", { n: run.count }) : null],

@@ -39,13 +39,16 @@ export function start(id) {
     }
     byId("facts").setAttribute("aria-busy", "false");
     window.clearTimeout(look);
-    if (!shown.run?.status) look = window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
+    if (isChanging(shown.run)) look = window.setTimeout(() => page.soon(), shown.run?.state === "created" ? WAITS_MS : LOOK_MS);
   }, 1000);
-  on(["again"], () => !shown.run?.status && page.soon());
-  on(["runs"], ({ jobs }) => !shown.run?.status && (!shown.run || shown.run.jobName in jobs) && page.heard());
+  on(["again"], () => isChanging(shown.run) && page.soon());
+  on(["runs"], ({ jobs }) => isChanging(shown.run) && (!shown.run || shown.run.jobName in jobs) && page.heard());
   startTools(id, output, () => void page.now(), shown);
   return page.now();
 }
+
+/** Whether there is more to come of it. @param {any} run */
+const isChanging = (run) => !run?.status || run.state === "ending";
 
 /** A job that is gone has no zone any more. @param {string} job @param {AbortSignal} signal */
 async function zoneOf(job, signal) {
@@ -59,9 +62,11 @@ function show(run, zone, output, find) {
   showLife(byId("life"), run, zone);
   const open = ["created", "claimed", "running"].includes(run.state);
   const actions = byId("actions");
+  const isEnding = run.state === "ending";
+  if (isEnding && !actions.querySelector("#give-up")) fill(actions);
   if (actions.childElementCount === 0 && open) fill(actions, h("button", { type: "button", class: "btn btn-danger", id: "kill" }, icon("x-octagon"), " ", t("action.kill")));
-  if (open && run.killPendingMs >= OVERDUE_MS && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up" }, icon("slash-circle"), " ", t("action.give-up")));
-  if (!open) fill(actions);
+  if ((isEnding || (open && run.killPendingMs >= OVERDUE_MS)) && !actions.querySelector("#give-up")) actions.append(h("button", { type: "button", class: "btn btn-danger", id: "give-up" }, icon("slash-circle"), " ", t("action.give-up")));
+  if (!open && !isEnding) fill(actions);
   byId("output-tools").hidden = !run.output;
   if (!run.output) {
     output.none(open ? t("run.output.later") : whyNone(run));

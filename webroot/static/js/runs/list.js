@@ -8,7 +8,7 @@ import { Pager } from "../pager.js";
 import { redraw } from "../redraw.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
-import { badge, whyOf } from "../verdicts.js";
+import { badge, codeOf, whyOf } from "../verdicts.js";
 
 const A_PAGE = 25;
 
@@ -39,7 +39,7 @@ function columns(zoneOf) {
 
 /** @param {any} run */
 function link(run) {
-  const element = badge(run.status ?? run.state, { href: runUrl(run.id) });
+  const element = badge(codeOf(run), { href: runUrl(run.id) });
   element.setAttribute("data-row-link", "");
   return element;
 }

@@ -1,0 +1,79 @@
+"""Runs that are ending: they have ended, but processes of theirs live on, as the workers' beats tell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.stored.keys import RunId
+from common.stored.member import Beat
+from manager.editing.inventory import Inventory
+from manager.watching.open_runs import OpenRun
+
+_READ_EVERY_S: Final = 3.0
+"""Workers beat as often."""
+_NEVER_BEFORE_MS: Final = 10_000
+"""A worker tries to end what is left for so long: no run that is younger is ending."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ending:
+    """What is left of a run."""
+
+    worker: str
+    since_ms: int
+    processes: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"{self.worker} cannot end its processes {', '.join(map(str, self.processes))}"
+
+    def to_document(self) -> dict[str, Any]:
+        """As ``/api/v1`` shows it."""
+        return {"worker": self.worker, "sinceMs": self.since_ms, "processes": list(self.processes)}
+
+
+class EndingRuns:
+    """Reads the beats when asked, and remembers them for as long as no newer ones come."""
+
+    def __init__(self, inventory: Inventory, *, clock: Clock) -> None:
+        self._inventory = inventory
+        self._clock = clock
+        self._by_run: Mapping[str, Ending] = {}
+        self._read_at = float("-inf")
+        self._reading = asyncio.Lock()
+
+    async def of(self, run: RunId) -> Ending | None:
+        """What is left of this run; None also where etcd is away."""
+        return (await self._all()).get(str(run))
+
+    async def among(self, runs: Iterable[OpenRun]) -> Mapping[str, Ending]:
+        """By run id; the beats are read only where one of these is old enough."""
+        before_ms = self._clock.wall_ms() - _NEVER_BEFORE_MS
+        return await self._all() if any(run.start_ms <= before_ms for run in runs) else {}
+
+    async def _all(self) -> Mapping[str, Ending]:
+        async with self._reading:
+            if self._clock.monotonic() - self._read_at >= _READ_EVERY_S:
+                with suppress(EtcdError, UnavailableError):
+                    self._by_run = _ending(await self._inventory.beats())
+                    self._read_at = self._clock.monotonic()
+            return self._by_run
+
+
+def shown(view: dict[str, Any], ending: Ending | None) -> dict[str, Any]:
+    """A view of a run, that says so where the run is ending."""
+    return view if ending is None else {**view, "state": "ending", "ending": ending.to_document()}
+
+
+def _ending(beats: Mapping[str, bytes]) -> dict[str, Ending]:
+    found = {}
+    for worker, value in beats.items():
+        with suppress(ValueError):  # one that cannot be read tells nothing
+            for one in Beat.from_json(value).ending:
+                found[one.run] = Ending(worker=worker, since_ms=one.since_ms, processes=one.processes)
+    return found
