@@ -31,7 +31,7 @@ from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
 from manager.editing.unblock import Unblocking
 from manager.parts import Parts
-from manager.runs.ending import EndingRuns
+from manager.runs.ending import EndingRuns, shown
 from manager.runs.fires import Fires
 from manager.runs.fires_between import FiresBetween
 from manager.runs.free_slots import FreeSlots
@@ -77,12 +77,12 @@ def make_parts(
     )
     slots = FreeSlots(inventory, lambda: watching.members, standstill=lambda: health.standstill)
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
-    ending = EndingRuns(inventory, clock=clock)
+    ending = EndingRuns(inventory, oldest_ms=lambda: watching.open_runs.oldest_ms(clock.wall_ms()), clock=clock)
     history = History(
         runlog, pending, ending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
     )  # fmt: skip
     remembered = Allowance("calls that are remembered")
-    watching, events = _live(etcd, keys, history, health, name=name, clock=clock, pace=pace)
+    watching, events = _live(etcd, keys, history, ending, health, name=name, clock=clock, pace=pace)
     service = JobService(
         etcd,
         keys,
@@ -160,12 +160,21 @@ async def _look_at_jobs(
 
 
 def _live(
-    etcd: EtcdClient, keys: Keys, history: History, health: Health, *, name: str, clock: Clock, pace: Pace
+    etcd: EtcdClient,
+    keys: Keys,
+    history: History,
+    ending: EndingRuns,
+    health: Health,
+    *,
+    name: str,
+    clock: Clock,
+    pace: Pace,
 ) -> tuple[Watching, EventHub]:
     """The watch tells the hub what changes, and the hub looks at the watch for what it tells."""
 
     def running(job: str) -> list[dict[str, Any]]:
-        return running_views(watching.open_runs.of(job), now_ms=clock.wall_ms())
+        views = running_views(watching.open_runs.of(job), now_ms=clock.wall_ms())
+        return [shown(view, ending.known.get(view["id"])) for view in views]
 
     async def results(settled: Iterable[RunId]) -> Mapping[str, JobResults]:
         runs = list(settled)
@@ -177,6 +186,8 @@ def _live(
     def state() -> Mapping[str, Any]:
         return health.glance(etcd_silent_since_ms=watching.stale_since_ms)
 
-    events = EventHub(manager=name, clock=clock, running=running, results=results, health=state, pace=pace)
+    events = EventHub(
+        manager=name, clock=clock, running=running, results=results, health=state, ending=ending.changed, pace=pace
+    )
     watching = Watching(etcd, keys, events, clock=clock)
     return watching, events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -13,7 +13,6 @@ from common.errors import EtcdError, UnavailableError
 from common.stored.keys import RunId
 from common.stored.member import Beat
 from manager.editing.inventory import Inventory
-from manager.watching.open_runs import OpenRun
 
 _READ_EVERY_S: Final = 3.0
 """Workers beat as often."""
@@ -40,29 +39,36 @@ class Ending:
 class EndingRuns:
     """Reads the beats when asked, and remembers them for as long as no newer ones come."""
 
-    def __init__(self, inventory: Inventory, *, clock: Clock) -> None:
+    def __init__(self, inventory: Inventory, *, oldest_ms: Callable[[], int], clock: Clock) -> None:
+        """``oldest_ms``: for how long the oldest open run has been going; the beats are read only for one of 10 s."""
         self._inventory = inventory
+        self._oldest_ms = oldest_ms
         self._clock = clock
-        self._by_run: Mapping[str, Ending] = {}
+        self.known: Mapping[str, Ending] = {}
+        """By run id, as they were when somebody last asked."""
+        self._told: Mapping[str, Ending] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
     async def of(self, run: RunId) -> Ending | None:
         """What is left of this run; None also where etcd is away."""
-        return (await self._all()).get(str(run))
+        return (await self.all()).get(str(run))
 
-    async def among(self, runs: Iterable[OpenRun]) -> Mapping[str, Ending]:
-        """By run id; the beats are read only where one of these is old enough."""
-        before_ms = self._clock.wall_ms() - _NEVER_BEFORE_MS
-        return await self._all() if any(run.start_ms <= before_ms for run in runs) else {}
+    async def changed(self) -> set[str]:
+        """The names of the jobs of which other runs are ending than when this was last asked."""
+        before, self._told = self._told, await self.all()
+        return {RunId.parse(run).job_name for run in before.keys() ^ self._told.keys()}
 
-    async def _all(self) -> Mapping[str, Ending]:
+    async def all(self) -> Mapping[str, Ending]:
+        """By run id."""
         async with self._reading:
-            if self._clock.monotonic() - self._read_at >= _READ_EVERY_S:
+            if self._oldest_ms() < _NEVER_BEFORE_MS:
+                self.known = {}
+            elif self._clock.monotonic() - self._read_at >= _READ_EVERY_S:
                 with suppress(EtcdError, UnavailableError):
-                    self._by_run = _ending(await self._inventory.beats())
+                    self.known = _ending(await self._inventory.beats())
                     self._read_at = self._clock.monotonic()
-            return self._by_run
+            return self.known
 
 
 def shown(view: dict[str, Any], ending: Ending | None) -> dict[str, Any]:
@@ -75,5 +81,6 @@ def _ending(beats: Mapping[str, bytes]) -> dict[str, Ending]:
     for worker, value in beats.items():
         with suppress(ValueError):  # one that cannot be read tells nothing
             for one in Beat.from_json(value).ending:
+                RunId.parse(one.run)
                 found[one.run] = Ending(worker=worker, since_ms=one.since_ms, processes=one.processes)
     return found

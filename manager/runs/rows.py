@@ -70,7 +70,7 @@ class Rows:
             )
             for job in jobs
         ]  # fmt: skip
-        ending = await self._ending.among(run for job in jobs for run in of(job.name))
+        ending = await self._ending.all()
         for job, row in zip(jobs, rows, strict=True):
             row["running"] = [shown(run, ending.get(run["id"])) for run in row["running"]]
             row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)

@@ -58,7 +58,7 @@ class RunLists:
             # Before the log store is asked: what ends meanwhile has its record by then, so it is in one of the two.
             found = self._watching.open_runs.newest(wanted, after=after, limit=limit + 1)
         now_ms = self._clock.wall_ms()
-        ending = await self._ending.among(found)
+        ending = await self._ending.all() if going else {}
         items = [shown(going_view(run, now_ms=now_ms), ending.get(str(run.run_id))) for run in found[:limit]]
         if len(found) > limit or (ended and len(found) == limit):
             return RunList(items=items, next_cursor=_cursor(found[limit - 1].place), warnings=warnings)

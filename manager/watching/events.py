@@ -110,15 +110,20 @@ class EventHub:
         running: Callable[[str], list[dict[str, Any]]],
         results: Callable[[Iterable[RunId]], Awaitable[Mapping[str, JobResults]]],
         health: Callable[[], Mapping[str, Any]],
+        ending: Callable[[], Awaitable[Iterable[str]]],
         pace: Pace,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
-        """``running``: a job's open runs as shown; ``results``: what the jobs of these runs came to."""
+        """``running``: a job's open runs as shown; ``results``: what the jobs of these runs came to.
+
+        ``ending``: the jobs of which other runs are ending than when it was last asked; no key in etcd tells that.
+        """
         self._manager = manager
         self._clock = clock
         self._running = running
         self._results = results
         self._health = health
+        self._ending = ending
         self._pace = pace
         self._max_clients = max_clients
         self._clients: set[Client] = set()
@@ -180,6 +185,7 @@ class EventHub:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._tell_changes(), name="events: changes")
                 tasks.create_task(self._tell_health(), name="events: health")
+                tasks.create_task(self._tell_ending(), name="events: ending")
                 tasks.create_task(self._beat(), name="events: heartbeat")
         finally:
             self.close()
@@ -231,6 +237,13 @@ class EventHub:
             if _state_in(health) != told:
                 told = _state_in(health)
                 self._tell("health", health)
+
+    async def _tell_ending(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.look_s)
+            if self._clients:
+                for job in await self._ending():
+                    self.runs_changed(job)
 
     async def _beat(self) -> None:
         while True:

@@ -8,11 +8,14 @@ from urllib.parse import quote
 from playwright.async_api import expect
 
 from common.etcd import EtcdClient, Put
+from common.runlog import RunLog
 from common.stored.keys import Keys, RunId
 from common.stored.kill import OVERDUE_MS, Kill
-from common.stored.run import EntryState, RunEntry
+from common.stored.member import Beat, EndingRun
+from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
 from tests.console.console import Console
 from tests.support.cluster import Cluster
+from tests.support.waiting import wait_until
 
 
 async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
@@ -41,3 +44,43 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         await expect(page.locator("#state")).to_have_text(" lost")
         await expect(page.locator("#facts")).to_contain_text("the machine burned")
         assert await etcd.get(keys.lock(name)) is None
+
+
+async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
+    console: Console, cluster: Cluster, name: str
+) -> None:
+    await cluster.save(name, "true", "@yearly")
+    keys, plan_ms = Keys(), time.time_ns() // 1_000_000 - 60_000
+    run = RunId.planned(name, plan_ms)
+    entry = RunEntry(state=EntryState.OPEN, worker="stuck", session="123abc", locked=True, plan_ms=plan_ms,
+                     dispatch_ms=plan_ms)  # fmt: skip
+    record = RunRecord(run_id=run, status=Verdict.KILLED, err="killed by ann", plan_ms=plan_ms, start_ms=plan_ms,
+                       end_ms=plan_ms + 10_000, worker="stuck")  # fmt: skip
+    left = EndingRun(run=str(run), since_ms=plan_ms + 10_000, processes=(41, 42))
+    beat = Beat(kind="worker", wall_ms=plan_ms, ending_count=1, ending=(left,))
+    async with EtcdClient([cluster.etcd.endpoint]) as etcd, RunLog(cluster.log_store.uri) as runlog:
+        await runlog.write([record])
+        await etcd.txn((), [
+            Put(keys.run(run), entry.to_json()), Put(keys.lock(name), str(run).encode()),
+            Put(keys.beat("stuck"), beat.to_json()),
+        ])  # fmt: skip
+        page = await console.open(f"/jobs/{name}")
+        await expect(page.locator("#facts")).to_contain_text("ending")
+        await page.goto(f"/runs/{quote(str(run), safe='')}")
+        await expect(page.locator("#state")).to_have_text(" ending")
+        await expect(page.locator("#facts")).to_contain_text("Processes 41, 42 on stuck cannot be ended.")
+        await expect(page.locator("#kill")).to_have_count(0)
+        await console.shoot_all(page, "run-ending")
+        await page.get_by_role("button", name="Give up").click()
+        dialog = page.get_by_role("dialog")
+        await dialog.get_by_label("Why? The record has it.").fill("they may go on")
+        await dialog.get_by_role("button", name="Give up").click()
+        # Its worker was never there, so the steward frees the lock; the beat is read anew in a while.
+        await etcd.delete(keys.beat("stuck"))
+        await expect(page.locator("#state")).to_have_text(" killed", timeout=15_000)
+        await expect(page.locator("#give-up")).to_have_count(0)
+
+        async def is_free() -> bool:
+            return await etcd.get(keys.lock(name)) is None
+
+        await wait_until(is_free, description="the lock is free")
