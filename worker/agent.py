@@ -287,17 +287,17 @@ class Agent:
     def run_ended(self, outcome: Outcome) -> None:
         """The processes of a run are gone."""
         settlement = self.parts.settlement
-        run = self.parts.table.get(outcome.run_id)
+        run, left = self.parts.table.get(outcome.run_id), outcome.left
         late = None if run is not None else self._given_up.pop(outcome.run_id, None)
+        if left is not None and run is not None:
+            self.parts.ending.add(run.run_id, left)
+        elif left is not None:
+            left.close()  # its lock has passed on already
         ended = run or late
         if ended is None:
             return
         record = run_record(ended, outcome, host=self._identity.host)
-        self.parts.table.ended(ended, self._clock.monotonic(), is_ending=run is not None and outcome.left is not None)
-        if outcome.left is not None and run is not None:
-            self.parts.ending.add(run.run_id, outcome.left)
-        elif outcome.left is not None:
-            outcome.left.close()  # its lock has passed on already
+        self.parts.table.ended(ended, self._clock.monotonic(), is_ending=left is not None)
         if run is not None:
             settlement.settle(run, record)
         else:

@@ -458,6 +458,8 @@ class Executor:
         self._let_go(run, left=left)
         self._guard.over(run.launch.run_id)
         if (why_not := self._why_not_executed(run)) is not None:
+            if left is not None:
+                left.close()
             self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
             return
         end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
