@@ -297,7 +297,7 @@ class Agent:
         if ended is None:
             return
         record = run_record(ended, outcome, host=self._identity.host)
-        self.parts.table.ended(ended, self._clock.monotonic(), is_ending=left is not None)
+        self.parts.table.ended(ended, self._clock.monotonic(), is_ending=run is not None and left is not None)
         if run is not None:
             settlement.settle(run, record)
         else:
