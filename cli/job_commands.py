@@ -166,7 +166,7 @@ def _log(arguments: argparse.Namespace) -> int:
         waits = [] if arguments.output == "json" or arguments.status else waits_of(client, arguments.name)
         if arguments.with_output:
             for run in runs:
-                has_some = run.get("startTime") and run.get("status")
+                has_some = run.get("startTime") and run.get("state") in ("finished", "ending")
                 run["output"] = client.text(run_path(run["id"], "output")) if has_some else ""
     warn(warnings)
     if arguments.output == "json":

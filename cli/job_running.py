@@ -117,7 +117,7 @@ def wait_for_end(
                     f"{error}\nthe run is {run_id}: it goes on, look at it later", error.status
                 ) from error
         else:
-            if run.get("status"):
+            if run.get("state") == "finished" or run.get("status"):
                 return run
             without_record.seen(str(run.get("state")), patience.heard_at)
             if run.get("state") != state:

@@ -32,8 +32,8 @@ from worker.machine.process_group import ProcessGroup
 _log = logging.getLogger(__name__)
 
 _ASK_S: Final = 1.0
-_LOOK_S: Final = 5.0
-"""A look reads the state of every process of the machine."""
+_ASKS_A_LOOK: Final = 5
+"""A look reads the state of every process of the machine; to ask for a group is one call."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class EndingRuns:
         self._on_over = on_over
         self._kept: dict[RunId, _Kept] = {}
         self._there = asyncio.Event()
-        self._look_at = float("-inf")
+        self._asks_until_look = 0
         self._is_to_be_written = False
 
     def __contains__(self, run_id: object) -> bool:
@@ -134,7 +134,7 @@ class EndingRuns:
 
     def _keep(self, run_id: RunId, kept: _Kept) -> None:
         self._kept[run_id] = kept
-        self._look_at = float("-inf")
+        self._asks_until_look = 0
         self._there.set()
 
     def _over(self, run_id: RunId) -> None:
@@ -147,9 +147,10 @@ class EndingRuns:
         for run_id, kept in tuple(self._kept.items()):
             if kept.handle is not None and not kept.handle.send(signal.SIGKILL):
                 self._over(run_id)
-        if (now := self._clock.monotonic()) < self._look_at:
+        self._asks_until_look -= 1
+        if self._asks_until_look > 0:
             return
-        self._look_at = now + _LOOK_S
+        self._asks_until_look = _ASKS_A_LOOK
         looked_at = dict(self._kept)
         try:
             living = await asyncio.to_thread(living_in, [group for kept in looked_at.values() for group in kept.groups])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -21,6 +22,8 @@ from tests.support.working import SteppingClock, World, working
 from tests.support.workshop import ME, workshop
 from worker.catalog import Catalog
 from worker.kills import Kills
+from worker.machine.left_groups import LeftGroup, write_left
+from worker.machine.processes import read_process
 from worker.members import Members
 from worker.settling.adoption import Adoption
 from worker.settling.aftermath import Aftermath
@@ -204,8 +207,18 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
                 await adoption.readopt(session)
 
 
-async def settled(stage: Stage, status: Verdict | None, *, job: dict[str, Any] | None = None, **entry: Any) -> None:
-    """A worker begins that had left a run open; with `status` the log store has its record."""
+async def settled(
+    stage: Stage,
+    status: Verdict | None,
+    *,
+    job: dict[str, Any] | None = None,
+    ending: subprocess.Popen[bytes] | None = None,
+    **entry: Any,
+) -> None:
+    """A worker begins that had left a run open; with `status` the log store has its record.
+
+    `ending`: leads the run's group, and lives; it is ended once the worker has taken the run over.
+    """
     async with stage.world() as world:
         await of_instance(world)
         kv = await world.save(**(job or {}))
@@ -229,7 +242,14 @@ async def settled(stage: Stage, status: Verdict | None, *, job: dict[str, Any] |
             return touching("runs/")(told) or touching("locks/")(told)
 
         with stage.recorded(wanted):
-            async with working(world.place):
+            if ending is not None:
+                left = LeftGroup(run=str(run_id), leader=ending.pid, since_ms=NOON, recorded=status is not None,
+                                 leader_started=started_of(ending.pid))  # fmt: skip
+                write_left(world.place.directory / "w1", [left])
+            async with working(world.place) as worker:
+                if ending is not None:
+                    await worker.deciding()
+                    ending.kill()
                 await wait_until(is_over, description="it is settled", timeout=20)
 
 
@@ -252,6 +272,21 @@ async def run_of_a_former_life_whose_record_is_stored_is_settled(stage: Stage) -
 async def run_of_a_former_life_without_a_lock_is_settled_and_tried_again(stage: Stage) -> None:
     job = {"overlap": "allow", "retry": {"limit": 2, "delaySeconds": 600}}
     await settled(stage, Verdict.FAILED, job=job, locked=False)
+
+
+def started_of(pid: int) -> int:
+    process = read_process(pid)
+    assert process is not None
+    return process.started
+
+
+@situation
+async def run_of_a_former_life_that_is_ending_is_kept_and_settled_when_it_is_over(stage: Stage) -> None:
+    with subprocess.Popen(["sleep", "600"], start_new_session=True) as ending:
+        try:
+            await settled(stage, Verdict.SUCCESS, ending=ending)
+        finally:
+            ending.kill()
 
 
 # Its own sequences of broadcast jobs

@@ -31,7 +31,6 @@ def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount
     monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
     monkeypatch.setattr("worker.commands.leftovers._GIVE_UP_AFTER_KILL_S", 0.2)
     monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
-    monkeypatch.setattr("worker.settling.ending._LOOK_S", 0.1)
     try:
         made = dead_mount(tmp_path / "dead", is_unkillable=True)
         mounted = made.__enter__()
