@@ -20,7 +20,7 @@ export ETCD
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools)
+run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools/up)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
 test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
