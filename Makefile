@@ -41,6 +41,7 @@ soak: venv-test ## MINUTES=30 of 50 fires a second: memory, descriptors, threads
 
 scenarios: venv-test ## situations that take longer than a test should (tests/chaos/scenarios)
 	$(VENV)/python -m pytest -s tests/chaos/scenarios/cut_off.py
+	ETCRON_ACCEPTANCE_FIRES=60 $(VENV)/python -m pytest tests/acceptance/test_dead_mount.py
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .
