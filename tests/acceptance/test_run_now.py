@@ -61,8 +61,8 @@ async def all_recorded(cluster: Cluster, count: int, *, job: str = "job", timeou
 
 async def test_two_hundred_at_once_through_two_managers(tmp_path: Path) -> None:
     """One dedupe key: one run. Two hundred: two hundred, each once."""
-    evidence = tmp_path / "said"
-    async with running_cluster(tmp_path) as cluster:
+    evidence, patient = tmp_path / "said", ("--api-write-timeout", "60000")  # whoever asks last waits for all others
+    async with running_cluster(tmp_path, flags_of={"manager-1": patient, "manager-2": patient}) as cluster:
         await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
         answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(200)))
         assert len({answer["runId"] for answer in answers}) == 1
