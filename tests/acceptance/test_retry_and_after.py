@@ -129,7 +129,7 @@ async def test_lost_run_is_run_again_once(tmp_path: Path) -> None:
 
 async def test_chain_keeps_its_delay_never_overlaps_and_survives_kill_9(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
-    async with running_cluster(tmp_path, workers=3, managers=2, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
         then = f"flock --nonblock --conflict-exit-code 9 {alone} sleep 0.3"  # free again when its holder is killed
         await save(cluster, "chain", cluster.evidence_command(then), after="2s", **LOST_AFTER)
         undisturbed = await has_records(cluster, "chain", 6)
