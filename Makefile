@@ -20,7 +20,7 @@ export ETCD
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools)
+run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools/up)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
 test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
@@ -41,6 +41,7 @@ soak: venv-test ## MINUTES=30 of 50 fires a second: memory, descriptors, threads
 
 scenarios: venv-test ## situations that take longer than a test should (tests/chaos/scenarios)
 	$(VENV)/python -m pytest -s tests/chaos/scenarios/cut_off.py
+	ETCRON_ACCEPTANCE_FIRES=60 $(VENV)/python -m pytest tests/acceptance/test_dead_mount.py
 
 lint: venv-test try-assets ## style, types and the direction of imports; the console's scripts
 	$(VENV)/ruff check .

@@ -1,6 +1,7 @@
 """A sound etcd where none is installed: Debian's, verified, put beside etcron by `fetch_etcd.sh`, and found again.
 
-In a checkout it lies in ``.tools``, else in the user's cache directory; both are of the user who starts `etcron up`.
+In a checkout it lies in ``.tools/up``, apart from what the tests fetch into ``.tools``; else in the user's cache
+directory. Both are of the user who starts `etcron up`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def place_of(environ: Mapping[str, str]) -> Path:
     """Where it lies, or would."""
     checkout = _CODE.parent
     if (checkout / ".ci" / "venv").is_file():
-        return checkout / ".tools"
+        return checkout / ".tools" / "up"
     return Path(environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "etcron"
 
 

@@ -91,6 +91,8 @@ def make_parts(
         deliver=housekeeping.deliver,
         on_edited=versions.edited,
         workers=lambda: watching.members,
+        jobs=lambda: len(watching.catalog),
+        max_jobs=config.max_jobs,
         patience_s=patience_s,
         refuse_wrong_clock=guard.refuse,
     )

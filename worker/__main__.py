@@ -21,7 +21,7 @@ from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
-from worker.identity import locked_directory
+from worker.identity import alone_on_this_machine, locked_directory
 from worker.spooling.spool import SpoolError
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with locked_directory(config.data_dir):
             clock = SystemClock()
             data = open_data_directory(config, clock)
-            return run(lambda stop: _work(config, data, clock, stop), passed_on=_TOLD)
+            with alone_on_this_machine(data.identity.instance):
+                return run(lambda stop: _work(config, data, clock, stop), passed_on=_TOLD)
     except InvalidInputError as error:
         print(f"etcron worker: {error}", file=sys.stderr)  # noqa: T201 - for the person who has started it
         return 2

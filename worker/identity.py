@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -33,6 +34,32 @@ class Identity:
 
 class DirectoryTakenError(ConflictError):
     """Another worker uses this data directory. Give each worker a ``dataDir`` of its own, or stop the other one."""
+
+
+class CopiedDirectoryError(ConflictError):
+    """Another live worker has this instance, as its data directory was copied: each would end the other's runs."""
+
+    def __init__(self, instance: str, other: str) -> None:
+        super().__init__(
+            f"another live worker ({other}) has the instance {instance} of this dataDir, which is a copy. "
+            "Give this worker a new, empty dataDir, or stop the other one."
+        )
+
+
+@contextmanager
+def alone_on_this_machine(instance: str) -> Iterator[None]:
+    """Hold the instance's name; CopiedDirectoryError where another process of this machine does.
+
+    A lock of a file would not tell: its copy has one of its own.
+    """
+    with socket.socket(socket.AF_UNIX) as held:
+        try:
+            held.bind(f"\0etcron-instance-{instance}")
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise CopiedDirectoryError(instance, "of this machine") from None
+        yield
 
 
 @contextmanager

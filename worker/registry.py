@@ -1,6 +1,9 @@
 """This worker's presence: one session after the other, what it says of itself under it, and its beat.
 
 opening --key put--> live --lease or key gone--> opening again, and the runs are re-adopted
+
+Before the first one it waits for sessions of this very instance that may be another process's, for two TTLs: what was
+this worker's own, under another name or on a host that was called otherwise, is over by then.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from common.stored.keys import Keys
 from common.stored.member import Beat, Member
 from common.stored.roster import Left, RosterEntry
 from common.version import VERSION
-from worker.identity import Identity
+from worker.identity import CopiedDirectoryError, Identity
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +113,10 @@ class Registry:
         await self._publish()
 
     async def run(self) -> None:
-        """Opens sessions, one after the other, until cancelled. NameTakenError: another worker has the name."""
+        """Opens sessions, one after the other, until cancelled.
+
+        NameTakenError: another worker has the name. CopiedDirectoryError: another has the instance.
+        """
         while not self._closing:
             self.session = session = await self._open()
             self.opened.set()
@@ -165,6 +171,8 @@ class Registry:
         waiting = False
         while True:
             try:
+                if not self.opened.is_set():
+                    await self._be_alone()
                 return await self._open_once()
             except SessionRefusedError as error:
                 self._refuse_foreign(error)
@@ -175,6 +183,28 @@ class Registry:
                     _log.warning("waits for etcd: %s", error, extra=extra)
                 waiting = True
             await asyncio.sleep(_RETRY_S)
+
+    async def _be_alone(self) -> None:
+        """Until no other process's session has this instance. CopiedDirectoryError: there is one that stays."""
+        until = self._clock.monotonic() + 2 * self._ttl_s
+        while (other := await self._copy()) is not None:
+            if self._clock.monotonic() >= until:
+                raise CopiedDirectoryError(self._identity.instance, f"{other.worker} on {other.host}")
+            await asyncio.sleep(_RETRY_S)
+
+    async def _copy(self) -> Member | None:
+        """A session of this instance that another process may hold: under another name, or on another host."""
+        async for page in self._client.read_prefix(self._keys.workers):
+            for kv in page.kvs:
+                member = self._member_of(kv.key, kv.value, kv.lease)
+                if (
+                    member is not None
+                    and member.attached
+                    and member.instance == self._identity.instance
+                    and (member.worker, member.host) != (self._identity.worker, self._identity.host)
+                ):
+                    return member
+        return None
 
     async def _open_once(self) -> Session:
         """A session of this name: over a dead one of this very instance, beside none of another."""
@@ -196,12 +226,16 @@ class Registry:
         return session
 
     def _is_mine(self, key: str, value: bytes, lease: int) -> bool:
+        member = self._member_of(key, value, lease)
+        return member is not None and member.instance == self._identity.instance
+
+    def _member_of(self, key: str, value: bytes, lease: int) -> Member | None:
+        """The session; None: it is none of ours."""
         try:
             worker, session = self._keys.session_of(key)
-            member = Member.from_json(value, worker=worker, session=session, lease=lease)
+            return Member.from_json(value, worker=worker, session=session, lease=lease)
         except ValueError:
-            return False
-        return member.instance == self._identity.instance
+            return None
 
     def _refuse_foreign(self, error: SessionRefusedError) -> None:
         for kv in error.found:

@@ -7,8 +7,8 @@
                                                                 slow, or the steward's way is
                  --in the first minute of a process that knows of no comparison--> off until there is one, 15 s at most
                  --back to where it is right--> trusted at once
-                 --nobody is compared--> trusted at once, but by more than a minute ahead: off until it is compared, or
-                                         the kernel calls it synchronised, for 120 s at most
+                 --the steward compares no clocks at all--> trusted at once; more than a minute ahead: off
+                                         until it is compared, or the kernel calls it synchronised, 120 s at most
     off          --not compared any more--> off as long as others are; then for 30 s, or 120 s where it must be wrong
 
 Where a jump has led to is known from the offset that was measured before and the length of the jump: the boot clock

@@ -165,6 +165,14 @@ class ManagerConfig(SharedConfig):
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
     )
+    max_jobs: int = setting(
+        Key(
+            name="maxJobs",
+            kind=WholeNumber(1, 10_000_000),
+            help="jobs that there may be; a save of one more is refused",
+        ),
+        1_000_000,
+    )
     connections_per_address: int = setting(
         Key(
             name="connectionsPerAddress",

@@ -1,14 +1,16 @@
 """The former specs of jobs: out of etcd into the log store, and back to whoever asks what a job was.
 
 The transaction that replaces a spec puts the former one beside it, so none is lost; here it goes on into the log store,
-and then out of etcd. Any manager does so for all: putting a version twice changes nothing.
+and then out of etcd. Any manager does so for all: putting a version twice changes nothing. What the log store does not
+take stays in etcd, of each job the newest 50: nobody is told of more, and whoever edits a job again and again while the
+log store is away does not fill etcd.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,9 +45,11 @@ class Versions:
         self._runlog = runlog
         self._deadline_s = deadline_s
         self._wake = asyncio.Event()
+        self._edited: set[str] = set()
 
-    def edited(self) -> None:
+    def edited(self, job: str) -> None:
         """A job has been changed here: its former spec waits to be delivered."""
+        self._edited.add(job)
         self._wake.set()
 
     async def of(self, job: str) -> list[JobVersion]:
@@ -58,8 +62,10 @@ class Versions:
     async def run(self) -> None:
         """Deliver what lies in etcd, for ever."""
         while True:
+            edited, self._edited = self._edited, set()
             try:
-                await self._deliver()
+                if not await self._all_delivered():
+                    await self._forget_oldest(edited)
             except (EtcdError, UnavailableError) as error:
                 _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
             try:
@@ -70,24 +76,42 @@ class Versions:
             self._wake.clear()
             await asyncio.sleep(_PAUSE_S)
 
-    async def _deliver(self) -> None:
-        batch: list[_Pending] = []
-        async for one in self._pending(self._keys.versions):
-            batch.append(one)
-            if len(batch) >= _AT_ONCE:
-                await self._move(batch)
-                batch = []
-        if batch:
-            await self._move(batch)
+    async def _all_delivered(self) -> bool:
+        """Whether nothing stays in etcd; the log store may be away, or refuse some."""
+        batch, refused = list[_Pending](), 0
+        try:
+            async for one in self._pending(self._keys.versions):
+                batch.append(one)
+                if len(batch) >= _AT_ONCE:
+                    refused += await self._move(batch)
+                    batch = []
+            if batch:
+                refused += await self._move(batch)
+        except UnavailableError as error:
+            _log.debug("former specs stay in etcd for now: %s", error, extra={"action": "versions.waiting"})
+            return False
+        return not refused
 
-    async def _move(self, batch: Sequence[_Pending]) -> None:
-        """Into the log store, then out of etcd; may be repeated as a whole."""
+    async def _move(self, batch: Sequence[_Pending]) -> int:
+        """Into the log store, then out of etcd; may be repeated as a whole. How many the log store refuses."""
         refused = await self._runlog.put_versions([one.version for one in batch])
         for place, one in enumerate(batch):
             if place in refused:
                 _set_aside(one.kv, refused[place])
                 continue
             await self._etcd.txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)])
+        return len(refused)
+
+    async def _forget_oldest(self, jobs: Iterable[str]) -> None:
+        """Of the versions that are still in etcd, all but the newest of each job."""
+        for job in jobs:
+            prefix = f"{self._keys.versions}{job}/"
+            if await self._etcd.count(prefix) <= KEPT:
+                continue
+            there = [one async for one in self._pending(prefix)]
+            oldest = sorted(there, key=lambda one: one.version.revision)[:-KEPT]
+            for start in range(0, len(oldest), _AT_ONCE):
+                await self._etcd.txn([], [Delete(one.kv.key) for one in oldest[start : start + _AT_ONCE]])
 
     async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
         async for page in self._etcd.read_prefix(prefix):

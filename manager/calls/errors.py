@@ -25,7 +25,7 @@ from common.errors import (
     Problem,
     UnavailableError,
 )
-from manager.editing.service import StaleRevisionError
+from manager.editing.service import StaleRevisionError, TooManyJobsError
 from manager.json_text import dumps
 from manager.watching.events import TooManyClientsError
 
@@ -44,6 +44,7 @@ _CODES = {
 _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
     (NotFoundError, 404, "not-found"),
     (StaleRevisionError, 412, "stale-revision"),
+    (TooManyJobsError, 409, "too-many-jobs"),
     (ConflictError, 409, "conflict"),
     (TooManyClientsError, 503, "too-many-clients"),
     (ClockOffError, 503, "clock-off"),

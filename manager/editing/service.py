@@ -74,6 +74,10 @@ class StaleRevisionError(ConflictError):
         super().__init__(message)
 
 
+class TooManyJobsError(ConflictError):
+    """There are as many jobs as there may be (maxJobs). Delete some, or raise it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
     """What a save did."""
@@ -119,12 +123,15 @@ class JobService:
         clock: Clock,
         timings: Timings,
         deliver: Callable[[Delivery], None],
-        on_edited: Callable[[], None] = lambda: None,
+        on_edited: Callable[[str], None] = lambda _job: None,
         workers: Callable[[], Sequence[Member]] = tuple,
+        jobs: Callable[[], int] = int,
+        max_jobs: int = 1_000_000,
         patience_s: float = 4.0,
         refuse_wrong_clock: RefuseWrongClock = trust_clock,
     ) -> None:
-        """``on_edited``: an edit was carried out, and has left the former spec behind. ``workers``: the live ones.
+        """``on_edited``: an edit of this job was carried out, and has left the former spec behind. ``workers``: the
+        live ones. ``jobs``: how many there are, as far as is known; with ``max_jobs`` no other is made.
 
         ``refuse_wrong_clock``: raises ClockOffError where an edit may not be dated by this clock.
         """
@@ -136,6 +143,8 @@ class JobService:
         self._deliver = deliver
         self._on_edited = on_edited
         self._workers = workers
+        self._jobs = jobs
+        self._max_jobs = max_jobs
         self._patience_s = patience_s
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By job, while one is edited here: edits through one manager compete with those through others alone."""
@@ -144,13 +153,15 @@ class JobService:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
 
         InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
-        at the revision `if_match` (0: there must be none). OvertakenError: it changed each time before.
+        at the revision `if_match` (0: there must be none). TooManyJobsError: it would be one more than there may be.
+        OvertakenError: it changed each time before.
         UnavailableError: its text says whether the job may have been saved.
         """
         self._refuse_unfit(spec)
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
+            self._refuse_one_more(stored)
             return plan_save(
                 self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers()
             )
@@ -278,6 +289,14 @@ class JobService:
         if problems:
             raise InvalidInputError(problems)
 
+    def _refuse_one_more(self, stored: Stored) -> None:
+        """By what is watched, so at no cost; several at once may pass it by as many."""
+        if stored.job is None and self._jobs() >= self._max_jobs:
+            raise TooManyJobsError(
+                f"job {stored.name!r} was not made: there are {self._jobs():,} jobs, and maxJobs is "
+                f"{self._max_jobs:,}; delete some, or raise it on each manager"
+            )
+
     async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
         turn = self._turns.setdefault(name, asyncio.Lock())
         try:
@@ -352,7 +371,7 @@ class JobService:
         return 0, there
 
     def _settled(self, edit: Edit, revision: int) -> tuple[int, None]:
-        self._on_edited()
+        self._on_edited(edit.before.name)
         if edit.record is not None and edit.record_key is not None and revision:
             self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
         return revision, None

@@ -127,7 +127,7 @@ class FiresBetween:
         fires = await self._known(name, saved, past.documents, plan.span, settling)
         known = [(fire["planTime"], fire["rangeEndTime"] or fire["planTime"]) for fire in fires.values()]
         undecided = _outside(plan.fires, known)
-        fires |= {(plan_ms, name): while_paused(plan_ms) for plan_ms in undecided if plan_ms in plan.paused}
+        fires |= {(plan_ms, name, 0): while_paused(plan_ms) for plan_ms in undecided if plan_ms in plan.paused}
         if saved is not None:
             fires |= await self._undecided(name, saved, undecided, no_records=past.is_away)
         warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
@@ -223,9 +223,9 @@ class FiresBetween:
 
     def _unsettled(self, name: str, settling: Iterable[RunId]) -> dict[Key, dict[str, Any]]:
         """The fires whose records are on their way, and those of which a run is going; the last attempt of each."""
-        fires = {(run.plan_ms, run.job): on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
+        fires = {(run.plan_ms, run.job, 0): on_its_way(run, run.plan_ms) for run in settling if run.plan_ms is not None}
         going = [run for run in self._watching.open_runs.of(name) if run.run_id.plan_ms is not None]
-        return fires | {(run.plan_ms, run.run_id.job): self._open(run) for run in going}
+        return fires | {(run.plan_ms, run.run_id.job, 0): self._open(run) for run in going}
 
     async def _asked_for(self, name: str) -> dict[Key, dict[str, Any]]:
         """The fires of which a run was asked for and waits: they were offered, handed on, or are to be made up for."""
@@ -233,7 +233,7 @@ class FiresBetween:
         for view in await self._pending.of_job(name):
             run_id = RunId.parse(view["id"])
             if run_id.plan_ms is not None and view["waitsForKind"] != WaitKind.TIME:
-                fires[(run_id.plan_ms, run_id.job)] = fire_told(
+                fires[(run_id.plan_ms, run_id.job, 0)] = fire_told(
                     planTime=run_id.plan_ms, verdict="waiting", reason=f"waits for {view['waitsFor']}",
                     runId=str(run_id), attempt=run_id.attempt,
                 )  # fmt: skip
@@ -271,7 +271,7 @@ class FiresBetween:
             no_records=no_records,
         )  # fmt: skip
         return {
-            (plan_ms, name): without_record(view, plan_ms)
+            (plan_ms, name, 0): without_record(view, plan_ms)
             for plan_ms in planned
             if plan_ms > saved.anchor_ms  # before it there are those of a former version that was paused
         }

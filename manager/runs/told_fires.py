@@ -28,8 +28,11 @@ _OF_A_RECORD: Final = (
     "endTime", "worker", "attempt", "exitCode", "by",
 )  # fmt: skip
 
-Key: TypeAlias = tuple[int, str]
-"""Plan time, and the sequence: that of the job, or of one worker of a broadcast job."""
+Key: TypeAlias = tuple[int, str, int]
+"""Plan time; the sequence: that of the job, or of one worker of a broadcast job; and of a range its end, else 0.
+
+The first fire of a range may have a later attempt, with a verdict of its own: the range is told beside it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,22 +103,28 @@ def end_ms(document: Mapping[str, Any]) -> int:
 
 
 def verdicts(documents: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One fire for the records of all its attempts."""
+    """One fire for the records of all its attempts, and one for each range that begins with it."""
     attempts: dict[str, list[Mapping[str, Any]]] = {}
     for document in documents:
         run = run_id_of(document)
         if run is not None and run.plan_ms is not None:
             attempts.setdefault(f"{run.job}@{run.fire}", []).append(document)
-    return [_verdict(of_one) for of_one in attempts.values()]
+    return [fire for of_one in attempts.values() for fire in _of_one(of_one)]
 
 
-def _verdict(documents: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _of_one(documents: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    single = [one for one in documents if not one.get("rangeEndTime")]
+    ranges = [_verdict([one], attempts=1) for one in documents if one.get("rangeEndTime")]
+    return [*ranges, _verdict(single, attempts=len(documents))] if single else ranges
+
+
+def _verdict(documents: Sequence[Mapping[str, Any]], *, attempts: int) -> dict[str, Any]:
     """Of a fire's records: that of its last attempt that started (a lost one may have), or else of its last one."""
     ordered = sorted(documents, key=lambda one: one.get("attempt", 1))
     started = [one for one in ordered if one.get("startTime") or one.get("status") == Verdict.LOST]
     last = (started or ordered)[-1]
     told = {name: last[name] for name in _OF_A_RECORD if name in last}
-    return fire_told(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=len(ordered))
+    return fire_told(**told, verdict=last.get("status"), runId=last.get("_id"), attempts=attempts)
 
 
 def fire_told(**told: Any) -> dict[str, Any]:
@@ -125,7 +134,7 @@ def fire_told(**told: Any) -> dict[str, Any]:
 
 def key_of(fire: Mapping[str, Any]) -> Key:
     """Of a fire that has a ``runId``."""
-    return fire["planTime"], RunId.parse(fire["runId"]).job
+    return fire["planTime"], RunId.parse(fire["runId"]).job, fire["rangeEndTime"] or 0
 
 
 def run_id_of(document: Mapping[str, Any]) -> RunId | None:

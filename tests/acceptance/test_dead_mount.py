@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
 
-FIRES = 40
+FIRES = int(os.environ.get("ETCRON_ACCEPTANCE_FIRES", "20"))
+"""Of each job beside the hung ones: two sessions long. `make scenarios` has 60."""
 OVERLAPS = ("skip", "queue", "replace", "allow")
 BESIDE = [f"beside-{number}" for number in range(8)]
 SOON = "*/5 * * * * * *"
@@ -59,7 +61,8 @@ async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, 
                            shell=f"{mount.directory}/sh", **hung)  # fmt: skip
     await cluster.save("times-out", "echo", SOON, workdir=str(mount.directory), timeoutSeconds=3, killGraceSeconds=1)
     for job in BESIDE:
-        await cluster.save(job, cluster.evidence_command(), EVERY_SECOND)
+        # A run that a busy machine holds up for a second must not keep the next one from it.
+        await cluster.save(job, cluster.evidence_command(), EVERY_SECOND, overlap="allow")
 
     def fired() -> bool:
         counts = Counter(start.job for start in cluster.starts())
@@ -74,8 +77,8 @@ async def test_hung_jobs_hold_up_nothing_and_end_as_any_other(cluster: Cluster, 
         assert [later - earlier for earlier, later in itertools.pairwise(plans)] == [1000] * (len(plans) - 1)
         assert {run["status"] for run in await cluster.runs(job=job)} == {"success"}
 
-    timed_out = (await cluster.runs(job="times-out"))[0]
-    assert timed_out["err"] == "timed out after 3 s; it hung while it entered its directory"
+    timed_out = {run["err"] for run in await cluster.runs(job="times-out") if run["status"] == "timeout"}
+    assert timed_out == {"timed out after 3 s; it hung while it entered its directory"}
     [run] = await going(cluster, "dir-skip")
     await cluster.post("/job/kill", name="dir-skip")
     await wait_until(lambda: ended(cluster, "dir-skip", run), description="it is killed", timeout=20)
@@ -97,8 +100,13 @@ async def nothing_goes(cluster: Cluster) -> bool:
 
 @pytest.mark.parametrize("mount", [True], indirect=True)
 async def test_what_cannot_be_killed_gives_its_slots_back_and_holds_up_no_stop(
-    cluster: Cluster, mount: DeadMount
+    tmp_path: Path, mount: DeadMount
 ) -> None:
+    async with running_cluster(tmp_path, workers=1, managers=1) as cluster:
+        await stuck_runs_are_given_up(cluster, mount)
+
+
+async def stuck_runs_are_given_up(cluster: Cluster, mount: DeadMount) -> None:
     hung = {"overlap": "allow", "timeoutSeconds": 1, "killGraceSeconds": 1, "slots": 1}
     await cluster.save("stuck", "echo", EVERY_SECOND, workdir=str(mount.directory), **hung)
     await cluster.save("beside", cluster.evidence_command(), EVERY_SECOND)
@@ -110,10 +118,7 @@ async def test_what_cannot_be_killed_gives_its_slots_back_and_holds_up_no_stop(
         return bool(await skipped())
 
     await wait_until(some_skipped, description="its fires are skipped", timeout=90)
-    assert {err.replace("worker-2", "worker-1") for err in await skipped()} == {
-        "skipped: 16 runs of it on worker worker-1 cannot be ended"
-    }
+    assert set(await skipped()) == {"skipped: 16 runs of it on worker worker-1 cannot be ended"}
     assert len(await going(cluster, "stuck")) >= 16, "they are still shown"
     assert {run["status"] for run in await cluster.runs(job="beside")} == {"success"}
-    for worker in cluster.workers:
-        assert await worker.end(timeout=40) == 0
+    assert await cluster.workers[0].end(timeout=40) == 0

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.cluster import EVERY_SECOND, Cluster, covered, planned_between, running_cluster
+from tests.support.cluster import EVERY_SECOND, Cluster, check_skipped, covered, planned_between, running_cluster
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow
@@ -61,17 +61,6 @@ async def all_recorded(
     return records
 
 
-def stood_in_the_way(record: Any, records: list[Any]) -> Any:
-    """The record of the run for which this fire was skipped, and which was going on then, as its record says, too.
-
-    Its lock is free when its record is on the disk, which on a busy machine takes a moment.
-    """
-    run_id = record["reason"].removeprefix("overlap: ").split()[0]
-    run = next(other for other in records if other["id"] == run_id)
-    assert run["planTime"] < record["planTime"] <= run["endTime"] + 2000, (record, run)
-    return run
-
-
 async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Path) -> None:
     async with running_cluster(tmp_path) as cluster:
         await save_all(cluster)
@@ -91,9 +80,9 @@ async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Pa
         # On a busy machine a command may take its second and more.
         skipped = [record for record in of_window if record["status"] == "skipped"]
         for record in skipped:
-            stood_in_the_way(record, records)
+            check_skipped(record, records)
         assert len(ran) + len(skipped) == len(of_window)
-        assert len(skipped) <= len(of_window) / 10
+        assert len(skipped) < len(of_window) / 2, "no job waits each time for the run before"
         assert all(set(covered(records, job).values()) == {1} for job in jobs)
         spread = Counter(s.worker for s in cluster.starts() if s.job in JOBS and first_ms <= s.plan_ms <= last_ms)
         even = len(JOBS) * len(window) / 3
@@ -107,16 +96,16 @@ async def test_twenty_jobs_every_second_run_once_each_evenly_spread(tmp_path: Pa
 
 
 async def test_a_killed_worker_costs_only_the_fires_that_it_held(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
-        await save_all(cluster, lostAfterSeconds=20)
+    async with running_cluster(tmp_path, worker_flags=("--lease-ttl-seconds", "5")) as cluster:
+        await save_all(cluster, lostAfterSeconds=15, killGraceSeconds=0)
         await wait_until(lambda: {s.job for s in cluster.starts()} == set(JOBS), description="every job has fired")
         first_ms = max(min(s.plan_ms for s in cluster.starts() if s.job == job) for job in JOBS)
         await fired_for(cluster, JOBS, 5)
         victim = cluster.workers[1]
         await victim.end(signal.SIGKILL)
         killed_ms = max(start.plan_ms for start in cluster.starts())
-        last_ms = killed_ms + 40_000
-        records = await all_recorded(cluster, JOBS, first_ms, last_ms, timeout=80)
+        last_ms = killed_ms + 25_000
+        records = await all_recorded(cluster, JOBS, first_ms, last_ms, timeout=60)
         of_window = [record for record in records if first_ms <= record["planTime"] <= last_ms]
         fires = Counter((s.job, s.plan_ms) for s in cluster.starts())
         assert max(fires.values()) == 1, "nothing twice"
@@ -127,9 +116,9 @@ async def test_a_killed_worker_costs_only_the_fires_that_it_held(tmp_path: Path)
                     assert record["startTime"] - record["planTime"] <= 5000, record
                 case "lost":
                     assert record["worker"] == victim.name
-                    assert record["endTime"] - record["planTime"] <= 35_000, record
+                    assert record["endTime"] - record["planTime"] <= 25_000, record
                 case "skipped":  # for its job's lost run, until its lock was freed; or one that took its second
-                    stood_in_the_way(record, records)
+                    check_skipped(record, records)
                 case status:
                     pytest.fail(f"{status}: {record}")
         print(dict(Counter(record["status"] for record in of_window)))

@@ -55,7 +55,7 @@ async def _settled(cluster: Cluster, job: str) -> list[dict[str, Any]]:
 async def test_queue_runs_back_to_back_and_keeps_one_waiting(tmp_path: Path) -> None:
     evidence = tmp_path / "lines"
     command = f"{_say('begin', evidence)}; sleep 3; {_say('end', evidence)}"
-    async with running_cluster(tmp_path, workers=3) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
         await cluster.save("q", command, EVERY_SECOND, overlap="queue")
         ends = 4
         await wait_until(
@@ -84,7 +84,7 @@ async def test_replace_ends_the_old_run_before_the_new_one_starts(tmp_path: Path
     evidence = tmp_path / "lines"
     end = _say("end", evidence)
     command = f"trap '{end}; exit 9' TERM; {_say('begin', evidence)}; sleep 60 & wait $!; {end}"
-    async with running_cluster(tmp_path, workers=3) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
         await cluster.save("r", command, "*/2 * * * * * *", overlap="replace")
         await wait_until(
             lambda: sum(line[0] == "begin" for line in _lines(evidence)) >= 5, description="five runs", timeout=40

@@ -129,28 +129,23 @@ async def test_lost_run_is_run_again_once(tmp_path: Path) -> None:
 
 async def test_chain_keeps_its_delay_never_overlaps_and_survives_kill_9(tmp_path: Path) -> None:
     alone = tmp_path / "alone"
-    async with running_cluster(tmp_path, workers=3, managers=2, worker_flags=QUICK) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1, worker_flags=QUICK) as cluster:
         then = f"flock --nonblock --conflict-exit-code 9 {alone} sleep 0.3"  # free again when its holder is killed
         await save(cluster, "chain", cluster.evidence_command(then), after="2s", **LOST_AFTER)
-        undisturbed = await has_records(cluster, "chain", 8)
+        undisturbed = await has_records(cluster, "chain", 6)
         gaps = [later["startTime"] - former["endTime"] for former, later in pairwise(undisturbed)]
         print("drift in ms:", [gap - 2000 for gap in gaps])
         assert min(gaps) >= 2000
         assert sorted(gaps)[-2] <= 2000 + DRIFT_MS  # the machine itself may have stood still once
-        for _ in range(2):
-            count = len(cluster.starts())
-            await wait_until(lambda count=count: len(cluster.starts()) > count, description="it runs", timeout=60)  # type: ignore[misc]
-            killed = worker_of(cluster, cluster.starts()[-1].worker)
-            await killed.end(signal.SIGKILL)
-            before = len(cluster.starts())
-            await wait_until(
-                lambda before=before: len(cluster.starts()) >= before + 3,  # type: ignore[misc]
-                description="the chain goes on without its worker", timeout=60,
-            )  # fmt: skip
-            killed.start()
-            await cluster.ready()
+        count = len(cluster.starts())
+        await wait_until(lambda: len(cluster.starts()) > count, description="it runs", timeout=60)
+        await worker_of(cluster, cluster.starts()[-1].worker).end(signal.SIGKILL)
+        killed = len(cluster.starts())
+        await wait_until(
+            lambda: len(cluster.starts()) >= killed + 3, description="the chain goes on without its worker", timeout=60
+        )
         found = await records(cluster, "chain")
         print(dict(Counter(one["status"] for one in found)))
-        assert Counter(one["status"] for one in found)["lost"] <= 2
+        assert Counter(one["status"] for one in found)["lost"] <= 1
         assert {one["status"] for one in found} <= {"success", "lost"}, "none met another"
         assert max(Counter(start.plan_ms for start in cluster.starts()).values()) == 1

@@ -61,8 +61,8 @@ async def all_recorded(cluster: Cluster, count: int, *, job: str = "job", timeou
 
 async def test_two_hundred_at_once_through_two_managers(tmp_path: Path) -> None:
     """One dedupe key: one run. Two hundred: two hundred, each once."""
-    evidence = tmp_path / "said"
-    async with running_cluster(tmp_path) as cluster:
+    evidence, patient = tmp_path / "said", ("--api-write-timeout", "60000")  # whoever asks last waits for all others
+    async with running_cluster(tmp_path, flags_of={"manager-1": patient, "manager-2": patient}) as cluster:
         await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
         answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(200)))
         assert len({answer["runId"] for answer in answers}) == 1
@@ -84,7 +84,7 @@ async def test_two_hundred_at_once_through_two_managers(tmp_path: Path) -> None:
 
 async def test_arguments_environment_and_the_whole_life(tmp_path: Path) -> None:
     evidence = tmp_path / "said"
-    async with running_cluster(tmp_path, workers=2) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         await cluster.save("job", f"{SAY.format(evidence)}; sleep 1; echo done", NEVER, env={"WHAT": "job"})
         await cluster.post("/job/save", job='{"name":"list","command":["printf","%s|"],"cronExpr":"@yearly"}')
         answer = await ask(cluster, args=["a b", "$(c)"], env={"WHAT": "mine"}, reason="because")
@@ -112,7 +112,7 @@ async def test_arguments_environment_and_the_whole_life(tmp_path: Path) -> None:
 
 
 async def test_at_its_time_and_not_before(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=2) as cluster:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
         await cluster.save("job", "true", NEVER)
         at_ms = int(cluster.second_from_now(4).timestamp() * 1000)
         later = (await ask(cluster, at=iso(at_ms)))["runId"]
@@ -127,7 +127,7 @@ async def test_at_its_time_and_not_before(tmp_path: Path) -> None:
 
 async def test_worker_killed_before_its_claim(tmp_path: Path) -> None:
     """A frozen worker, still ranked, takes nothing: the next in rank does, within a hedge; dead or not."""
-    async with running_cluster(tmp_path, workers=3) as cluster:
+    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
         await cluster.save("job", "true", NEVER, overlap="allow")
         await finished(cluster, (await ask(cluster))["runId"])
         frozen = cluster.workers[0]

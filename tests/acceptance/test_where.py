@@ -66,7 +66,7 @@ async def state_of(cluster: Cluster, name: str) -> dict[str, Any]:
 
 
 async def test_a_broadcast_job_follows_the_workers_as_they_come_and_go(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with running_cluster(tmp_path, managers=1) as cluster:
         await cluster.save("all", cluster.evidence_command(), EVERY_SECOND, broadcast=True)
         begun = second(2)
         await fires_on(cluster, "all", begun + 5000, ALL)
@@ -110,7 +110,7 @@ async def test_selectors_and_slots_say_where(tmp_path: Path) -> None:
         "worker-1": ("--labels", "zone=eu", "--slots", "8"), "worker-2": ("--labels", "zone=us", "--slots", "4"),
         "worker-3": ("--labels", "zone=eu,gpu=a100", "--slots", "4"),
     }  # fmt: skip
-    async with running_cluster(tmp_path, flags_of=flags) as cluster:
+    async with running_cluster(tmp_path, managers=1, flags_of=flags) as cluster:
         evidence = cluster.evidence_command()
         await cluster.save("eu", evidence, EVERY_SECOND, workers={"zone": "eu"})
         await cluster.save("gpu", evidence, EVERY_SECOND, workers={"zone": ["eu", "ap"], "gpu": ["a100", "h100"]})
@@ -149,7 +149,7 @@ async def test_selectors_and_slots_say_where(tmp_path: Path) -> None:
 
 
 async def test_a_drained_worker_finishes_and_takes_nothing_until_it_is_undrained(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path) as cluster:
+    async with running_cluster(tmp_path, managers=1) as cluster:
         for number in range(10):
             await cluster.save(f"job-{number}", cluster.evidence_command(), EVERY_SECOND)
         # A run that a busy machine holds up for a second must not keep the next one from it.

@@ -103,7 +103,7 @@ def end_processes_of(directory: Path) -> None:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        time.sleep(0.02)
+        time.sleep(0.02)  # between two looks; what they fork meanwhile is marked, too
 
 
 def sweep_fake_clocks() -> None:

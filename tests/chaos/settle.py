@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
@@ -83,7 +82,6 @@ async def _stage(
     fleet: Fleet, name: str, is_reached: Callable[[], bool | Awaitable[bool]], within_s: float, why: Callable[[], str]
 ) -> None:
     async def looked() -> bool:
-        await asyncio.sleep(0.5)
         try:
             answer = is_reached()
             return await answer if inspect.isawaitable(answer) else answer
@@ -91,7 +89,7 @@ async def _stage(
             return False
 
     try:
-        await wait_until(looked, description=name, timeout=within_s)
+        await wait_until(looked, description=name, timeout=within_s, at_most_every_s=0.5)
     except AssertionError:
         _reached(fleet, name, failed=f"not within {within_s:g} s: {why()}")
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,12 +21,14 @@ def own_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.fixture
 def lasting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process as a run may leave it behind."""
-    process = subprocess.Popen(["sleep", "60"], env={"CHAOS_GROUND": f"{tmp_path}/"}, start_new_session=True)
-    while not Path(f"/proc/{process.pid}/environ").read_bytes():
-        time.sleep(0.001)  # in the midst of its exec it has none yet
-    yield process
-    process.kill()
-    process.wait()
+    with subprocess.Popen(
+        ["sh", "-c", "echo up; read -r forever"], env={"CHAOS_GROUND": f"{tmp_path}/"}, start_new_session=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"up\n"  # in the midst of its exec it has no environment yet
+        yield process
+        process.kill()
 
 
 def test_two_at_once_share_neither_files_nor_ports_nor_users() -> None:

@@ -193,8 +193,8 @@ async def test_workers_come_and_go_by_themselves(console: Console, cluster: Clus
     await worker.end()
     await expect(page.locator("#workers")).to_contain_text("No worker is there")
     worker.start()
+    await cluster.ready()  # which takes its time on a busy machine
     await expect(row).to_have_count(1)
-    await cluster.ready()
 
 
 async def test_running_run_ends_on_its_page(console: Console, cluster: Cluster, name: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
+from common.errors import UnavailableError
 from common.runlog import RunFilter, RunLog
 from common.runlog.counting import day_of
 from common.stored.keys import RunId
@@ -48,7 +49,15 @@ async def server(tmp_path: Path) -> AsyncIterator[LogStoreServer]:
 @pytest.fixture
 async def runlog(server: LogStoreServer) -> AsyncIterator[RunLog]:
     async with RunLog(server.uri, connect_timeout_ms=300) as log:
-        await log.prepare()
+
+        async def is_prepared() -> bool:
+            try:
+                await log.prepare()
+            except UnavailableError:
+                return False  # the first connection takes longer than that on a busy machine
+            return True
+
+        await wait_until(is_prepared, description="the log store is prepared", timeout=30)
         yield log
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli.fetched_etcd import fetch, fetched_etcd, place_of
+from tests.support.etcd_server import VERSIONS, etcd_of
 
 pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt-get here")
 
@@ -58,4 +59,9 @@ async def test_one_that_is_there_is_taken_as_it_is(tmp_path: Path) -> None:
 
 
 def test_of_a_checkout_it_lies_beside_the_tools() -> None:
-    assert place_of({}) == Path(__file__).parents[2] / ".tools"
+    assert place_of({}) == Path(__file__).parents[2] / ".tools" / "up"
+
+
+def test_what_the_tests_have_fetched_is_not_taken() -> None:
+    ours = place_of({})
+    assert [series for series in VERSIONS if (binary := etcd_of(series)) and binary.is_relative_to(ours)] == []

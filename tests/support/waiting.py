@@ -11,12 +11,17 @@ _LOOK_AT_MOST_EVERY_S = 0.01
 
 
 async def wait_until(
-    predicate: Callable[[], bool | Awaitable[bool]], *, description: str, timeout: float = 10.0
+    predicate: Callable[[], bool | Awaitable[bool]],
+    *,
+    description: str,
+    timeout: float = 10.0,
+    at_most_every_s: float = _LOOK_AT_MOST_EVERY_S,
 ) -> None:
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.
 
     The predicate may be a coroutine function. It is asked every 10 ms, and after half a second more and more seldom,
-    down to every 100 ms: asking is work, too, and there is more than one test at a time.
+    down to every 100 ms: asking is work, too, and there is more than one test at a time. Where asking is much work,
+    ``at_most_every_s`` is longer than that.
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
@@ -28,4 +33,4 @@ async def wait_until(
         if loop.time() >= deadline:
             raise AssertionError(f"after {timeout:g} s still not: {description}")
         waited = loop.time() - began
-        await asyncio.sleep(min(max(_LOOK_AT_MOST_EVERY_S, waited / 50), _LOOK_AT_LEAST_EVERY_S))
+        await asyncio.sleep(max(at_most_every_s, min(waited / 50, _LOOK_AT_LEAST_EVERY_S)))

@@ -8,7 +8,13 @@ from pathlib import Path
 import pytest
 
 from common.errors import ConfigError
-from worker.identity import DirectoryTakenError, load_identity, locked_directory
+from worker.identity import (
+    CopiedDirectoryError,
+    DirectoryTakenError,
+    alone_on_this_machine,
+    load_identity,
+    locked_directory,
+)
 
 
 def test_name_and_instance_are_written_once(tmp_path: Path) -> None:
@@ -72,3 +78,12 @@ def test_what_another_umask_has_left_open_is_closed(tmp_path: Path) -> None:
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
     private = dict.fromkeys(("lock", "name", "instance", "clock.json"), 0o600)
     assert modes == {**private, "spool": 0o700, "somebody-elses": 0o644}
+
+
+def test_two_workers_of_one_machine_with_a_copied_directory_are_refused(tmp_path: Path) -> None:
+    instance = load_identity(tmp_path, name="w").instance
+    copied = pytest.raises(CopiedDirectoryError, match=f"the instance {instance} of this dataDir")
+    with alone_on_this_machine(instance), copied, alone_on_this_machine(instance):
+        pass
+    with alone_on_this_machine(instance):
+        pass

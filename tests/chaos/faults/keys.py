@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from common.errors import EtcronError
 from common.etcd import KeyValue
 from tests.chaos.faults.breaking import ETCD, KEYS, Breaking, Table, not_now
+from tests.support.waiting import wait_until
 
 _GARBAGE_FOR_S = 15
+_GONE_WITHIN_S = 120
 
 
 class KeyFaults:
@@ -57,13 +57,14 @@ class KeyFaults:
                     await self._deleted(name)
 
     async def _deleted(self, key: str) -> None:
-        while True:
+        async def is_gone() -> bool:
             try:
                 await self._on.fleet.client.delete(key)
             except EtcronError:
-                await asyncio.sleep(0.5)  # etcd is away, by another fault
-            else:
-                return
+                return False  # etcd is away, by another fault
+            return True
+
+        await wait_until(is_gone, description=f"{key} is deleted", timeout=_GONE_WITHIN_S, at_most_every_s=0.5)
 
 
 def _garbage_keys(tail: str) -> list[str]:

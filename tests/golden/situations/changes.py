@@ -10,6 +10,7 @@ from common.stored.drain import Drain
 from common.stored.keys import RunId, encode_mark, sequence_name
 from common.stored.request import Origin, Request
 from common.stored.roster import RosterEntry
+from manager.background.versions import KEPT
 from tests.golden.stage import NOON, Stage, situation
 from tests.support.joining import join
 from tests.support.managing import Managed
@@ -230,6 +231,22 @@ async def delivered(stage: Stage, prefix: str) -> None:
 @situation
 async def former_spec_of_a_job_is_delivered(stage: Stage) -> None:
     await delivered(stage, "versions/")
+
+
+@situation
+async def oldest_former_spec_is_forgotten_while_the_log_store_is_away(stage: Stage) -> None:
+    stage.log_store = "mongodb://127.0.0.1:9/"
+    async with stage.manager() as manager:
+        for number in range(KEPT + 1):
+            await manager.save(job(command=f"echo {number}"))
+    async with stage.manager(again=True, loops=True) as manager:
+
+        async def is_gone() -> bool:
+            return await manager.etcd.count(manager.keys.versions) == KEPT
+
+        with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith("versions/")):
+            await manager.save(job(command="echo last"))
+            await wait_until(is_gone, description="the oldest is forgotten", timeout=30)
 
 
 @situation

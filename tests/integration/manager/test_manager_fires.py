@@ -111,6 +111,28 @@ async def test_a_lost_attempt_of_unknown_start_is_the_verdict_where_its_rerun_ne
     assert (fire["verdict"], fire["reason"], fire["attempts"]) == ("lost", "worker gone", 2)
 
 
+@pytest.mark.parametrize("is_over", [True, False], ids=["recorded", "going"])
+async def test_missed_fires_are_told_also_where_the_first_of_them_has_a_later_attempt(
+    manager: Managed, is_over: bool
+) -> None:
+    """As after an unblock, which runs anew what a wrong clock had recorded as missed."""
+    minute = await save(manager)
+    first = RunId.planned("j", minute - 8 * MINUTE_MS)
+    await manager.write([
+        record_of(first, Verdict.MISSED, reason="late", range_end_ms=minute - 5 * MINUTE_MS, count=4),
+        *([record_of(RunId.planned("j", minute - 8 * MINUTE_MS, 2))] if is_over else []),
+    ])  # fmt: skip
+    if not is_over:
+        again = RunId.planned("j", minute - 8 * MINUTE_MS, 2)
+        await manager.etcd.put(manager.keys.run(again), open_entry(minute - 8 * MINUTE_MS).to_json())
+        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="it is going")
+    items = (await fires(manager, minute - 8 * MINUTE_MS, minute - 5 * MINUTE_MS))["items"]
+    assert [(one["verdict"], one["attempt"], one["count"]) for one in items] == [
+        ("missed", 1, 4), ("success" if is_over else "running", 2, None)
+    ]  # fmt: skip
+    assert items[0]["rangeEndTime"] == minute - 5 * MINUTE_MS
+
+
 async def test_a_fire_to_come_says_who_would_take_it(manager: Managed) -> None:
     minute = await save(manager)
     await join(manager, "w1")

@@ -55,6 +55,26 @@ async def run_entries(manager: Managed) -> dict[RunId, RunEntry]:
     return found
 
 
+async def test_one_more_than_max_jobs_is_refused_and_what_is_there_goes_on(place: Place) -> None:
+    async with managing(place, maxJobs=2) as manager:
+        spec = {"command": "a", "cronExpr": HOURLY}
+
+        async def are_known(count: int) -> None:
+            await wait_until(lambda: len(manager.parts.watching.catalog) == count, description=f"{count} are known")
+
+        for name in ("a", "b"):
+            await manager.call("PUT", f"/api/v1/jobs/{name}", spec)
+        await are_known(2)
+        problem = await problem_of(await manager.http.put("/api/v1/jobs/c", json=spec), 409)
+        assert problem["code"] == "too-many-jobs"
+        assert "there are 2 jobs, and maxJobs is 2" in problem["detail"]
+        assert await manager.etcd.get(manager.keys.job("c")) is None
+        await manager.call("PUT", "/api/v1/jobs/a", {**spec, "command": "another"})
+        await manager.call("DELETE", "/api/v1/jobs/b")
+        await are_known(1)
+        await manager.call("PUT", "/api/v1/jobs/c", spec)
+
+
 # What an edit leaves behind
 
 

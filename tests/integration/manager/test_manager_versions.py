@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,23 @@ async def test_versions_go_into_the_log_store_and_out_of_etcd(working_manager: M
     assert oldest["spec"]["command"] == "echo 9"
     stored = await working_manager.runlog.versions("j", limit=100)
     assert len(stored) == 50
+
+
+async def test_of_what_the_log_store_does_not_take_the_newest_50_of_a_job_stay(place: Place) -> None:
+    async with managing(replace(place, log_store="mongodb://127.0.0.1:9/"), loops=True) as manager:
+        for number in range(61):
+            await put(manager, command=f"echo {number}")
+        await manager.call("PUT", "/api/v1/jobs/other", SPEC)
+        await manager.call("PUT", "/api/v1/jobs/other", {**SPEC, "command": "echo 2"})
+
+        async def are_few() -> bool:
+            return await manager.etcd.count(f"{manager.keys.versions}j/") == 50
+
+        await wait_until(are_few, description="the oldest are forgotten", timeout=30)
+        kept = [json.loads(kv.value)["spec"] async for page in manager.etcd.read_prefix(f"{manager.keys.versions}j/")
+                for kv in page.kvs]  # fmt: skip
+        assert {spec["command"] for spec in kept} == {f"echo {number}" for number in range(10, 60)}
+        assert await manager.etcd.count(f"{manager.keys.versions}other/") == 1
 
 
 async def _none_pending(manager: Managed) -> bool:

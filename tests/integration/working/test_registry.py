@@ -17,6 +17,7 @@ from tests.support.cluster import Process
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.waiting import wait_until
 from tests.support.working import SHORT_TTL_S, Place, World, working
+from worker.identity import CopiedDirectoryError
 from worker.registry import NameTakenError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
@@ -103,6 +104,36 @@ async def test_a_name_that_another_instance_has_is_refused(place: Place, world: 
         assert isinstance(error, NameTakenError)
         assert "'w1'" in str(error)
         assert len(await world.sessions()) == 1
+
+
+async def test_a_copy_of_its_data_directory_under_another_name_is_refused(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        copied = place.directory / "copied"
+        copied.mkdir()
+        (copied / "instance").write_text(worker.identity.instance)
+        await world.open_run(worker="w1", session=worker.session.id, instance=worker.identity.instance)
+        with pytest.raises(ExceptionGroup) as raised:
+            async with working(place, "w2", data_dir=copied, lease_ttl_s=SHORT_TTL_S) as second:
+                await wait_until(second.task.done, description="it gives up", timeout=30)
+        error = raised.value
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        assert isinstance(error, CopiedDirectoryError)
+        assert f"another live worker (w1 on {worker.identity.host})" in str(error)
+        assert await world.sessions("w2") == []
+        assert len(await world.entries()) == 1, "it has settled nothing"
+
+
+async def test_its_own_session_of_another_name_is_waited_for(place: Place, world: World) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        value = (await world.sessions())[0].value
+    lease = await world.etcd.lease_grant(SHORT_TTL_S)
+    await world.etcd.put(world.keys.worker("before", f"{lease.id:x}"), value, lease=lease.id)
+    async with working(place, lease_ttl_s=5) as worker:
+        await worker.deciding()
+        assert await world.sessions("before") == []
 
 
 async def test_the_process_says_that_its_name_is_taken(place: Place, tmp_path: Path) -> None:
