@@ -52,7 +52,7 @@ KNOWN: Final = {
     "worker/commands/own_files.py _own_descriptors": KERNEL,
     "worker/commands/spawner.py give_up": KERNEL, "worker/commands/spawner.py __init__": KERNEL,
     "worker/guardian/": OWN_PROCESS, "worker/guardian/child.py __init__": "executes the worker's own Python",
-    "worker/launcher/accounts.py": OWN_PROCESS, "worker/launcher/child.py": OWN_PROCESS,
+    "worker/launcher/accounts.py": OWN_PROCESS,
     "worker/launcher/program.py": OWN_PROCESS, "worker/launcher/unstartable.py": OWN_PROCESS,
     "worker/launcher/link.py ask": KERNEL, "worker/launcher/link.py _begin": "executes the worker's own Python",
     "worker/machine/": KERNEL,

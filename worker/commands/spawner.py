@@ -193,9 +193,10 @@ class Spawner:
             failpoints.hit("after_spawn")
 
     def _request(self, start: Start) -> Request:
-        launch = start.launch
+        launch, own = start.launch, self._launcher.own_account_for(start.launch.user)
         return Request(
-            arguments=launch.arguments, is_shell=isinstance(launch.command, str), user=launch.user,
+            arguments=launch.arguments, is_shell=isinstance(launch.command, str),
+            user=launch.user, own=None if own is None else (own.user, own.home),
             workdir=launch.workdir, path=self._path, shell=launch.shell, job_env=start.env,
             marks=tuple(self._marks(launch).variables().items()),
             allowed_s=None if launch.start_until is None else launch.start_until - start.started_s,
