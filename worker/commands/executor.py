@@ -28,10 +28,9 @@ from common.stored.keys import RunId
 from common.stored.run import Verdict
 from worker.commands.end_dates import EndDates
 from worker.commands.exit import OwnPeak, reap
-from worker.commands.first_process import Faults
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running
-from worker.commands.spawner import AskLauncherError, Spawner, Start
+from worker.commands.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.commands.sweeper import Remains, Sweeper
 from worker.commands.usage import MemoryWatch, look_at
 from worker.guardian.guard import Guard, Unguarded
@@ -206,20 +205,20 @@ class Executor:
     def _try(self, tries: Sequence[_Try]) -> None:
         """Each step of all starts, before the next one: see ``Execution``."""
         is_guarded = self._guard.intents([one.launch.run_id for one in tries])
-        faults = Faults()
+        turn = Turn()
 
         def prepare(one: _Try) -> None:
             one.tries += 1
             if not is_guarded:
                 raise ShortageError(f"worker {self._worker} has no guardian now (see its log)")
-            one.start = self._spawner.prepare(one.launch, faults, here=one.here)
+            one.start = self._spawner.prepare(one.launch, turn, here=one.here)
 
         not_here: list[_Try] = []
         try:
             for step in (prepare, self._execute, self._take_over):
                 tries = [one for one in tries if self._has_succeeded(step, one, not_here)]
         finally:
-            faults.close()
+            turn.close()
         for one in not_here:
             one.here, one.tries = False, one.tries - 1
         if not_here:

@@ -8,6 +8,7 @@ leads there. So nothing is touched that may hang, however the path, or what is m
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
 import struct
 from typing import Final
@@ -29,18 +30,50 @@ _FILE: Final = _how(0)
 _DIRECTORY: Final = _how(os.O_DIRECTORY)
 
 
-def open_directory(path: str) -> int | None:
-    """A descriptor for entering it (O_PATH), the caller's to close; None: it may have to be waited for, or is none."""
-    return _open(path, _DIRECTORY)
+class OwnFiles:
+    """What the starts of one turn find at hand: each path is looked up once for all of them."""
+
+    __slots__ = ("_directories", "_files")
+
+    def __init__(self) -> None:
+        self._files: dict[str, bool] = {}
+        self._directories: dict[str, int | None] = {}
+
+    def has(self, path: str) -> bool:
+        """Whether a file lies there that need not be waited for."""
+        if (known := self._files.get(path)) is not None:
+            return known
+        descriptor = _open(path, _FILE)
+        if descriptor is not None:
+            os.close(descriptor)
+        self._files[path] = descriptor is not None
+        return descriptor is not None
+
+    def directory(self, path: str) -> str | None:
+        """By what name a child enters it until `close`; None: it may have to be waited for, or is none."""
+        if path not in self._directories:
+            self._directories[path] = _open(path, _DIRECTORY)
+        descriptor = self._directories[path]
+        return None if descriptor is None else f"{_own_descriptors(os.getpid())}/{descriptor}"
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        for descriptor in self._directories.values():
+            if descriptor is not None:
+                os.close(descriptor)
+        self._directories.clear()
 
 
-def is_at_hand(path: str) -> bool:
-    """Whether a file lies there that need not be waited for."""
-    descriptor = _open(path, _FILE)
-    if descriptor is None:
-        return False
-    os.close(descriptor)
-    return True
+@functools.cache
+def _own_descriptors(_pid: int) -> str:
+    """Where the kernel shows what this process has open, under its own number as /proc counts it.
+
+    In a child "self" is the child: the kernel would make the whole of its part of /proc for one look at it.
+    """
+    try:
+        return f"/proc/{os.readlink('/proc/self')}/fd"
+    except OSError:
+        return "/proc/self/fd"
 
 
 def _open(path: str, how: bytes) -> int | None:

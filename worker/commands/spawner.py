@@ -16,9 +16,10 @@ from typing import Final, TypeVar
 from common.clock import Clock
 from common.process import failpoints
 from worker.commands.first_process import IS_KNOWN, Execution, Faults, Program
-from worker.commands.own_files import is_at_hand, open_directory
+from worker.commands.own_files import OwnFiles
 from worker.commands.running import Running
 from worker.launch import Launch
+from worker.launcher.accounts import Account
 from worker.launcher.environment import Marks, allowed_in, variables
 from worker.launcher.link import Launcher, Process, Starting
 from worker.launcher.request import Request, boot_s
@@ -30,6 +31,21 @@ _REMEMBERED: Final = 256
 _SHELLS: Final = ("/bin/sh", "/bin/bash")
 
 
+class Turn:
+    """What all that are started together share: what tells of their faults, and the paths that were looked up."""
+
+    __slots__ = ("faults", "files")
+
+    def __init__(self) -> None:
+        self.faults = Faults()
+        self.files = OwnFiles()
+
+    def close(self) -> None:
+        """Give the descriptors back."""
+        self.faults.close()
+        self.files.close()
+
+
 class AskLauncherError(Exception):
     """It could not be executed here; the launcher knows why, or can."""
 
@@ -38,7 +54,7 @@ class Start:
     """A start on its way, and what it holds until it is finished, or given up."""
 
     __slots__ = (
-        "directory", "env", "execution", "is_here", "launch", "pipe", "start_ms", "started_s", "starting", "write_end"
+        "env", "execution", "is_here", "launch", "pipe", "start_ms", "started_s", "starting", "write_end"
     )  # fmt: skip
 
     def __init__(self, launch: Launch, env: tuple[tuple[str, str], ...]) -> None:
@@ -50,18 +66,16 @@ class Start:
         """None: the launcher starts it."""
         self.starting: Starting | None = None
         """Once the launcher has been asked."""
-        self.directory: int | None = None
         self.pipe: int | None = None
         self.write_end: int | None = None
         self.start_ms = 0
         self.started_s = 0.0
 
-    def close_extra(self) -> None:
-        """What is not needed any more once a process has it."""
-        for descriptor in (self.write_end, self.directory):
-            if descriptor is not None:
-                os.close(descriptor)
-        self.write_end = self.directory = None
+    def close_write_end(self) -> None:
+        """It is not needed any more once a process has it."""
+        if self.write_end is not None:
+            os.close(self.write_end)
+            self.write_end = None
 
     def give_up(self) -> None:
         """Nothing is left of it: a process that nobody would know of is no more, or has not had its go."""
@@ -70,7 +84,7 @@ class Start:
             os.waitpid(self.execution.pid, 0)
         if self.starting is not None:
             self.starting.close()
-        self.close_extra()
+        self.close_write_end()
         if self.pipe is not None:
             os.close(self.pipe)
             self.pipe = None
@@ -98,15 +112,15 @@ class Spawner:
         """Give the descriptor back."""
         os.close(self._null)
 
-    def prepare(self, launch: Launch, faults: Faults, *, here: bool = True) -> Start:
-        """All that can be done before its time is looked at. ``faults``: of all that are started together."""
+    def prepare(self, launch: Launch, turn: Turn, *, here: bool = True) -> Start:
+        """All that can be done before its time is looked at. ``turn``: of all that are started together."""
         if not launch.arguments:
             raise UnstartableError("the command is empty")
         try:
             start = Start(launch, allowed_in(launch.env))
         except ValueError as error:
             raise UnstartableError(str(error)) from error
-        self._take(functools.partial(self._make_ready, faults=faults, here=here), start)
+        self._take(functools.partial(self._make_ready, turn=turn, here=here), start)
         return start
 
     def execute(self, start: Start) -> None:
@@ -129,33 +143,32 @@ class Spawner:
         run.group.pidfd, run.starting = process.pidfd, start.starting
         return run
 
-    def _make_ready(self, start: Start, *, faults: Faults, here: bool) -> None:
+    def _make_ready(self, start: Start, *, turn: Turn, here: bool) -> None:
         start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(start.pipe, False)
-        start.is_here = here and self._may_be_here(start.launch)
-        if start.is_here:
-            self._make_ready_here(start, faults)
+        own = self._launcher.own_account_for(start.launch.user) if here else None
+        if own is not None and self._is_shell_at_hand(start.launch, turn.files):
+            self._make_ready_here(start, own, turn)
 
-    def _may_be_here(self, launch: Launch) -> bool:
-        """Whether it is a shell of this machine, as the worker's own user."""
-        is_own = self._launcher.own_account_for(launch.user) is not None
+    def _is_shell_at_hand(self, launch: Launch, files: OwnFiles) -> bool:
+        """Whether the command is one for a shell of this machine."""
         is_shell = isinstance(launch.command, str) and launch.shell in self._shells
-        return IS_KNOWN and is_own and is_shell and is_at_hand(launch.shell)
+        return IS_KNOWN and is_shell and files.has(launch.shell)
 
-    def _make_ready_here(self, start: Start, faults: Faults) -> None:
-        launch, own = start.launch, self._launcher.own_account_for(start.launch.user)
-        assert own is not None, "it may be executed here"
+    def _make_ready_here(self, start: Start, own: Account, turn: Turn) -> None:
+        """As the worker's own user, where the directory is at hand, too."""
+        launch = start.launch
         assert start.write_end is not None, "it has a pipe"
+        start.is_here = True
         home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)
-        start.directory = open_directory(launch.workdir or home)
-        if start.directory is None:
+        if (directory := turn.files.directory(launch.workdir or home)) is None:
             start.is_here = False
             return
         program = Program(
             arguments=launch.arguments, environment=[*around, *self._marks(launch).encoded()],
-            directory=f"/proc/self/fd/{start.directory}", stdin=self._null, output=start.write_end, umask=_UMASK,
+            directory=directory, stdin=self._null, output=start.write_end, umask=_UMASK,
         )  # fmt: skip
-        start.execution = Execution(program, faults)
+        start.execution = Execution(program, turn.faults)
 
     def _marks(self, launch: Launch) -> Marks:
         return Marks(run_id=launch.run_id, plan_ms=launch.plan_ms, fence=launch.fence,
@@ -175,14 +188,15 @@ class Spawner:
         else:
             assert start.write_end is not None, "it is ready"
             start.starting = self._launcher.ask(self._request(start), start.write_end)
-            start.close_extra()
+            start.close_write_end()
         if failpoints.armed:
             failpoints.hit("after_spawn")
 
     def _request(self, start: Start) -> Request:
-        launch = start.launch
+        launch, own = start.launch, self._launcher.own_account_for(start.launch.user)
         return Request(
-            arguments=launch.arguments, is_shell=isinstance(launch.command, str), user=launch.user,
+            arguments=launch.arguments, is_shell=isinstance(launch.command, str),
+            user=launch.user, own=None if own is None else (own.user, own.home),
             workdir=launch.workdir, path=self._path, shell=launch.shell, job_env=start.env,
             marks=tuple(self._marks(launch).variables().items()),
             allowed_s=None if launch.start_until is None else launch.start_until - start.started_s,
@@ -198,7 +212,7 @@ class Spawner:
         return self._running(start, start.execution.pid)
 
     def _running(self, start: Start, pid: int) -> Running:
-        start.close_extra()
+        start.close_write_end()
         assert start.pipe is not None, "it was executed"
         return Running(start.launch, pid=pid, pipe=start.pipe, start_ms=start.start_ms, started_s=start.started_s)
 

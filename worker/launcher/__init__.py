@@ -8,7 +8,8 @@ cannot wait (``worker.commands.own_files``), and asks the launcher for all else.
       ^  <──pid──────────────────────── channel ───────────────┘       finds the program
       └──go──────────────────────────── channel ──────────────> child ──exec──> the command
 
-* The launcher itself touches neither a path nor a name service: it takes one request after the other, and forks.
+* The launcher itself touches neither a path nor a name service: it takes one request after the other, makes it ready,
+  and forks.
 * The child is the *worker's* child (CLONE_PARENT): it is waited for, measured, signalled and guarded like any other.
 * It executes nothing before ``go``, which the worker says once it has told the guardian of the process; without a
   worker there is no ``go``. Nor does it past the run's limit: it looks at the clocks last of all.

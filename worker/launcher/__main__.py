@@ -5,11 +5,13 @@ Without the packages of the environment (``-S``): it needs none, and
 what it does not hold need not be copied for each start.
 """
 
+import os
 import socket
 import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` is; `-I` leaves that out
+sys.path.insert(
+    0, os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+)  # where `worker` is; `-I` leaves that out
 
 from worker.launcher.accounts import Accounts
 from worker.launcher.program import serve

@@ -2,8 +2,8 @@
 
 Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
 unless somebody fills it, and no job can get around it: where it is filled, root runs a job only if it names root. The
-user database is asked at each start, as cron does it: a user that was removed, or put into another group, is so from
-the next run on.
+user database is asked at each start as another user, as cron does it: one that was removed, or put into another group,
+is so from the next run on. For the worker's own it is asked once.
 
 Whoever asks waits for the name service, however long that takes: so only children of the launcher ask (and what the
 worker itself needs to know of its own user, it asks one of these). Standard library only.

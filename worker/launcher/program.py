@@ -10,12 +10,12 @@ import signal
 import socket
 import sys
 from contextlib import suppress
-from pathlib import Path
+from types import FrameType
 from typing import Final
 
 from worker.launcher.accounts import Accounts
-from worker.launcher.child import become_command, tell_own_account
-from worker.launcher.request import FAULT, message, receive
+from worker.launcher.child import Start, tell_own_account
+from worker.launcher.request import FAULT, Request, message, receive
 
 DESCRIPTORS: Final = 3
 """With each request: its content, the output, the channel. Only the channel: who the worker's own user is is asked."""
@@ -23,8 +23,7 @@ _CLONE_PARENT: Final = 0x8000
 _CLONE_NUMBERS: Final = {"x86_64": 56, "aarch64": 220, "riscv64": 220, "loongarch64": 220}
 _OTHER_CLONE_NUMBER: Final = 120
 _STACK_FIRST: Final = ("s390x",)
-_LEFT_IGNORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-"""As Python starts with; its children set them back."""
+_UMASK: Final = 0o022
 
 _syscall = ctypes.PyDLL(None, use_errno=True).syscall
 _syscall.restype = ctypes.c_long
@@ -33,8 +32,9 @@ _syscall.restype = ctypes.c_long
 def serve(control: socket.socket, accounts: Accounts) -> None:
     """Until the worker has closed its end. A start of a request copies this process: so it is kept small."""
     _default_signals()
-    with suppress(OSError):
-        Path("/proc/self/comm").write_text("etcron-launcher")
+    os.umask(_UMASK)
+    with suppress(OSError), open("/proc/self/comm", "w") as name:
+        name.write("etcron-launcher")
     worker = os.getppid()
     gc.collect()
     gc.freeze()
@@ -54,15 +54,20 @@ def serve(control: socket.socket, accounts: Accounts) -> None:
 
 
 def _start(control: socket.socket, descriptors: list[int], accounts: Accounts, worker: int) -> None:
-    content, output, channel = descriptors
-    pid = _clone()
-    if pid == 0:
-        control.close()
-        become_command(content, output, socket.socket(fileno=channel), accounts, worker=worker)
-    if pid < 0:
-        error = ctypes.get_errno()
-        with socket.socket(fileno=os.dup(channel)) as to_worker, suppress(OSError):
-            to_worker.send(message(FAULT, "clone", str(error)))
+    content, output, number = descriptors
+    channel = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, number)
+    try:
+        start = Start(Request.read(content), output, channel, accounts, worker)
+        pid = _clone()
+        if pid == 0:
+            os.close(control.fileno())
+            start.become_command()
+        if pid < 0:
+            error = ctypes.get_errno()
+            with suppress(OSError):
+                channel.send(message(FAULT, "clone", str(error)), socket.MSG_NOSIGNAL)
+    finally:
+        channel.detach()
 
 
 def _ask(channel: int, accounts: Accounts) -> None:
@@ -87,10 +92,17 @@ def _clone() -> int:
 def _default_signals() -> None:
     """A command starts with no signal ignored or blocked, however the worker itself was started."""
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, *_LEFT_IGNORED}:
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
         with suppress(OSError):
             signal.signal(number, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # of `_ask`: reaped by the kernel
+    signal.signal(signal.SIGCHLD, _reap)  # not ignored: an exec would leave it so
+
+
+def _reap(_number: int, _frame: FrameType | None) -> None:
+    """Those of `_ask`; the others are the worker's."""
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 if sys.platform != "linux":

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import marshal
+import os
 import socket
 import time
 from array import array
-from dataclasses import astuple, dataclass
-from typing import Final, Literal, Self
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, Self
 
 from worker.launcher.accounts import Account
 
@@ -22,15 +23,15 @@ Kind = Literal["unstartable", "short", "late", "early"]
 Step = Literal["user", "directory", "command"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class Request(NamedTuple):
     """One command. Strings are as Python has them for the system: ``os.fsencode`` gives the bytes."""
 
     arguments: tuple[str, ...]
     is_shell: bool
     """The first argument is a shell, which the job need not have named."""
     user: str | None
-    """None: the worker's own."""
+    own: tuple[str, str] | None
+    """The worker's own user and its home, where the command runs as it and it is known; None: ``user`` is looked up."""
     workdir: str | None
     """None: the run's HOME."""
     path: str
@@ -46,11 +47,12 @@ class Request:
     asked_boot_s: float
 
     def to_bytes(self) -> bytes:
-        return marshal.dumps(astuple(self))
+        return marshal.dumps(tuple(self))
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Self:
-        return cls(**dict(zip(cls.__slots__, marshal.loads(content), strict=True)))
+    def read(cls, descriptor: int) -> Self:
+        """From a file in memory that holds the bytes."""
+        return cls._make(marshal.loads(os.pread(descriptor, os.lseek(descriptor, 0, os.SEEK_END), 0)))
 
     def is_late(self) -> bool:
         """Whether what allowed the start has ended."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -63,6 +62,11 @@ def shortage(error: OSError, *, worker: str, user: str | None = None) -> Shortag
     return ShortageError(f"worker {worker} is out of {_SHORT_OF[error.errno]}{whose}: {error.strerror}")
 
 
+def candidates(program: str, path: str) -> list[str]:
+    """Where the program may be, as execvp(3) looks for it. ``path``: the run's PATH."""
+    return [program] if "/" in program else [os.path.join(place, program) for place in path.split(":")]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """A start as it was tried."""
@@ -78,11 +82,6 @@ class Attempt:
     """What of the job says the directory; None: nothing."""
     path: str
     """The run's PATH."""
-
-    def candidates(self) -> list[str]:
-        """Where the program may be, as execvp(3) looks for it."""
-        program = self.arguments[0]
-        return [program] if "/" in program else [os.path.join(place, program) for place in self.path.split(":")]
 
     def why_not(self, error: Exception, step: str) -> UnstartableError:
         """What came of it, in words. ``step``: user, directory or command."""
@@ -129,7 +128,7 @@ class Attempt:
         program, what = self.arguments[0], _FILE_FAULTS.get(error.errno)
         if what is None:
             return f"{error.strerror}: {error.filename or program}"
-        if error.errno == errno.ENOENT and self._is_there(program):
+        if error.errno == errno.ENOENT and self._is_there():
             what = "names an interpreter (after #!) that does not exist"
         elif "/" not in program and error.errno in (errno.ENOENT, errno.EACCES):
             # EACCES: of some directory, or of a file; the others have been searched, too.
@@ -139,9 +138,7 @@ class Attempt:
                     "(shell of the job, or bashPath of the worker)")  # fmt: skip
         return f"the program {program} {what} on worker {self.worker}: mend that there, or change the job's command"
 
-    def _is_there(self, program: str) -> bool:
+    def _is_there(self) -> bool:
         """A script whose interpreter is missing is refused as if it were missing itself."""
-        return (
-            shutil.which(os.path.join(self.directory, program) if "/" in program else program, path=self.path)
-            is not None
-        )
+        places = [os.path.join(self.directory, place) for place in candidates(self.arguments[0], self.path)]
+        return any(os.path.isfile(place) and os.access(place, os.X_OK) for place in places)

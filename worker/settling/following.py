@@ -92,11 +92,11 @@ def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
     """Why the fire is to be tried again by this job; None: it is not."""
     if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
         return None
-    spec, attempt = job.spec, _attempts(end, job)
+    spec = job.spec
     if end.with_its_worker:
-        may = spec.on_worker_lost is OnWorkerLost.RERUN and attempt <= max(1, spec.retry.limit)
+        may = spec.on_worker_lost is OnWorkerLost.RERUN and _attempts(end, job) <= max(1, spec.retry.limit)
         return Origin.RERUN if may else None
-    if end.verdict not in (Verdict.FAILED, Verdict.TIMEOUT) or attempt > spec.retry.limit:
+    if end.verdict not in (Verdict.FAILED, Verdict.TIMEOUT) or _attempts(end, job) > spec.retry.limit:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or end.exit_code in codes else None
