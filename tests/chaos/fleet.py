@@ -11,6 +11,7 @@ from pathlib import Path
 
 from common.etcd import EtcdClient
 from tests.chaos.history import Exit, Fault, HistoryFile, wall_ms
+from tests.chaos.jobs import MACHINE
 from tests.chaos.member import ChaosProcess, Member
 from tests.chaos.special import Special
 from tests.chaos.witness import Witness
@@ -166,5 +167,5 @@ async def _member(stack: AsyncExitStack, fleet: Fleet, program: str, name: str, 
     own: tuple[str, ...] = ("--api-port", str(port))
     if program == "worker":
         own = ("--worker-name", name, "--data-dir", str(directory / "data"), "--lost-after-seconds", "20")
-        own += ("--shutdown-grace-seconds", "2")
+        own += ("--shutdown-grace-seconds", "2", "--labels", f"{MACHINE}={name}")
     return Member(ChaosProcess(program, name, directory, (*shared, *own)), ways, logs, port)

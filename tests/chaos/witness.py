@@ -30,9 +30,14 @@ class Witness:
 
     def going(self) -> list[str]:
         """The runs that show signs of life."""
+        return sorted(self.going_on())
+
+    def going_on(self) -> dict[str, str]:
+        """The same, each with its worker."""
         self._read_on()
         newest_ms = max((one.wall_ms for one in self._lasts.values()), default=0)
-        return sorted({one.run for one in self._lasts.values() if newest_ms - one.wall_ms < _GOING_WITHIN_MS})
+        lasts = [one for one in self._lasts.values() if newest_ms - one.wall_ms < _GOING_WITHIN_MS]
+        return {one.run: one.worker for one in lasts}
 
     def jobs_since(self, ms: int) -> set[str]:
         """The jobs of which a command has started since."""

@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tests.chaos.history import Op
+from tests.chaos.rules.give_ups import GIVEN_UP
 from tests.chaos.view import Run, View, Violation
 
 _NS = 1_000_000_000
@@ -30,12 +32,21 @@ def check(view: View) -> Iterator[Violation]:
 def _overlaps(view: View, sequence: str, runs: list[Run]) -> Iterator[Violation]:
     earlier = runs[0]
     for run in runs[1:]:
-        if run.first_ns < earlier.last_ns:
+        if run.first_ns < earlier.last_ns and not _is_given_up(view, earlier, run):
             both_ms = (min(run.last_ns, earlier.last_ns) - run.first_ns) / 1e6
             text = f"{_shown(earlier)} and {_shown(run)} ran at once for {both_ms:.0f} ms{_excuse(view, earlier)}"
             yield Violation("G5", sequence, text)
         if run.last_ns > earlier.last_ns:
             earlier = run
+
+
+def _is_given_up(view: View, earlier: Run, run: Run) -> bool:
+    """Whether users gave up the earlier one, which went on, before the other began."""
+    return any(
+        call.op is Op.GIVE_UP and str(earlier.id) in call.runs and call.outcome in GIVEN_UP
+        and call.sent_ms <= min(one.wall_ms for one in run.signs)
+        for call in view.calls
+    )  # fmt: skip
 
 
 def _shown(run: Run) -> str:
