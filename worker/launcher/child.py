@@ -33,6 +33,8 @@ def become_command(
             file.seek(0)
             request = Request.from_bytes(file.read())
         _Start(request, output, channel, accounts, worker).carry_out()
+    except ConnectionError:
+        pass  # the worker has ended: nobody wants this start any more
     except BaseException as error:
         sys.excepthook(type(error), error, error.__traceback__)  # to the worker's stderr
     finally:
