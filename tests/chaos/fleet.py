@@ -13,7 +13,7 @@ from common.etcd import EtcdClient
 from tests.chaos.history import Exit, Fault, HistoryFile, wall_ms
 from tests.chaos.jobs import MACHINE
 from tests.chaos.member import ChaosProcess, Member
-from tests.chaos.special import Special
+from tests.chaos.special import LINGERING, Special
 from tests.chaos.witness import Witness
 from tests.support.etcd_server import EtcdServer, cluster, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
@@ -40,6 +40,11 @@ class Fleet:
     members: list[Member] = field(default_factory=list)
     mount: Path | None = None
     """A directory that a mount may hang over; None: not on this machine."""
+
+    @property
+    def lingering(self) -> Path | None:
+        """Likewise, for what runs leave behind."""
+        return self.mount.with_name(LINGERING) if self.mount is not None else None
 
     @property
     def workers(self) -> list[Member]:

@@ -119,6 +119,8 @@ class Mark(StrEnum):
     """The last sign of life of what a run has left running in its process group: it ends with the run."""
     DEPARTED = "departed"
     """The same of what has left its session as a daemon does: it may go on, unless the run is killed."""
+    LINGERS = "lingers"
+    """The same of a process of its group that nobody can end: it holds the job's lock, beyond its run's record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -182,6 +182,17 @@ def mounted_jobs(mount: Path, evidence: Path) -> list[Spec]:
     ]  # fmt: skip
 
 
+def lingering_jobs(place: Path, evidence: Path) -> list[Spec]:
+    """Each run has a child that touches this place: while that hangs, nobody can end the child."""
+    specs = []
+    for number, overlap in enumerate(("skip", "queue", "replace")):
+        shell = (
+            f"{shlex.join(command(evidence, 'lingers', str(place / 'x')))} & {shlex.join(command(evidence, seconds=1))}"
+        )
+        specs.append({"name": f"lingers-{overlap}", "command": shell, "every": f"{4 + number}s", "overlap": overlap})
+    return [_with_defaults(evidence, spec) for spec in specs]
+
+
 def _once(evidence: Path, now: datetime) -> Iterator[Spec]:
     for seconds in (40, 70):
         at = (now + timedelta(seconds=seconds)).replace(microsecond=0)

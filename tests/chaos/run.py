@@ -15,10 +15,11 @@ import aiohttp
 
 from tests.chaos.check import report
 from tests.chaos.faults.drawing import Faults
+from tests.chaos.faults.machine import CHILD_NEVER_ENDS
 from tests.chaos.fleet import Fleet, running_fleet
 from tests.chaos.ground import Ground, ground
 from tests.chaos.history import USERS_DOING, Header, HistoryFile, Note, Stage, read_history, wall_ms
-from tests.chaos.jobs import chaos_jobs, edited_jobs, load_jobs, mounted_jobs, pinned_jobs
+from tests.chaos.jobs import chaos_jobs, edited_jobs, lingering_jobs, load_jobs, mounted_jobs, pinned_jobs
 from tests.chaos.settle import collect, settle
 from tests.chaos.special import Special
 from tests.chaos.users import Users
@@ -69,6 +70,8 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
         if fleet.mount is not None:
             fixed += mounted_jobs(fleet.mount, fleet.witness.path)
+        if fleet.lingering is not None and CHILD_NEVER_ENDS in faults.table:
+            fixed += lingering_jobs(fleet.lingering, fleet.witness.path)
         fixed += pinned_jobs(fleet.witness.path, [member.name for member in fleet.workers])
         fixed += load_jobs(fleet.witness.path, given.load)
         async with asyncio.TaskGroup() as group:

@@ -27,7 +27,7 @@ from tests.chaos.history import (
     read_history,
 )
 from tests.chaos.latency import Beyond, beyond_by_kind
-from tests.chaos.rules import absences, attempts, catching_up, edits, evidence_clocks, give_ups, leftovers
+from tests.chaos.rules import absences, attempts, catching_up, edits, evidence_clocks, give_ups, leftovers, overlap
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -413,6 +413,42 @@ def test_only_what_users_gave_up_is_recorded_so(is_asked_for: bool) -> None:
     lost = record(LOST, reason="given up by api ::1: it burned")
     wish: list[Event] = [fault("SIGKILL", "w1", 20_600, 20_700), given_up(LOST, 20_800)] if is_asked_for else []
     assert (not list(give_ups.check(View.of(lost([*good_history(), *wish]))))) is is_asked_for
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "from_ms", "until_ms", "accepted"),
+    [
+        ("SIGSTOP for 20 s", "w1", -12_000, 8000, True),
+        ("majority lost for 20 s", "etcd", -12_000, 8000, True),
+        ("SIGSTOP for 20 s", "w1", -8000, 12_000, False),  # the lock of a run of 20 s had no time to pass on
+        ("SIGSTOP for 19 s", "w1", -12_000, 7000, False),
+        ("SIGSTOP for 20 s", "w2", -12_000, 8000, False),
+    ],
+)
+def test_no_run_begins_while_what_is_left_of_the_one_before_lingers(
+    what: str, of: str, from_ms: int, until_ms: int, accepted: bool
+) -> None:
+    """The second run of the queue begins at 11,020 ms; of the first one a process goes on until 11,100 ms."""
+    [one] = [event for event in good_history() if _is_mark(event, _QUEUED, Mark.START)]
+    assert isinstance(one, Evidence)
+    lingers = replace(
+        one, mark=Mark.LINGERS, pid=4001, boot_ns=one.boot_ns + 11_095 * _MS, wall_ms=one.wall_ms + 11_095
+    )
+    lost_soon = _with_lost_after("queued", 20)
+    view = View.of(lost_soon([*good_history(), lingers, fault(what, of, from_ms, until_ms)]))
+    assert (not list(overlap.check(view))) is accepted
+    gone = replace(lingers, boot_ns=one.boot_ns + 11_000 * _MS)
+    assert not list(overlap.check(View.of(lost_soon([*good_history(), gone]))))
+    given = View.of(lost_soon([*good_history(), lingers, given_up(_QUEUED, 11_000)]))
+    assert not list(overlap.check(given))
+
+
+def _with_lost_after(job: str, seconds: float) -> Corruption:
+    return lambda events: [
+        replace(one, spec={**one.spec, "lostAfterSeconds": seconds})
+        if isinstance(one, Call) and one.job == job and one.spec else one
+        for one in events
+    ]  # fmt: skip
 
 
 _UNBLOCKED_MS = 7000

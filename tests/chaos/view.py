@@ -85,6 +85,7 @@ class Run:
     ends: list[Evidence] = field(default_factory=list)
     background: list[Evidence] = field(default_factory=list)
     departed: list[Evidence] = field(default_factory=list)
+    lingering: list[Evidence] = field(default_factory=list)
     record: Record | None = None
 
     @property
@@ -103,6 +104,11 @@ class Run:
     @property
     def last_ns(self) -> int:
         return max(one.boot_ns for one in self.signs)
+
+    @property
+    def holds_until_ns(self) -> int:
+        """As long as anything of its process group lives."""
+        return max(one.boot_ns for one in (*self.signs, *self.lingering))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,7 +237,7 @@ class View:
     def _take_evidence(self, event: Evidence) -> None:
         run = self._run(event.run)
         kept = {Mark.START: run.starts, Mark.LAST: run.lasts, Mark.END: run.ends, Mark.BACKGROUND: run.background,
-                Mark.DEPARTED: run.departed}  # fmt: skip
+                Mark.DEPARTED: run.departed, Mark.LINGERS: run.lingering}  # fmt: skip
         kept[event.mark].append(event)
 
     def _run(self, text: str) -> Run:
