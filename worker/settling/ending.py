@@ -104,7 +104,8 @@ class EndingRuns:
         written = await self._disk.call(read_left, self._directory)
         known = {group.run for group in written}
         groups = [*written, *(group for group in marked if group.run not in known)]
-        living = await asyncio.to_thread(living_in, groups) if groups else {}
+        # By the disk's thread, which is there: the machine may be out of processes.
+        living = await self._disk.call(living_in, groups) if groups else {}
         for group, processes in living.items():
             if processes and (run_id := _run_id(group.run)) is not None:
                 kept = self._kept.get(run_id) or _Kept(groups=[])
