@@ -12,7 +12,7 @@ from tests.chaos.faults.clocks import ClockFaults
 from tests.chaos.faults.etcd import EtcdFaults
 from tests.chaos.faults.keys import KeyFaults
 from tests.chaos.faults.log_store import LogStoreFaults
-from tests.chaos.faults.machine import CHILD_NEVER_ENDS, MachineFaults
+from tests.chaos.faults.machine import MachineFaults
 from tests.chaos.faults.managers import ManagerFaults
 from tests.chaos.faults.network import NetworkFaults
 from tests.chaos.faults.users import UserFaults
@@ -21,8 +21,6 @@ from tests.chaos.fleet import Fleet
 from tests.chaos.users import Users
 
 _BETWEEN_S = (1.5, 6.0)
-_NOT_YET = (CHILD_NEVER_ENDS,)
-"""Met only where it is asked for: the lock of a run still passes on while processes of its group live."""
 _SHORT_ROUNDS = 2
 """So each fault has been met twice before any comes much more often: in ten minutes there are three rounds or so."""
 
@@ -61,8 +59,7 @@ class Faults:
         unknown = {*only, *without} - set(table)
         if unknown:
             raise ValueError(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(table)}")
-        left_out = {*without, *_NOT_YET}
-        self.table = {name: row for name, row in table.items() if name in only or not (only or name in left_out)}
+        self.table = {name: row for name, row in table.items() if (not only or name in only) and name not in without}
         self._bag = Bag({name: weight for name, (weight, _) in self.table.items()}, self.breaking.chance)
 
     def _table(self) -> Table:
