@@ -67,6 +67,11 @@ class _Kept:
     is_recorded: bool
     """Its worker has made a record: where none is known, the log store is asked until it answers."""
 
+    @property
+    def has_to_be_asked_for(self) -> bool:
+        """Whether its record is in the log store alone."""
+        return self.is_recorded and self.in_spool is None and self.delivered is None
+
 
 class Adoption:
     """Takes over runs for a session, or settles them."""
@@ -104,15 +109,17 @@ class Adoption:
         self._kept: dict[RunId, _Kept] = {}
         self._over: dict[RunId, _Kept] = {}
         """Those of which nothing is left: to be settled."""
+        self._one_at_a_time = asyncio.Lock()
+        """Of taking these over and settling them: each counts on the revision of the run key."""
         self._written: Callable[[], int] = lambda: 0
 
     async def readopt(self, session: Session) -> None:
         """Every run of this worker under the new session; kills that came meanwhile are read first."""
         await self._read_kills()
         runs = await self._readopt_all(session)
-        await _at_once(
-            [partial(self._keep, run_id, kept, session) for run_id, kept in (self._kept | self._over).items()]
-        )
+        async with self._one_at_a_time:
+            kept = (self._kept | self._over).items()
+            await _at_once([partial(self._keep, run_id, one, session) for run_id, one in kept])
         self._session = session
         extra = {"action": "runs.readopted", "runs": runs}
         _log.info("%d runs are under the new session", runs, extra=extra)
@@ -127,7 +134,9 @@ class Adoption:
             await asyncio.sleep(_STRAGGLERS_S)
             if self._session is not None and not self._session.ended.is_set():
                 await self._readopt_all(self._session)
-                await self._settle_over()
+                if self._over:
+                    async with self._one_at_a_time:
+                        await self._settle_over()
 
     async def _readopt_all(self, session: Session) -> int:
         runs = [run for run in self._table if run.session is not session and not (run.delivered and run.unlocked)]
@@ -245,17 +254,21 @@ class Adoption:
             await asyncio.sleep(_RETRY_S)
 
     async def _settle_over(self) -> None:
-        for run_id, kept in tuple(self._over.items()):
+        over = dict(self._over)
+        to_ask = [run_id for run_id, kept in over.items() if kept.has_to_be_asked_for]
+        try:
+            found = await self._store.find(to_ask, deadline_seconds=_STORE_DEADLINE_S) if to_ask else {}
+        except UnavailableError:
+            found = {}
+            over = {run_id: kept for run_id, kept in over.items() if not kept.has_to_be_asked_for}
+        for run_id, kept in over.items():
             try:
-                found = kept.delivered
-                if kept.is_recorded and kept.in_spool is None and found is None:
-                    found = (await self._store.find([run_id], deadline_seconds=_STORE_DEADLINE_S)).get(str(run_id))
-                await self._settle_one(kept.former, kept.in_spool, found)
+                await self._settle_one(kept.former, kept.in_spool, kept.delivered or found.get(str(run_id)))
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     self._refusals.note(str(run_id), error)
                 continue  # again in a second
-            self._over.pop(run_id, None)
+            del self._over[run_id]
 
     async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         try:
