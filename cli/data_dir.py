@@ -103,6 +103,7 @@ class DataDir:
                 shutil.rmtree(copy)
             fresh.rename(copy)
         except OSError as error:
+            shutil.rmtree(fresh, ignore_errors=True)
             raise CommandError(
                 f"{self.etcd} cannot be copied to {copy}: {error}; make room, or name another one with --data-dir",
                 ExitStatus.UNAVAILABLE,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import hashlib
 import os
 import re
 import secrets
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +21,9 @@ from common.stored.member import is_worker_name
 from worker.written_once import written_once
 
 _FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "ending.json", "spool")
+_ASKED_S: Final = 1.0
+_CREDENTIALS: Final = struct.Struct("3i")
+"""What the kernel tells of who listens: process, user, group."""
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
 
 
@@ -48,18 +53,38 @@ class CopiedDirectoryError(ConflictError):
 
 @contextmanager
 def alone_on_this_machine(instance: str) -> Iterator[None]:
-    """Hold the instance's name; CopiedDirectoryError where another process of this machine does.
+    """Hold the instance's name; CopiedDirectoryError where another process of ours does on this machine.
 
-    A lock of a file would not tell: its copy has one of its own.
+    A lock of a file would not tell: its copy has one of its own. Another user may have the name, and keeps nobody from
+    starting.
     """
+    name = name_held_for(instance)
     with socket.socket(socket.AF_UNIX) as held:
         try:
-            held.bind(f"\0etcron-instance-{instance}")
+            held.bind(name)
+            held.listen()  # whoever finds it taken asks the kernel who listens
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
-            raise CopiedDirectoryError(instance, "of this machine") from None
+            if _is_held_by_us(name):
+                raise CopiedDirectoryError(instance, "of this machine") from None
         yield
+
+
+def name_held_for(instance: str) -> str:
+    """The abstract socket. Every user of the machine can read such names, so the instance cannot be told from it."""
+    return f"\0etcron-worker-{hashlib.blake2b(instance.encode(), digest_size=16).hexdigest()}"
+
+
+def _is_held_by_us(name: str) -> bool:
+    with socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(_ASKED_S)
+        try:
+            asking.connect(name)
+        except OSError:  # nobody listens, or somebody keeps us waiting: no worker of ours does
+            return False
+        _, uid, _ = _CREDENTIALS.unpack(asking.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return uid in (0, os.geteuid())
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.errors import CommandError, ExitStatus
+from common.jobs.reader import first_given_twice
 
 STDIN: Final = "-"
 SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -173,6 +174,5 @@ def _twice(found: Iterable[Manifest]) -> list[str]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        names = [name for name, _ in pairs]
-        raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
+        raise ValueError(f"{first_given_twice(pairs)!r} is given twice")
     return document

@@ -140,7 +140,7 @@ class Calls:
         authenticating = isinstance(error, NotAuthenticatedError)
         why[channel.address] = str(error) if authenticating else failures.describe(error)
         code = _rpc.code_of(error)
-        if code == "DEADLINE_EXCEEDED":
+        if code in ("DEADLINE_EXCEEDED", "CANCELLED"):  # the deadline as etcd saw it: it may be the first to
             self._auth.suspect()
         if code != "RESOURCE_EXHAUSTED":  # no space: true of every member
             self._endpoints.failed(channel, why[channel.address])

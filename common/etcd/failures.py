@@ -1,6 +1,6 @@
 """What a failed call means: refused, not carried out, or in doubt. Only what is certain is called not carried out.
 
-The texts are those of etcd's `rpctypes/error.go`; they are the same in 3.4, 3.5 and 3.6.
+The texts are those of etcd's `rpctypes/error.go`; they are the same in 3.4 to 3.7.
 
     Refused            etcd looked at the request and said no: nothing was changed
     ElsewhereError     the member turned the call away before looking at it: another member may take it
@@ -66,6 +66,7 @@ _TOO_LARGE = "received message larger than max"
 _IN_PLAIN_WORDS = {
     "Connection refused": "connection refused",
     "DEADLINE_EXCEEDED": "no answer in time (DEADLINE_EXCEEDED)",
+    "CANCELLED": "no answer in time (CANCELLED)",
     "mvcc: database space exceeded": (
         "database space exceeded: etcd takes no writes until it is compacted and defragmented, "
         "and its alarm NOSPACE disarmed"

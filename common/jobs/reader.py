@@ -16,7 +16,16 @@ from common.jobs.reading import Faults, given, kind_of, shown
 from common.jobs.timing import check_timing
 from common.jobs.values import JobName
 
-__all__ = ["KNOWN", "MAX_SPEC_BYTES", "NOT_YET", "check_name", "load_object", "parse_job", "parse_timing"]
+__all__ = [
+    "KNOWN",
+    "MAX_SPEC_BYTES",
+    "NOT_YET",
+    "check_name",
+    "first_given_twice",
+    "load_object",
+    "parse_job",
+    "parse_timing",
+]
 
 MAX_SPEC_BYTES: Final = 65_536
 _ROOM_FOR_THE_SAVE: Final = 1024
@@ -118,11 +127,12 @@ def _refuse_constant(text: str) -> float:
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document = dict(pairs)
     if len(document) != len(pairs):
-        raise _NotOursError(f"{shown(_first_given_twice(pairs))} is given twice")
+        raise _NotOursError(f"{shown(first_given_twice(pairs))} is given twice")
     return document
 
 
-def _first_given_twice(pairs: list[tuple[str, Any]]) -> str:
+def first_given_twice(pairs: list[tuple[str, Any]]) -> str:
+    """The first name that another member before it has: one look at each, however many there are."""
     seen = set[str]()
     for name, _ in pairs:
         if name in seen:

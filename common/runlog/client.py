@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -12,7 +13,14 @@ from urllib.parse import parse_qsl
 import pymongo
 from pymongo import AsyncMongoClient, ReplaceOne, UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import BulkWriteError, PyMongoError
+from pymongo.errors import (
+    BulkWriteError,
+    ConnectionFailure,
+    ExecutionTimeout,
+    NetworkTimeout,
+    PyMongoError,
+    ServerSelectionTimeoutError,
+)
 
 from common.errors import ConfigError, Problem, UnavailableError
 from common.process.cancellation import heeding_cancellation
@@ -29,6 +37,18 @@ _STUMBLES: Final = {
     # What asyncio says, which looks up each address in a thread, where the machine is out of processes.
     "can't start new thread": "no thread could be started to look up its address",
 }
+_KINDS: Final[tuple[tuple[type[PyMongoError], str], ...]] = (
+    (ServerSelectionTimeoutError, "it cannot be reached"),
+    (NetworkTimeout, "no answer in time"),
+    (ExecutionTimeout, "no answer in time"),
+    (ConnectionFailure, "the connection broke"),
+)
+"""The first kind that an error is of counts; of another one its text says it all."""
+_ORNAMENTS: Final = (
+    (re.compile(r" \(configured timeouts: [^)]*\)"), ""),
+    (re.compile(r"\[Errno -?[0-9]+\] "), ""),
+    (re.compile(r"Connect call failed \([^)]*\)"), "connection refused"),
+)
 _TLS_FILES = ("tlscafile", "tlscertificatekeyfile", "tlscrlfile")
 
 
@@ -93,9 +113,12 @@ async def asking(client: Client, seconds: float) -> AsyncIterator[None]:
 
 
 def _brief(error: PyMongoError) -> str:
-    """The error in a line; pymongo appends the whole topology, and a batch's error its documents."""
+    """The error in a line, in plain words; pymongo appends the whole topology, and a batch's error its documents."""
     text = str(error).partition(", Timeout: ")[0].partition(", full error: ")[0]
-    return f"{type(error).__name__}: {text[:200]}"
+    for said, plain in _ORNAMENTS:
+        text = said.sub(plain, text)
+    what = next((what for kind, what in _KINDS if isinstance(error, kind)), "")
+    return (f"{what}: {text[:200]}" if what and text else what or text[:200]).strip() or "it gave no reason"
 
 
 async def bulk(

@@ -28,6 +28,8 @@ def tell_address(proxies: Collection[str]) -> Middleware:
 def _forwarded(request: web.Request) -> str | None:
     last = ",".join(request.headers.getall("X-Forwarded-For", ())).rpartition(",")[2].strip()
     try:
-        return str(ipaddress.ip_address(last))
+        ip = ipaddress.ip_address(last)
     except ValueError:
         return None
+    # A proxy that listens for both kinds on one socket has all of IPv4 within one /64: each is its own caller.
+    return str(ip if ip.version == 4 else ip.ipv4_mapped or ip)

@@ -37,7 +37,7 @@ class Gateways:
         ]
 
     async def look(self) -> None:
-        """Ask each member once, and again only those that let us in or did not answer. Ends within two seconds."""
+        """Ask each member once, and again only those that let us in or gave no answer. Ends within two seconds."""
         if not self._unknown:
             return
         asked = self._unknown
@@ -48,12 +48,12 @@ class Gateways:
 
 
 async def _lets_in(http: aiohttp.ClientSession, endpoint: str) -> bool | None:
-    """Whether it answers a stranger; None: it does not answer at all."""
+    """Whether it answers a stranger; None: it does not answer, or not now (it has no leader, or too much to do)."""
     url = endpoint if "://" in endpoint else f"http://{endpoint}"
     try:
         # Nothing is told to it, and nothing believed: so whoever it is may answer.
         async with http.post(f"{url}/v3/kv/range", data=_ASKS, ssl=False, allow_redirects=False) as answer:
-            return answer.status == 200
+            return None if answer.status >= 500 or answer.status == 429 else answer.status == 200
     except (aiohttp.ClientSSLError, ssl.SSLError):
         return False  # it wants a certificate of ours
     except (aiohttp.ClientError, TimeoutError, OSError):

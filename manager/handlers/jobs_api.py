@@ -24,6 +24,7 @@ from manager.watching.catalog import JobQuery, KnownJob, ListState
 
 MAX_LIMIT: Final = 500
 DEFAULT_LIMIT: Final = 50
+_MOST_LABELS: Final = 5
 _JOB = "/api/v1/jobs/{name:[^/]+}"  # also braces, in the name of a key that is no job
 
 
@@ -48,7 +49,7 @@ async def list_jobs(request: web.Request) -> web.Response:
     limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
     query = JobQuery(
         text=(fields.text("q") or "").casefold(),
-        labels=tuple(_label(text) for text in request.query.getall("label", []) if text),
+        labels=_labels(fields, request.query.getall("label", [])),
         state=fields.choice("state", ListState),
     )
     fields.check()
@@ -238,6 +239,13 @@ async def stale(request: web.Request, error: StaleRevisionError) -> web.Response
         current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job), language=language_of(request))
     failure = Failure(status=412, code="stale-revision", detail=str(error), members={"current": current})
     return respond(request, failure)
+
+
+def _labels(fields: Fields, texts: list[str]) -> tuple[tuple[str, str | None], ...]:
+    labels = tuple(dict.fromkeys(_label(text) for text in texts if text))
+    if len(labels) > _MOST_LABELS:
+        fields.fault("label", f"is given {len(labels):,} times", f"at most {_MOST_LABELS} labels, each once")
+    return labels
 
 
 def _label(text: str) -> tuple[str, str | None]:

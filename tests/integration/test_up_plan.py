@@ -303,6 +303,19 @@ def test_data_that_go_up_are_copied_first(data: DataDir) -> None:
     assert (copy / "member/db").read_text() == "old"
 
 
+def test_a_copy_that_cannot_be_made_whole_takes_no_room(data: DataDir) -> None:
+    (data.etcd / "member").mkdir(parents=True)
+    (data.etcd / "member/db").write_text("old")
+    os.mkfifo(data.etcd / "member/wal")  # which cannot be copied, as on a disk that is full
+    data.remember(etcd=WHEEL)
+
+    with pytest.raises(CommandError, match="cannot be copied"):
+        _plan(data)
+
+    assert list(data.path.glob("etcd-of-*")) == []
+    assert (data.etcd / "member/db").read_text() == "old"
+
+
 def test_the_log_store_is_mongod_where_there_is_one() -> None:
     assert find_log_store(None, which=lambda _: "/usr/bin/mongod").kind == "mongod on PATH"
     assert find_log_store(None, which=lambda _: None).kind == "wheel nx-27017"

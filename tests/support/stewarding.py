@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any, cast
 
 from common.etcd import Change, KeyValue
-from common.stored.keys import RunId, decode_mark
+from common.stored.keys import RunId, decode_mark, encode_mark
 from common.stored.member import Beat, Member
 from common.stored.request import Request
 from common.stored.roster import RosterEntry
@@ -105,6 +105,10 @@ class Office:
     async def look(self, after_s: float = 0) -> None:
         self.clock.advance(after_s)
         await self.fires.perform(self.term)
+
+    async def take_all(self, name: str = "job") -> None:
+        """Its worker has decided every fire until now."""
+        await self.world.etcd.put(self.keys.mark(name), encode_mark(self.now_ms))
 
     async def mark(self, name: str = "job") -> int:
         kv = await self.world.etcd.get(self.keys.mark(name))

@@ -142,6 +142,9 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     assert (found.document, found.place) == ({"name": "a", "x": 1000.0}, f"{path}, job 1")
     path.write_text('{"name": "a",\n "name": "b"}')
     assert "'name' is given twice" in _refused(path)
+    many = ",".join(f'"k{number}":0' for number in range(200_000))
+    path.write_text(f'{{"name": "a", {many}, "k199999": 1}}')  # looked for once, not once for each name
+    assert "'k199999' is given twice" in _refused(path)
     path.write_text('{"name": "a",\n nonsense}')
     assert f"{path}:2: it is not JSON" in _refused(path)
 

@@ -20,6 +20,7 @@ OLD_TOKEN = ("UNAUTHENTICATED", "etcdserver: invalid auth token")
 OLD_REVISION = ("INVALID_ARGUMENT", "etcdserver: revision of auth store is old")
 INNER = ("UNKNOWN", "auth: revision in header is old")
 SILENCE = ("DEADLINE_EXCEEDED", "Deadline Exceeded")
+CUT_OFF = ("CANCELLED", "Stream removed (RST_STREAM (Received RST_STREAM with error code 8))")
 AWAY = ("UNAVAILABLE", "Socket closed")
 DENIED = ("PERMISSION_DENIED", "etcdserver: permission denied")
 GOOD = ("OK", "")
@@ -163,3 +164,16 @@ async def test_a_compaction_that_is_refused_names_what_to_do(monkeypatch: pytest
         monkeypatch.setattr(client._calls, "write", lambda method, request, *, what: send("put", request, what=what))
         with pytest.raises(EtcdAccessError, match="compactionMinutes to 0"):
             await client.compact(5)
+
+
+@pytest.mark.parametrize("silence", [SILENCE, CUT_OFF])
+async def test_a_token_that_gets_no_answer_in_time_is_not_used_again_whoever_ends_the_call(
+    silence: Answer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """etcd, from 3.7 on, may be the first to see that the time is over."""
+    monkeypatch.setattr("common.etcd.auth._FORGET_EVERY_S", 0)
+    situation = Situation([silence, GOOD], [GOOD])
+    with pytest.raises(EtcdInDoubtError):
+        await situation.put()
+    assert await situation.put() == "done"
+    assert situation.channel.sent == ["token-1", "token-2"]

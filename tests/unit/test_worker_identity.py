@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from worker.identity import (
     alone_on_this_machine,
     load_identity,
     locked_directory,
+    name_held_for,
 )
 
 
@@ -87,3 +90,28 @@ def test_two_workers_of_one_machine_with_a_copied_directory_are_refused(tmp_path
         pass
     with alone_on_this_machine(instance):
         pass
+
+
+def test_the_name_that_is_held_does_not_tell_the_instance(tmp_path: Path) -> None:
+    instance = load_identity(tmp_path, name="w").instance
+    with alone_on_this_machine(instance):
+        assert instance not in Path("/proc/net/unix").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user is needed")
+@pytest.mark.parametrize("listens", [True, False])
+def test_another_user_who_holds_the_name_keeps_nobody_from_starting(tmp_path: Path, listens: bool) -> None:
+    instance = load_identity(tmp_path, name="w").instance
+    name = name_held_for(instance)
+    take = f"import os,socket,sys; os.setuid(65534); s = socket.socket(socket.AF_UNIX); s.bind({name!r});"
+    wait = " s.listen();" if listens else ""
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{take}{wait} print(flush=True); sys.stdin.read()"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as other:  # fmt: skip
+        assert other.stdout is not None
+        other.stdout.readline()
+        assert name[1:] in Path("/proc/net/unix").read_text()
+        with alone_on_this_machine(instance):
+            pass
+        other.terminate()

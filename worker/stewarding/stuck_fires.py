@@ -108,6 +108,8 @@ class StuckFires:
         """The catalog has another revision of the job."""
         job = self._catalog.jobs.get(name)
         self._unseen.pop(name, None)
+        if job is None:
+            self._undecided_fires.forget(name)
         if not self._leading or job is None or job.spec.broadcast:
             return
         heapq.heappush(self._checks, (self._clock.wall_ms() + _LOOK_AGAIN_MS, name, job.revision))
@@ -189,6 +191,7 @@ class StuckFires:
                 if mark_ms is None or mark_ms < job.anchor_ms or self._is_behind(job, mark_ms, now_ms):
                     found[job.name] = mark
                     continue
+                self._undecided_fires.decided(job)
                 self._say_far_ahead(job, mark_ms, now_ms)
                 self._check_next(job, now_ms)
             del left[job.name]

@@ -118,6 +118,15 @@ class UndecidedFires:
         """Since when nobody could take a job's fires is not known."""
         self._nobody_since.clear()
 
+    def decided(self, job: CatalogJob) -> None:
+        """Nothing of the job is undecided now. Where a worker could take it, the time that nobody could is over."""
+        if job.name in self._nobody_since and self._members.eligible(job):
+            del self._nobody_since[job.name]
+
+    def forget(self, name: str) -> None:
+        """There is no such job any more."""
+        self._nobody_since.pop(name, None)
+
     async def step(self, case: Case) -> int | None:
         """One decision; the new mark, or None where there is nothing (more) to decide, or others did."""
         job, now_ms = case.job, case.now_ms

@@ -351,6 +351,16 @@ async def test_search_finds_labels_and_is_told_the_total(manager: Managed) -> No
     assert (await manager.get("/api/v1/jobs", q="team=t1", cursor=page["nextCursor"]))["total"] == 3
 
 
+async def test_a_search_has_at_most_five_labels(manager: Managed) -> None:
+    """Each is looked for in each job."""
+    await put(manager, labels={"team": "a"})
+    assert (await manager.get("/api/v1/jobs?" + "&".join(["label=team=a"] * 300)))["total"] == 1
+    assert (await manager.get("/api/v1/jobs?" + "&".join(f"label=l{number}" for number in range(5))))["total"] == 0
+    refused = await manager.http.get("/api/v1/jobs?" + "&".join(f"label=l{number}" for number in range(6)))
+    (error,) = (await problem_of(refused, 400))["errors"]
+    assert error == {"field": "label", "message": "is given 6 times", "remedy": "at most 5 labels, each once"}
+
+
 async def test_a_first_fire_that_is_due_waits_and_says_why(place: Place) -> None:
     clock = ShiftedClock()
     async with managing(place, clock=clock) as manager:

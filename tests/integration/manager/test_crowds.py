@@ -98,6 +98,13 @@ async def test_behind_a_proxy_each_caller_has_a_bound_of_calls(place: Place) -> 
         assert saved["job"]["savedBy"] == "api 10.0.0.2"
 
 
+async def test_behind_a_proxy_an_ipv4_address_written_as_ipv6_is_the_same_caller(place: Place) -> None:
+    job = {"command": "echo", "cronExpr": "@yearly"}
+    async with managing(place, proxies=["127.0.0.1"]) as manager:
+        saved = await manager.call("PUT", "/api/v1/jobs/j", job, **{"X-Forwarded-For": "::ffff:10.0.0.2"})
+    assert saved["job"]["savedBy"] == "api 10.0.0.2"
+
+
 async def test_only_a_proxy_of_ours_may_say_who_calls(manager: Managed) -> None:
     job = {"command": "echo", "cronExpr": "@yearly"}
     saved = await manager.call("PUT", "/api/v1/jobs/j", job, **{"X-Forwarded-For": "10.0.0.2"})

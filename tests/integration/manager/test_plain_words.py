@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -11,7 +12,7 @@ import pytest
 
 from manager.openapi import document
 from manager.openapi.job_schema import job_schema
-from tests.support.managing import Managed
+from tests.support.managing import Managed, Place, managing
 from tests.support.requests import every_call
 
 _INTERNALS: Final = re.compile(
@@ -116,3 +117,13 @@ async def test_no_query_header_or_path_is_answered_with_words_of_python(manager:
                     there = path.replace(filled, f"/{odd}")
                     found[method, there, ""] = await _faults(manager, method, there, b"{}")
     assert {call: faults for call, faults in found.items() if faults} == {}
+
+
+async def test_no_outage_of_the_log_store_is_told_with_words_of_python(place: Place) -> None:
+    async with managing(replace(place, log_store="mongodb://127.0.0.1:1"), mongodbConnectTimeout=300) as manager:
+        ready = await manager.get("/readyz", verbose="")
+        refused = await manager.http.get("/api/v1/runs/j@1%231")
+        assert refused.status == 503
+        texts = [*_texts(ready["checks"]["logStore"]), *_texts(ready["problems"]), *_texts(await refused.json())]
+    assert [text for text in texts if _INTERNALS.search(_words(text)) or "Errno" in text] == []
+    assert any("it cannot be reached: 127.0.0.1:1: connection refused" in text for text in texts), texts

@@ -267,6 +267,25 @@ async def test_one_that_left_a_moment_ago_is_not_away_since_long_ago(office: Off
     assert len(office.delivered) == 1
 
 
+async def test_one_that_takes_none_again_does_so_since_now_and_not_since_the_last_time(office: Office) -> None:
+    """Else what passes would be told in ranges as long as the time between: hours later, or a day."""
+    office.join("w1")
+    await office.save(SECOND, mark_ms=office.now_ms, workers={"host": "w3"}, misfire={"graceSeconds": 1})
+    office.fires.begin()
+    office.join("w3", not_accepting="drained by me", host="w3")
+    await office.look(6)
+    office.join("w3", host="w3")
+    for _ in range(120):  # an hour in which it takes each
+        office.clock.advance(30)
+        await office.take_all()
+        await office.look()
+    office.join("w3", not_accepting="drained by me", host="w3")
+    for _ in range(30):
+        await office.look(5)
+    assert len(office.delivered) >= 1
+    assert office.delivered[0].reason == "no worker: no worker that fits takes fires: w3: drained by me"
+
+
 @pytest.mark.parametrize("overlap", ["queue", "replace"])
 async def test_one_that_is_kept_supersedes_the_others_also_while_nobody_could_take_it(
     office: Office, overlap: str
