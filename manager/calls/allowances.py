@@ -13,9 +13,13 @@ from typing import Final
 from manager.calls.errors import RequestError
 
 MOST_REMEMBERED: Final = 10_000
-"""Calls under an Idempotency-Key or a dedupeKey: of a job, of all calls that are of no job, of a caller."""
+"""Calls of one caller under an Idempotency-Key or a dedupeKey."""
+MOST_REMEMBERED_OF_ALL: Final = 100_000
+"""Those of a job, and of all calls that are of no job: no caller can take what others need."""
 MOST_WAITING: Final = 1_000
 """Runs that were asked for and have not begun: of a job, and those for later of a caller."""
+MOST_LATER: Final = 100
+"""Runs for later of one job, of a caller."""
 _RETRY_S: Final = 60
 _NETWORK: Final = 64
 """Whoever has one IPv6 address has all with these bits."""
@@ -28,31 +32,32 @@ def refuse_beyond(most: int, there: int, what: str, *, retry_s: int = _RETRY_S) 
 
 
 class Allowance:
-    """So much at a time for each caller: what is taken counts until its end."""
+    """So much at a time for each caller: what is taken counts until its end. ``job``: of each job by itself."""
 
     def __init__(self, what: str) -> None:
         self._what = what
-        self._ends_ms: defaultdict[str, list[int]] = defaultdict(list)
+        self._ends_ms: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
 
-    def check(self, address: str, most: int, *, now_ms: int) -> None:
+    def check(self, address: str, most: int, *, now_ms: int, job: str = "") -> None:
         """RequestError where the caller has taken all of it."""
-        ends_ms = self._left(_network(address), now_ms)
+        ends_ms = self._left((_network(address), job), now_ms)
         retry_s = 1 + (ends_ms[0] - now_ms) // 1000 if ends_ms else 0
         refuse_beyond(most, len(ends_ms), f"{self._what} of {address}", retry_s=retry_s)
 
-    def take(self, address: str, *, until_ms: int, now_ms: int) -> None:
+    def take(self, address: str, *, until_ms: int, now_ms: int, job: str = "") -> None:
         """The caller has one more."""
-        if _network(address) not in self._ends_ms:
+        whose = (_network(address), job)
+        if whose not in self._ends_ms:
             for other in list(self._ends_ms):
                 self._left(other, now_ms)
-        heapq.heappush(self._ends_ms[_network(address)], until_ms)
+        heapq.heappush(self._ends_ms[whose], until_ms)
 
-    def _left(self, network: str, now_ms: int) -> list[int]:
-        ends_ms = self._ends_ms.get(network, [])
+    def _left(self, whose: tuple[str, str], now_ms: int) -> list[int]:
+        ends_ms = self._ends_ms.get(whose, [])
         while ends_ms and ends_ms[0] <= now_ms:
             heapq.heappop(ends_ms)
         if not ends_ms:
-            self._ends_ms.pop(network, None)
+            self._ends_ms.pop(whose, None)
         return ends_ms
 
 

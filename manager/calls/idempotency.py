@@ -117,7 +117,7 @@ class IdempotentCalls:
         if _live(there, now_ms) is None:
             self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=now_ms)
             kept = await self._etcd.count(self._keys.deduped(ANYTHING, ""))
-            refuse_beyond(allowances.MOST_REMEMBERED, kept, f"{HEADER}: calls of all")
+            refuse_beyond(allowances.MOST_REMEMBERED_OF_ALL, kept, f"{HEADER}: calls of all")
         while (known := _live(there, now_ms)) is None:
             compare = mod_revision_is(key, 0 if there is None else there.mod_revision)
             result = await self._settled([compare], [Put(key, going_on.to_json())], [Get(key)])

@@ -126,6 +126,7 @@ class RunNow:
         self._refuse_wrong_clock = refuse_wrong_clock
         self._remembered = remembered
         self._later = Allowance("at: runs for later")
+        self._later_of_job = Allowance("at: runs of this job for later")
         self._etcd = etcd
         self._keys = keys
         self._clock = clock
@@ -172,12 +173,14 @@ class RunNow:
             self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=call.now_ms)
         if call.plan_ms > call.now_ms:
             self._later.check(address, allowances.MOST_WAITING, now_ms=call.now_ms)
+            self._later_of_job.check(address, allowances.MOST_LATER, now_ms=call.now_ms, job=call.name)
         remembered, waiting, of_workers = await asyncio.gather(
             self._etcd.count(self._keys.deduped(call.name, "")),
             self._etcd.count(self._keys.requests_of(call.name)),
             self._etcd.count(self._keys.own_requests_of(call.name)),
         )
-        refuse_beyond(allowances.MOST_REMEMBERED, remembered, f"calls for a run of {call.name!r} that are remembered")
+        what = f"calls for a run of {call.name!r} that are remembered"
+        refuse_beyond(allowances.MOST_REMEMBERED_OF_ALL, remembered, what)
         refuse_beyond(allowances.MOST_WAITING, waiting, f"runs of {call.name!r} that wait")
         refuse_beyond(allowances.MOST_WAITING * 10, of_workers, f"runs of {call.name!r} that wait, on all workers")
 
@@ -188,6 +191,7 @@ class RunNow:
             self._remembered.take(address, until_ms=call.now_ms + call.wanted.dedupe_s * 1000, now_ms=call.now_ms)
         if is_new and call.plan_ms > call.now_ms:
             self._later.take(address, until_ms=call.plan_ms, now_ms=call.now_ms)
+            self._later_of_job.take(address, until_ms=call.plan_ms, now_ms=call.now_ms, job=call.name)
 
     def _call(self, name: str, wanted: Wanted, by: str, idempotency: Idempotency | None) -> _Call:
         now_ms, keys = self._clock.wall_ms(), self._keys

@@ -10,6 +10,7 @@ from common.etcd import Put
 from common.instants import iso
 from common.stored.keys import RunId
 from common.stored.remembered import ANYTHING, digest_of
+from manager.calls import allowances
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import now_ms
 
@@ -63,20 +64,22 @@ async def test_a_job_has_a_bound_of_runs_that_wait(manager: Managed) -> None:
     assert (await post(manager, RUN, {})).status == 202
 
 
-async def test_a_job_has_a_bound_of_keys_that_are_remembered(manager: Managed) -> None:
+async def test_a_job_has_a_bound_of_keys_that_are_remembered(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manager.calls.allowances.MOST_REMEMBERED_OF_ALL", 500)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     assert (await post(manager, RUN, {}, key="first")).status == 202
-    await put_all(manager, [manager.keys.deduped("j", digest_of("dedupe", str(number))) for number in range(10_000)])
-    await refused(await post(manager, RUN, {"dedupeKey": "new"}), "10,000")
-    await refused(await post(manager, RUN, {}, key="new"), "10,000")
+    await put_all(manager, [manager.keys.deduped("j", digest_of("dedupe", str(number))) for number in range(500)])
+    await refused(await post(manager, RUN, {"dedupeKey": "new"}), "500")
+    await refused(await post(manager, RUN, {}, key="new"), "500")
     again = await post(manager, RUN, {}, key="first")
     assert (again.status, again.headers["Idempotency-Replayed"]) == (202, "true"), "what is remembered is answered"
 
 
-async def test_the_calls_of_no_job_have_a_bound(manager: Managed) -> None:
+async def test_the_calls_of_no_job_have_a_bound(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manager.calls.allowances.MOST_REMEMBERED_OF_ALL", 500)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
-    await put_all(manager, [manager.keys.deduped(ANYTHING, digest_of("call", str(number))) for number in range(10_000)])
-    await refused(await post(manager, "/api/v1/jobs/j/pause", {}, key="new"), "10,000")
+    await put_all(manager, [manager.keys.deduped(ANYTHING, digest_of("call", str(number))) for number in range(500)])
+    await refused(await post(manager, "/api/v1/jobs/j/pause", {}, key="new"), "500")
     assert (await manager.get("/api/v1/jobs/j"))["state"] == "enabled"
 
 
@@ -96,6 +99,26 @@ async def test_a_caller_has_a_bound_of_runs_for_later_until_they_are_due(
         assert (await post(manager, "/api/v1/jobs/m/run", {})).status == 202, "at once it may"
         clock.offset_ms += HOUR_MS + 1000
         assert (await post(manager, "/api/v1/jobs/m/run", {"at": iso(clock.wall_ms() + HOUR_MS)})).status == 202
+
+
+async def test_a_caller_has_a_bound_of_runs_of_one_job_for_later(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that no caller alone has others wait for a run of it."""
+    monkeypatch.setattr("manager.calls.allowances.MOST_LATER", 2)
+    for name in "jk":
+        await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
+    later = {"at": iso(now_ms() + HOUR_MS)}
+    for _ in range(2):
+        assert (await post(manager, RUN, later)).status == 202
+    assert "of this job" in (await refused(await post(manager, RUN, later), "2"))["detail"]
+    assert (await post(manager, RUN, {})).status == 202
+    assert (await post(manager, "/api/v1/jobs/k/run", later)).status == 202
+
+
+def test_no_caller_can_take_what_others_need() -> None:
+    assert allowances.MOST_REMEMBERED * 10 <= allowances.MOST_REMEMBERED_OF_ALL
+    assert allowances.MOST_LATER * 10 <= allowances.MOST_WAITING
 
 
 async def test_a_caller_has_a_bound_of_keys_whatever_they_are_used_for(
