@@ -25,6 +25,8 @@ from aiohttp.typedefs import Middleware
 from manager.calls.errors import Handler, RequestError
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+KNOWS_US: Final = web.RequestKey("knows_us", bool)
+"""Whether it names this manager: a page of a rebound name does not."""
 DEADLINE: Final = web.RequestKey("deadline", asyncio.Timeout)
 
 _READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -69,6 +71,7 @@ def guard(hosts: Hosts) -> Middleware:
         _refuse_twice(request)
         if request.path not in _PROBES or "verbose" in request.query:
             _check_host(request, hosts)
+        request[KNOWS_US] = all(hosts.has(host) for host in request.headers.getall("Host", []))
         if request.method not in _READ_ONLY or request.path in _STREAMS:
             _check_origin(request)
         _refuse_encoded(request)

@@ -73,6 +73,13 @@ async def test_probes_answer_under_any_name(manager: Managed) -> None:
         assert (await manager.http.get(path, headers={"Host": "probe.internal"})).status == 200
 
 
+async def test_rebound_name_hears_the_status_alone(manager: Managed) -> None:
+    """Problems and notes name jobs, workers and addresses."""
+    assert set(await manager.get("/readyz")) == {"status", "problems", "notes"}
+    answer = await manager.http.get("/readyz", headers={"Host": "evil.example"})
+    assert set(await answer.json()) == {"status"}
+
+
 async def test_browser_and_program_are_told_apart(manager: Managed) -> None:
     origin = f"http://127.0.0.1:{manager.http.port}"
     await manager.save(JOB, Origin=origin)
