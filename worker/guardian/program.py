@@ -155,8 +155,9 @@ class Guardian:
     def _leader_of(self, group: Group) -> Leader | None:
         try:
             return Leader.of(
-                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told
-            )
+                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
+                now=self._clock.boottime(),
+            )  # fmt: skip
         except OSError as error:  # out of descriptors: it is found by its marks alone
             _log.warning("cannot look at the process of %s: %s", group.run, error, extra={"action": "guardian.blind"})
             return None

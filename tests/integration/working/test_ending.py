@@ -290,8 +290,11 @@ async def test_what_the_disk_refuses_to_take_is_written_down_later(
         assert run_id in worker.parts.ending
 
 
-async def test_what_the_guardian_could_not_end_keeps_its_lock(place: Place, world: World, mount: DeadMount) -> None:
-    """The worker is killed while the run goes on; the guardian gives up after ten seconds."""
+@pytest.mark.parametrize("then", ["sleep 300", "exit 3"])
+async def test_what_the_guardian_could_not_end_keeps_its_lock(
+    place: Place, world: World, mount: DeadMount, then: str
+) -> None:
+    """The worker is killed while the run goes on, or is ended; the guardian gives up after ten seconds."""
     flags = (
         f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
         f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
@@ -300,7 +303,8 @@ async def test_what_the_guardian_could_not_end_keeps_its_lock(place: Place, worl
     process.start()
     try:
         # A cleared environment: nothing but the guardian's word tells whose it is.
-        job = await world.save(command=f"env -i cat {mount.directory}/file & sleep 300", killGraceSeconds=0.1)
+        command = f"trap '' TERM; env -i cat {mount.directory}/file & {then}"
+        job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
         await process.end(signal.SIGKILL)
