@@ -209,7 +209,7 @@ class Parts:
         )  # fmt: skip
         self.ending = EndingRuns(
             client=self._client, keys=self.keys, directory=config.data_dir, disk=spool.disk, clock=clock,
-            on_over=events.run_over,
+            on_written=self.guardian.over, on_over=events.run_over,
         )  # fmt: skip
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table,

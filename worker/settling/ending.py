@@ -57,14 +57,17 @@ class EndingRuns:
         directory: Path,
         disk: Disk,
         clock: Clock,
+        on_written: Callable[[RunId], None],
         on_over: Callable[[RunId], None],
     ) -> None:
-        """``directory``: of the worker's data. ``on_over(run)``: nothing holds its lock any more."""
+        """``directory``: of the worker's data. ``on_written(run)``: whatever becomes of this process, the next one
+        knows of it, or need not. ``on_over(run)``: nothing holds its lock any more."""
         self._client = client
         self._keys = keys
         self._directory = directory
         self._disk = disk
         self._clock = clock
+        self._on_written = on_written
         self._on_over = on_over
         self._kept: dict[RunId, _Kept] = {}
         self._recorded: set[RunId] = set()
@@ -165,6 +168,7 @@ class EndingRuns:
         kept = self._kept.pop(run_id, None)
         if kept is not None and kept.handle is not None:
             kept.handle.close()
+        self._on_written(run_id)
         self._write_down()
 
     async def _look_at_groups(self) -> None:
@@ -209,21 +213,25 @@ class EndingRuns:
         """By the disk's thread, in its turn: before what is recorded from now on is safe."""
         if not self._is_to_be_written:
             self._is_to_be_written = True
-            self._disk.begin(self._write)
+            self._disk.call(self._write).add_done_callback(self._written)
 
-    def _write(self) -> None:
+    def _write(self) -> Sequence[RunId]:
+        """In the thread: the runs that are written down."""
         self._is_to_be_written = False
-        groups = [group for kept in tuple(self._kept.values()) for group in kept.groups]
+        kept = tuple(self._kept.items())
+        groups = [group for _, one in kept for group in one.groups]
         recorded = frozenset(str(run_id) for run_id in tuple(self._recorded))
-        try:
-            write_left(self._directory, Left(groups=groups, recorded=recorded))
-        except OSError as error:  # if this process ends before it is, its next life frees their locks
-            if not self._is_unwritten:
-                _log.warning("not written down which runs still have processes, and tried again: %s", error,
-                             extra={"action": "ending.not_written"})  # fmt: skip
-            self._is_unwritten = True
-        else:
-            self._is_unwritten = False
+        write_left(self._directory, Left(groups=groups, recorded=recorded))
+        return [run_id for run_id, _ in kept]
+
+    def _written(self, future: asyncio.Future[Sequence[RunId]]) -> None:
+        error = future.exception()
+        if error is not None and not self._is_unwritten:
+            _log.warning("not written down which runs still have processes, and tried again: %s", error,
+                         extra={"action": "ending.not_written"})  # fmt: skip
+        self._is_unwritten = error is not None
+        for run_id in future.result() if error is None else ():
+            self._on_written(run_id)
 
 
 def _run_id(text: str) -> RunId | None:

@@ -30,6 +30,15 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 RETRIED: dict[str, Any] = {"retry": {"limit": 2, "delaySeconds": 600}}
 
 
+def process_of(place: Place) -> Process:
+    """A worker that can be killed."""
+    flags = (
+        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
+        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
+    )  # fmt: skip
+    return Process("worker", "w1", place.directory / "process", flags)
+
+
 async def is_locked(world: World) -> bool:
     return await world.has(world.keys.lock("job"))
 
@@ -262,6 +271,31 @@ async def test_lock_passes_on_where_the_worker_is_gone_for_too_long(
         assert (await world.record(run_id))["status"] == "failed", "by its record, not as lost"
 
 
+async def test_guardian_knows_of_it_until_it_is_written_down(place: Place, world: World, mount: DeadMount) -> None:
+    """The disk refuses it, and the worker is killed."""
+    in_the_way = place.directory / "w1" / "ending.new"
+    process = process_of(place)
+    process.start()
+    try:
+        command = f"trap '' TERM; env -i cat {mount.directory}/file & exit 3"
+        job = await world.save(command=command, killGraceSeconds=1)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
+        in_the_way.mkdir()
+        await world.record(run_id, timeout=30)
+        await process.end(signal.SIGKILL)
+        in_the_way.rmdir()
+        async with working(place) as worker:
+            await worker.deciding()
+            assert run_id in worker.parts.ending
+            assert await is_locked(world)
+            mount.come_back()
+            await settled(world, run_id)
+            assert (await world.record(run_id))["status"] == "failed"
+    finally:
+        process.destroy()
+
+
 async def test_run_that_was_settled_while_its_worker_was_away_is_ending_no_more(
     place: Place, world: World, mount: DeadMount
 ) -> None:
@@ -295,11 +329,7 @@ async def test_what_the_guardian_could_not_end_keeps_its_lock(
     place: Place, world: World, mount: DeadMount, then: str
 ) -> None:
     """The worker is killed while the run goes on, or is ended; the guardian gives up after ten seconds."""
-    flags = (
-        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
-        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
-    )  # fmt: skip
-    process = Process("worker", "w1", place.directory / "process", flags)
+    process = process_of(place)
     process.start()
     try:
         # A cleared environment: nothing but the guardian's word tells whose it is.
