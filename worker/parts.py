@@ -215,7 +215,7 @@ class Parts:
             client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
-            is_guarded=lambda: self.guardian.guarding, clock=clock,
+            stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding, clock=clock,
         )  # fmt: skip
 
     def _decide(self) -> None:

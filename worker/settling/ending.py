@@ -93,6 +93,10 @@ class EndingRuns:
             for run_id, kept in islice(self._kept.items(), MOST_ENDING)
         )  # fmt: skip
 
+    def of_former_life(self, job: str) -> int:
+        """How many of a job are of a former life of this worker: the table of runs does not know them."""
+        return sum(1 for run_id, kept in self._kept.items() if kept.handle is None and run_id.job == job)
+
     def is_recorded(self, run_id: RunId) -> bool:
         """Whether its worker has made its record."""
         return run_id in self._recorded

@@ -256,6 +256,21 @@ async def test_older_wish_is_not_of_this_run(place: Place, world: World, mount: 
         assert await is_locked(world)
 
 
+async def test_runs_of_a_former_life_count_among_those_that_a_job_may_have(
+    place: Place, world: World, mount: DeadMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.dispatcher.MOST_STUCK_RUNS", 1)
+    async with working(place) as worker:
+        await worker.deciding()
+        await left(world, mount, overlap="allow")
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.etcd.get(world.keys.job("job"))
+        assert job is not None
+        record = await world.record(await world.ask(job, SystemClock().wall_ms()))
+        assert (record["status"], record["reason"]) == ("skipped", "1 runs of it on worker w1 cannot be ended")
+
+
 async def test_lock_passes_on_where_the_worker_is_gone_for_too_long(
     place: Place, world: World, mount: DeadMount
 ) -> None:
