@@ -144,6 +144,7 @@ async def test_record_is_asked_for_until_the_log_store_answers_though_its_proces
     for _ in range(2):
         async with working(place, mongodb_uri="mongodb://127.0.0.1:1/") as worker:
             await worker.deciding()
+            await lose_session(worker, world)
             entry = await world.entry(run_id)
             assert entry is not None
             assert (entry.state, entry.session) == (EntryState.OPEN, worker.session.id)
