@@ -11,7 +11,7 @@ from functools import partial
 from common.clock import Clock
 from worker.commands.shortage import is_short
 from worker.machine.left_groups import LeftGroup
-from worker.machine.looks import Looks
+from worker.machine.looks import look_once
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
 
@@ -26,11 +26,7 @@ _GIVE_UP_AFTER_KILL_S = 10.0
 
 async def look_for_leftovers(instance: str) -> list[Leftover]:
     """The living processes that runs of this instance started."""
-    looks = Looks()
-    try:
-        return await looks.look_beside(partial(find_leftovers, instance))
-    finally:
-        looks.close()
+    return await look_once(partial(find_leftovers, instance))
 
 
 async def end_leftovers(
@@ -54,7 +50,7 @@ async def end_leftovers(
                 break
             if killing_since is None and now >= kill_at:
                 killing_since = now  # this process may have been stopped since
-            await asyncio.to_thread(_end, left, told, killing=killing_since is not None)
+            await look_once(partial(_end, left, told, killing=killing_since is not None))
         except OSError as error:
             if not is_short(error):
                 raise

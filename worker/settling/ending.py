@@ -15,6 +15,7 @@ import logging
 import signal
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -27,6 +28,7 @@ from common.stored.keys import Keys, RunId
 from common.stored.member import MOST_ENDING, MOST_PROCESSES, EndingRun
 from worker.disk import Disk
 from worker.machine.left_groups import Left, LeftGroup, living_in, read_left, write_left
+from worker.machine.looks import look_once
 from worker.machine.process_group import ProcessGroup
 
 _log = logging.getLogger(__name__)
@@ -117,7 +119,7 @@ class EndingRuns:
         self._recorded.update(run_id for text in written.recorded if (run_id := _run_id(text)) is not None)
         known = {group.run for group in written.groups}
         groups = [*written.groups, *(group for group in marked if group.run not in known)]
-        living = await asyncio.to_thread(living_in, groups) if groups else {}
+        living = await look_once(partial(living_in, groups)) if groups else {}
         for group, processes in living.items():
             if processes and (run_id := _run_id(group.run)) is not None:
                 kept = self._kept.get(run_id) or _Kept(groups=[])
@@ -185,7 +187,9 @@ class EndingRuns:
         self._asks_until_look = _ASKS_A_LOOK
         looked_at = dict(self._kept)
         try:
-            living = await asyncio.to_thread(living_in, [group for kept in looked_at.values() for group in kept.groups])
+            living = await look_once(
+                partial(living_in, [group for kept in looked_at.values() for group in kept.groups])
+            )
         except (OSError, RuntimeError) as error:  # the machine is out of descriptors, or of threads
             _log.debug("cannot look for what is left of runs: %s", error, extra={"action": "ending.blind"})
             return

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -255,6 +257,23 @@ async def test_older_wish_is_not_of_this_run(place: Place, world: World, mount: 
         looked = itertools.count()
         await wait_until(lambda: next(looked) > 30, description="it has looked for wishes")
         assert await is_locked(world)
+
+
+async def test_lock_is_freed_though_a_name_service_hangs(place: Place, world: World, mount: DeadMount) -> None:
+    """Names are looked up in the loop's pool of threads."""
+    answers = threading.Event()
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount)
+    async with working(place) as worker:
+        await worker.deciding()
+        hung = [asyncio.get_running_loop().run_in_executor(None, answers.wait) for _ in range(64)]
+        try:
+            mount.come_back()
+            await settled(world, run_id)
+        finally:
+            answers.set()
+            await asyncio.gather(*hung)
 
 
 async def test_runs_of_a_former_life_count_among_those_that_a_job_may_have(
