@@ -19,6 +19,7 @@ from common.process import failpoints
 from common.process.heap import collect_rarely, leave_alone_what_is_read
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
+from common.process.threads import can_start_threads
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
@@ -72,6 +73,8 @@ async def _work(config: WorkerConfig, data: DataDirectory, clock: Clock, stop: S
         agent = Agent(config, data, client, runlog, clock)
         async with agent.parts.guardian, agent.parts.launcher:
             await agent.prepare()  # first: what a killed worker has left running does not wait for an etcd that is away
+            if not await can_start_threads(stop.requested):  # once more: that took its time, and now grpc needs some
+                return
             await check_access(client, config.key_prefix)
             extra = {"action": "worker.started", "instance": identity.instance, "slots": config.slots}
             _log.info("worker %s started", identity.worker, extra=extra)

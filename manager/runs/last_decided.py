@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from common.errors import UnavailableError
@@ -32,18 +33,29 @@ class LastDecided:
 
         UnavailableError: it cannot be told, as the log store does not answer, or there are too many other runs.
         """
+        ends = await self._asked_for(name)  # first: what is claimed meanwhile is found as a run
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
         runs = self._watching.open_runs
         kept = await kept_records(self._etcd, self._keys, runs.unrecorded(name))
-        ends = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
-        if not ends and page.next_cursor is not None:
+        recorded = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
+        if not recorded and page.next_cursor is not None:
             raise UnavailableError(f"the newest {_RECORDS} records of {name} are of no planned fire")
         if not page.items and ((await self._history.results([name])) or {}).get(name) is not None:
             raise UnavailableError(f"the records of {name} have been removed with the older ones")
+        ends += recorded
         ends += [last_ms for document in kept if (last_ms := _planned_end_ms(document)) is not None]
         ends += [run.plan_ms for run in runs.of(name) if run.run_id.plan_ms is not None]
         ends += [run.plan_ms for run in runs.unrecorded(name) if run.plan_ms is not None]
         return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0)
+
+    async def _asked_for(self, name: str) -> list[int]:
+        """The plan times of fires that wait as requests: decided, though nothing has come of them yet."""
+        found = []
+        async for page in self._etcd.read_prefix(self._keys.requests_of(name)):
+            for kv in page.kvs:
+                with suppress(ValueError):  # somebody else's; the steward sets it aside
+                    found.append(self._keys.run_of(kv.key).plan_ms)
+        return [plan_ms for plan_ms in found if plan_ms is not None]
 
 
 def _planned_end_ms(document: Mapping[str, Any]) -> int | None:

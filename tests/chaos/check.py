@@ -12,11 +12,13 @@ from tests.chaos.figures import beyond_the_schedule, faults_by_kind, fires, jobs
 from tests.chaos.history import Event, read_history
 from tests.chaos.latency import LATE_MS, beyond_by_kind, lateness
 from tests.chaos.rules import (
+    absences,
     attempts,
     catching_up,
     coverage,
     edits,
     evidence_clocks,
+    give_ups,
     kills,
     leftovers,
     outputs,
@@ -26,8 +28,11 @@ from tests.chaos.rules import (
 )
 from tests.chaos.view import View, Violation
 
-RULES = (starts, coverage, overlap, catching_up, edits, kills, leftovers, attempts, outputs, evidence_clocks, recovery)
+RULES = (starts, coverage, overlap, catching_up, edits, kills, give_ups, absences, leftovers, attempts, outputs,
+         evidence_clocks, recovery)  # fmt: skip
 _SHOWN_OF_A_KIND = 40
+_MET_AT_LEAST = 2
+_SELDOM = " (met less than twice)"
 
 
 def violations(view: View) -> list[Violation]:
@@ -65,7 +70,11 @@ def _summary(view: View) -> list[str]:
         f"fires: {', '.join(f'{count} {what}' for what, count in fires(view).items())}",
         f"beside them {asked} runs asked for, and {again} further attempts",
         f"runs: {started} started; {sum(statuses.values())} records ({_counted(statuses)})",
-        f"faults: {len(view.faults)} ({_counted(faults_by_kind(view))})",
+        f"faults: {len(view.faults)}",
+        *(
+            f"  {count:4}  {name}{'' if count >= _MET_AT_LEAST else _SELDOM}"
+            for name, count in faults_by_kind(view).items()
+        ),
         f"calls: {sum(calls.values())} ({_counted(calls)})",
         *(f"late, {which}: {late}" for which, late in lateness(view).items()),
         *(f"beyond {LATE_MS} ms, without faults, {kind}: {late}" for kind, late in beyond_by_kind(view).items()),

@@ -9,10 +9,12 @@ It exits with 1 in attempts below FAIL_BELOW. Each line is one append below 4 Ki
     loud, raw    prints 3 MB of lines; 1 MB of NUL and of what is no UTF-8, without any newline
     departs      leaves a daemon, in a session of its own, that lives for some time
     background   is nothing but a process that its run's shell has left behind: it writes signs of life alone
+    lingers      likewise, but it writes one sign, and touches the place that is named behind it, which may hang
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -34,6 +36,11 @@ def main(path: str, seconds: str, fail_below: str, *manners: str) -> int:
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     if "background" in manners:
         _live(file, float(seconds), "background")
+        return 0
+    if "lingers" in manners:
+        _write(file, "lingers")
+        with contextlib.suppress(OSError):
+            os.stat(manners[-1])
         return 0
     exit_code = int(int(os.environ["ETCRON_ATTEMPT"]) < int(fail_below))
     _write(file, "start")

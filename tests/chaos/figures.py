@@ -30,8 +30,9 @@ def beyond_the_schedule(view: View) -> tuple[int, int]:
 
 
 def faults_by_kind(view: View) -> dict[str, int]:
-    """How often each was carried out."""
-    return dict(sorted(Counter(fault.name or fault.what for fault in view.faults).items()))
+    """How often each was carried out; 0 of one that might have been."""
+    counts = dict.fromkeys(view.header.faults, 0) | Counter(fault.name or fault.what for fault in view.faults)
+    return dict(sorted(counts.items()))
 
 
 def jobs_by_policy(view: View) -> dict[tuple[str, str], int]:

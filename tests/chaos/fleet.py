@@ -11,8 +11,9 @@ from pathlib import Path
 
 from common.etcd import EtcdClient
 from tests.chaos.history import Exit, Fault, HistoryFile, wall_ms
+from tests.chaos.jobs import MACHINE
 from tests.chaos.member import ChaosProcess, Member
-from tests.chaos.special import Special
+from tests.chaos.special import LINGERING, Special
 from tests.chaos.witness import Witness
 from tests.support.etcd_server import EtcdServer, cluster, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
@@ -39,6 +40,11 @@ class Fleet:
     members: list[Member] = field(default_factory=list)
     mount: Path | None = None
     """A directory that a mount may hang over; None: not on this machine."""
+
+    @property
+    def lingering(self) -> Path | None:
+        """Likewise, for what runs leave behind."""
+        return self.mount.with_name(LINGERING) if self.mount is not None else None
 
     @property
     def workers(self) -> list[Member]:
@@ -166,5 +172,5 @@ async def _member(stack: AsyncExitStack, fleet: Fleet, program: str, name: str, 
     own: tuple[str, ...] = ("--api-port", str(port))
     if program == "worker":
         own = ("--worker-name", name, "--data-dir", str(directory / "data"), "--lost-after-seconds", "20")
-        own += ("--shutdown-grace-seconds", "2")
+        own += ("--shutdown-grace-seconds", "2", "--labels", f"{MACHINE}={name}")
     return Member(ChaosProcess(program, name, directory, (*shared, *own)), ways, logs, port)

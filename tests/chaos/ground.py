@@ -95,11 +95,15 @@ def ground(*, with_disks: bool = True) -> Iterator[Ground]:
         yield here
 
 
-def end_processes_of(directory: Path) -> None:
-    """KILL all that carries the directory in its environment, as workers, managers and commands do; and guardians."""
+def end_processes_of(directory: Path, *, of_worker: str | None = None) -> None:
+    """KILL all that carries the directory in its environment, as workers, managers and commands do; and guardians.
+
+    ``of_worker``: only the commands of that one.
+    """
     mark = os.fsencode(directory) + b"/"
+    and_also = b"" if of_worker is None else b"ETCRON_WORKER=" + os.fsencode(of_worker) + b"\0"
     until = time.monotonic() + _GONE_WITHIN_S
-    while (pids := list(_marked(mark))) and time.monotonic() < until:
+    while (pids := list(_marked(mark, and_also))) and time.monotonic() < until:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -124,11 +128,13 @@ def _take_block(stack: ExitStack) -> int:
     raise RuntimeError(f"{_BLOCKS} chaos runs go on this machine already: wait for one to end")
 
 
-def _marked(mark: bytes) -> Iterator[int]:
+def _marked(mark: bytes, and_also: bytes = b"") -> Iterator[int]:
     for path in Path("/proc").iterdir():
         if path.name.isdigit() and int(path.name) != os.getpid():
             with contextlib.suppress(OSError):
-                if mark in (path / "environ").read_bytes() or _guards(mark, (path / "cmdline").read_bytes()):
+                environ = (path / "environ").read_bytes()
+                is_guardian = not and_also and _guards(mark, (path / "cmdline").read_bytes())
+                if (mark in environ and and_also in environ) or is_guardian:
                     yield int(path.name)
 
 

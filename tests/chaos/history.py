@@ -34,6 +34,8 @@ class Header:
     claim_lead_ms: int = 200
     load: int = 0
     """Fires a second beside those of the usual jobs."""
+    faults: list[str] = field(default_factory=list)
+    """The names of those that may be drawn: each is told in the report, also where it was never met."""
 
 
 class Op(StrEnum):
@@ -45,10 +47,12 @@ class Op(StrEnum):
     DELETE = "delete"
     RUN = "run"
     KILL = "kill"
+    GIVE_UP = "give up"
+    UNBLOCK = "unblock"
 
     @property
     def is_edit(self) -> bool:
-        return self in (Op.SAVE, Op.PAUSE, Op.RESUME, Op.DELETE)
+        return self in (Op.SAVE, Op.PAUSE, Op.RESUME, Op.DELETE, Op.UNBLOCK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +76,10 @@ class Call:
     runs: list[str] = field(default_factory=list)
     """The runs that the answer names."""
     outcome: str = ""
+    """Of a kill, and of a wish to give a run up: what became of it; of an unblocking: its warnings."""
+    again_until_ms: int | None = None
+    again_attempt: int | None = None
+    """Of an unblocking: up to which plan time fires begin with which attempt."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +119,8 @@ class Mark(StrEnum):
     """The last sign of life of what a run has left running in its process group: it ends with the run."""
     DEPARTED = "departed"
     """The same of what has left its session as a daemon does: it may go on, unless the run is killed."""
+    LINGERS = "lingers"
+    """The same of a process of its group that nobody can end: it holds the job's lock, beyond its run's record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

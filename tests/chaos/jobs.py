@@ -5,14 +5,27 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 _HELPER = Path(__file__).with_name("evidence.py")
 OVERLAPS = ("skip", "allow", "queue", "replace")
 MISFIRES = ("skip", "latest", "all")
+MACHINE = "machine"
+"""The label of each worker that names it."""
+RELABELLED = ("relabelled-jitter", "relabelled-queue")
+BLOCKED = ("blocked-skip", "blocked-queue", "blocked-replace")
+NEVER_LOST = "never-lost-"
+"""So begin the names of those whose runs only users give up, wherever they run."""
+_LEAP_YEAR = [date(2000, 1, 1) + timedelta(days=number) for number in range(366)]
+COSTLY: dict[str, Any] = {
+    "name": "costly", "command": ["true"],
+    "cronExpr": [*(f"*/{step} * * 1-31/2 * * *" for step in range(2, 21)), "0 0 0 2 1 * 2199"],
+    "calendar": {"exclude": [f"{day:%m-%d}" for day in _LEAP_YEAR if day.day % 2]},
+}  # fmt: skip
+"""All its fires but one in 2199 are on days that its calendar closes."""
 
 _LINE = (
     '{"mark": "%s", "run": "%s", "fence": %d, "worker": "%s", "pid": %d, "boot_ns": %d, "wall_ms": %d, '
@@ -50,6 +63,19 @@ def edited_jobs(evidence: Path) -> list[Spec]:
         })
         for number in range(6)
     ]  # fmt: skip
+
+
+def pinned_jobs(evidence: Path, workers: Sequence[str]) -> list[Spec]:
+    """Of each worker: what nobody else can take, a short one, and one whose lock only users pass on when it is gone."""
+    short, lasting = command(evidence), command(evidence, seconds=25)
+    specs = []
+    for number, worker in enumerate(workers):
+        pinned = {"workers": {MACHINE: worker}}
+        misfire = {"policy": MISFIRES[number % 3]}
+        specs.append({"name": f"pinned-{worker}", "command": short, "every": "4s", "misfire": misfire, **pinned})
+        patient = {"every": "20s", "lostAfterSeconds": "never"}
+        specs.append({"name": f"pinned-never-{worker}", "command": lasting, **patient, **pinned})
+    return [_with_defaults(evidence, spec) for spec in specs]
 
 
 def load_jobs(evidence: Path, fires_per_second: int) -> list[Spec]:
@@ -118,6 +144,16 @@ def _kinds(evidence: Path) -> Iterator[Spec]:
     }
     yield {"name": "jitter", "command": quick, "every": "5s", "jitterSeconds": 3}
     yield {"name": "two-slots", "command": command(evidence, seconds=1), "every": "4s", "slots": 2, "priority": 5}
+    for overlap in ("skip", "queue"):
+        patient = {"every": "10s", "overlap": overlap, "lostAfterSeconds": "never"}
+        yield {"name": f"{NEVER_LOST}{overlap}", "command": command(evidence, seconds=35), **patient}
+    jittered, queued = RELABELLED
+    yield {"name": jittered, "command": quick, "every": "5s", "jitterSeconds": 4}
+    yield {"name": queued, "command": command(evidence, seconds=3), "every": "2s", "overlap": "queue"}
+    for number, name in enumerate(BLOCKED):
+        policy, overlap = {"policy": MISFIRES[number]}, name.removeprefix("blocked-")
+        yield {"name": name, "command": command(evidence, seconds=number), "every": "2s", "overlap": overlap,
+               "misfire": policy}  # fmt: skip
     yield {"name": "asked", "command": command(evidence, seconds=1), "every": "600s"}
     yield {"name": "asked-allow", "command": command(evidence, seconds=1), "every": "600s", "overlap": "allow"}
     yield {"name": "asked-flaky", "command": flaky, "every": "600s", "retry": {"limit": 2, "delaySeconds": 1}}
@@ -144,6 +180,17 @@ def mounted_jobs(mount: Path, evidence: Path) -> list[Spec]:
         })
         for number, overlap in enumerate(OVERLAPS)
     ]  # fmt: skip
+
+
+def lingering_jobs(place: Path, evidence: Path) -> list[Spec]:
+    """Each run has a child that touches this place: while that hangs, nobody can end the child."""
+    specs = []
+    for number, overlap in enumerate(("skip", "queue", "replace")):
+        shell = (
+            f"{shlex.join(command(evidence, 'lingers', str(place / 'x')))} & {shlex.join(command(evidence, seconds=1))}"
+        )
+        specs.append({"name": f"lingers-{overlap}", "command": shell, "every": f"{4 + number}s", "overlap": overlap})
+    return [_with_defaults(evidence, spec) for spec in specs]
 
 
 def _once(evidence: Path, now: datetime) -> Iterator[Spec]:

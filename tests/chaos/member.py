@@ -140,6 +140,10 @@ class Member:
                     return child.pid
         return None
 
+    def descendants(self) -> list[int]:
+        """All processes below it: its guardian, its commands, but what has left them as a daemon does."""
+        return [child.pid for child in _children(self.pid, recursive=True)]
+
     def limit(self, pid: int, which: int, at_most: int) -> int:
         """Set a soft limit of the running process ``pid``; what it was before. Blocks. OSError: it cannot be set.
 
@@ -204,8 +208,8 @@ class Member:
             self.process.start()
 
 
-def _children(pid: int | None) -> list[psutil.Process]:
+def _children(pid: int | None, *, recursive: bool = False) -> list[psutil.Process]:
     try:
-        return psutil.Process(pid).children() if pid is not None else []
+        return psutil.Process(pid).children(recursive) if pid is not None else []
     except psutil.Error:
         return []

@@ -30,8 +30,8 @@ def is_planned(spec: dict[str, Any], second: int) -> bool:
 
 
 def has_plan(spec: dict[str, Any]) -> bool:
-    """Whether its fires can be known beforehand: not those of an ``after`` job."""
-    return "after" not in spec
+    """Whether its fires can be known beforehand: not those of an ``after`` job, nor, here, of one with a calendar."""
+    return "after" not in spec and "calendar" not in spec
 
 
 def _seconds(lo_ms: int, hi_ms: int) -> Iterator[int]:

@@ -15,10 +15,11 @@ import aiohttp
 
 from tests.chaos.check import report
 from tests.chaos.faults.drawing import Faults
+from tests.chaos.faults.machine import CHILD_NEVER_ENDS
 from tests.chaos.fleet import Fleet, running_fleet
 from tests.chaos.ground import Ground, ground
-from tests.chaos.history import Header, HistoryFile, Note, Stage, read_history, wall_ms
-from tests.chaos.jobs import chaos_jobs, edited_jobs, load_jobs, mounted_jobs
+from tests.chaos.history import USERS_DOING, Header, HistoryFile, Note, Stage, read_history, wall_ms
+from tests.chaos.jobs import chaos_jobs, edited_jobs, lingering_jobs, load_jobs, mounted_jobs, pinned_jobs
 from tests.chaos.settle import collect, settle
 from tests.chaos.special import Special
 from tests.chaos.users import Users
@@ -58,16 +59,20 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
     """All of it, into the history at the path. CancelledError: ended by Ctrl-C or SIGTERM."""
     _cancelled_by_signals()
     history, seed = HistoryFile(path), given.seed
-    history.add(Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load))
     async with (
         running_fleet(here.directory, history, special=Special(here, seed)) as fleet,
         aiohttp.ClientSession() as http,
     ):
-        faults = Faults(fleet, seed, given.only, given.without)
         users = Users(fleet, http, seed)
+        faults = Faults(fleet, users, seed, given.only, given.without)
+        names = [*faults.table, *USERS_DOING]
+        history.add(Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load, faults=names))
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
         if fleet.mount is not None:
             fixed += mounted_jobs(fleet.mount, fleet.witness.path)
+        if fleet.lingering is not None and CHILD_NEVER_ENDS in faults.table:
+            fixed += lingering_jobs(fleet.lingering, fleet.witness.path)
+        fixed += pinned_jobs(fleet.witness.path, [member.name for member in fleet.workers])
         fixed += load_jobs(fleet.witness.path, given.load)
         async with asyncio.TaskGroup() as group:
             supervisor = group.create_task(fleet.supervise(), name="supervisor")

@@ -14,6 +14,8 @@ from tests.support.dead_mount import DeadMount
 from tests.support.etcd_server import EtcdServer
 from tests.support.log_store import LogStoreServer
 
+LINGERING = "lingering"
+"""Beside the place where a mount may hang for jobs: the one where it may for what their runs leave behind."""
 _DISK_MIB = 48
 _QUOTA_BYTES = 64 * 1024 * 1024
 """Of etcd: enough for all that a run does between two compactions, and soon filled."""
@@ -56,6 +58,7 @@ class Special:
         """Where a mount may hang; None, and noted: not on this machine."""
         place = self.ground.directory / "mounted"
         place.mkdir(mode=0o755)
+        place.with_name(LINGERING).mkdir(mode=0o755)
         try:
             DeadMount(place).come_back()
         except OSError as error:

@@ -17,6 +17,7 @@ from tests.chaos.history import (
     Evidence,
     Exit,
     Fault,
+    Header,
     HistoryFile,
     Leftover,
     Mark,
@@ -26,7 +27,7 @@ from tests.chaos.history import (
     read_history,
 )
 from tests.chaos.latency import Beyond, beyond_by_kind
-from tests.chaos.rules import attempts, catching_up, edits, evidence_clocks, leftovers
+from tests.chaos.rules import absences, attempts, catching_up, edits, evidence_clocks, give_ups, leftovers, overlap
 from tests.chaos.view import View
 
 Corruption = Callable[[list[Event]], list[Event]]
@@ -360,6 +361,221 @@ def test_a_command_of_a_worker_killed_with_its_guardian_ends_with_the_next_start
     assert (not found) is (beyond_ms == 0)
 
 
+_CUT_OFF_UNTIL_GIVEN_UP = fault("etcd: swallow until a run of it was given up", "w1", 2000, 20_000)
+_QUEUED = run_id("queued", 0)
+
+
+def given_up(run: str, sent: int, outcome: str = "lost") -> Call:
+    """Sent and answered then, in ms since the beginning."""
+    return Call(
+        op=Op.GIVE_UP, job=run.partition("@")[0], sent_ms=T0_MS + sent, ack_ms=T0_MS + sent + 500, runs=[run],
+        outcome=outcome,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "accepted"),
+    [
+        pytest.param(given_up(_QUEUED, 11_000), True, id="given up before"),
+        pytest.param(given_up(_QUEUED, 11_000, "pending"), True, id="given up, and the steward is slow"),
+        pytest.param(given_up(_QUEUED, 11_000, "finished"), False, id="it had ended, said the answer"),
+        pytest.param(given_up(_QUEUED, 11_021), False, id="given up after the other began"),
+        pytest.param(given_up(run_id("queued", 20), 11_000), False, id="another one was given up"),
+    ],
+)
+def test_a_run_that_users_gave_up_may_go_on_beside_the_next(call: Call, accepted: bool) -> None:
+    """The first run of the queue goes on until 11,100 ms; the second one begins at 11,020."""
+    goes_on = both(moved(_QUEUED, Mark.END, 100), record(_QUEUED, endTime=T0_MS + 11_103))
+    found = violations(View.of(goes_on([*good_history(), _CUT_OFF_UNTIL_GIVEN_UP, call])))
+    assert {one.promise for one in found} == (set() if accepted else {"G5"})
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "until_ms", "accepted"),
+    [
+        ("etcd: swallow until a run of it was given up", "w1", 20_000, True),
+        ("the machine is gone for 40 s", "w1", 20_000, True),
+        ("majority lost for 3 s", "etcd", 5_000, True),
+        ("etcd: swallow until a run of it was given up", "w2", 20_000, False),
+        ("drained", "w1", -50_000, False),
+    ],
+)
+def test_a_run_is_given_up_only_where_its_worker_may_be_out_of_reach(
+    what: str, of: str, until_ms: int, accepted: bool
+) -> None:
+    faults: list[Event] = [fault(what, of, -60_000, until_ms), given_up(_QUEUED, 11_000)]
+    found = list(give_ups.check(View.of([*good_history(), *faults])))
+    assert (not found) is accepted
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+def test_only_what_users_gave_up_is_recorded_so(is_asked_for: bool) -> None:
+    lost = record(LOST, reason="given up by api ::1: it burned")
+    wish: list[Event] = [fault("SIGKILL", "w1", 20_600, 20_700), given_up(LOST, 20_800)] if is_asked_for else []
+    assert (not list(give_ups.check(View.of(lost([*good_history(), *wish]))))) is is_asked_for
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "from_ms", "until_ms", "accepted"),
+    [
+        ("SIGSTOP for 20 s", "w1", -12_000, 8000, True),
+        ("majority lost for 20 s", "etcd", -12_000, 8000, True),
+        ("SIGSTOP for 20 s", "w1", -8000, 12_000, False),  # the lock of a run of 20 s had no time to pass on
+        ("SIGSTOP for 19 s", "w1", -12_000, 7000, False),
+        ("SIGSTOP for 20 s", "w2", -12_000, 8000, False),
+    ],
+)
+def test_no_run_begins_while_what_is_left_of_the_one_before_lingers(
+    what: str, of: str, from_ms: int, until_ms: int, accepted: bool
+) -> None:
+    """The second run of the queue begins at 11,020 ms; of the first one a process goes on until 11,100 ms."""
+    [one] = [event for event in good_history() if _is_mark(event, _QUEUED, Mark.START)]
+    assert isinstance(one, Evidence)
+    lingers = replace(
+        one, mark=Mark.LINGERS, pid=4001, boot_ns=one.boot_ns + 11_095 * _MS, wall_ms=one.wall_ms + 11_095
+    )
+    lost_soon = _with_lost_after("queued", 20)
+    view = View.of(lost_soon([*good_history(), lingers, fault(what, of, from_ms, until_ms)]))
+    assert (not list(overlap.check(view))) is accepted
+    gone = replace(lingers, boot_ns=one.boot_ns + 11_000 * _MS)
+    assert not list(overlap.check(View.of(lost_soon([*good_history(), gone]))))
+    given = View.of(lost_soon([*good_history(), lingers, given_up(_QUEUED, 11_000)]))
+    assert not list(overlap.check(given))
+
+
+def _with_lost_after(job: str, seconds: float) -> Corruption:
+    return lambda events: [
+        replace(one, spec={**one.spec, "lostAfterSeconds": seconds})
+        if isinstance(one, Call) and one.job == job and one.spec else one
+        for one in events
+    ]  # fmt: skip
+
+
+_UNBLOCKED_MS = 7000
+_AGAIN_UNTIL_MS = 17_000
+
+
+def unblocked(job: str = "tick", outcome: str = "") -> Call:
+    """Sent and answered then; fires of the next ten seconds begin with their second attempt."""
+    return Call(
+        op=Op.UNBLOCK, job=job, sent_ms=T0_MS + _UNBLOCKED_MS, ack_ms=T0_MS + _UNBLOCKED_MS + 20, outcome=outcome,
+        spec={"name": "tick", "every": "2s", "misfire": {"policy": "skip", "graceSeconds": 1}},
+        again_until_ms=T0_MS + _AGAIN_UNTIL_MS, again_attempt=2,
+    )  # fmt: skip
+
+
+def numbered(second: int, attempt: int) -> Corruption:
+    """That fire of the job `tick` has no attempt but this one."""
+    before, after = run_id("tick", second), run_id("tick", second, attempt)
+
+    def corrupt(events: list[Event]) -> list[Event]:
+        return [
+            replace(one, run=after) if isinstance(one, Evidence) and one.run == before
+            else Stored(document=one.document | {"_id": after, "attempt": attempt})
+            if isinstance(one, Stored) and one.document["_id"] == before else one
+            for one in events
+        ]  # fmt: skip
+
+    return corrupt
+
+
+@pytest.mark.parametrize(
+    ("calls", "second", "attempt", "accepted"),
+    [
+        pytest.param([unblocked()], 16, 2, True, id="up to the old mark"),
+        pytest.param([unblocked()], 18, 2, False, id="beyond it"),
+        pytest.param([unblocked()], 16, 3, False, id="another number"),
+        pytest.param([unblocked("queued")], 16, 2, False, id="another job"),
+        pytest.param([], 16, 2, False, id="nobody has unblocked it"),
+    ],
+)
+def test_fires_up_to_the_mark_of_an_unblocked_job_begin_with_its_number(
+    calls: list[Event], second: int, attempt: int, accepted: bool
+) -> None:
+    found = violations(View.of(numbered(second, attempt)([*good_history(), *calls])))
+    assert {one.promise for one in found} == (set() if accepted else {"G2"})
+
+
+def test_no_fire_of_an_unblocked_job_runs_under_both_numbers() -> None:
+    twice_there = both(copied_record(run_id("tick", 16), _id=run_id("tick", 16, 2), attempt=2), and_also(unblocked()))
+    assert "G2" in {one.promise for one in violations(View.of(twice_there(good_history())))}
+
+
+_AHEAD = fault("its mark is put 900 s ahead", "tick", 5000, 8000)
+_SAYS_SO = "fires that were due until now and did not run have no record: the log store does not answer"
+
+
+@pytest.mark.parametrize(
+    ("ahead", "outcome", "accepted"),
+    [
+        pytest.param(_AHEAD, _SAYS_SO, True, id="the unblocking says that it does not know"),
+        pytest.param(_AHEAD, "1 fire since then did not run: recorded as missed", False, id="it knows"),
+        pytest.param(fault(_AHEAD.what, "tick", 6500, 8000), _SAYS_SO, False, id="due before the mark lay ahead"),
+        pytest.param(fault(_AHEAD.what, "edited", 5000, 8000), _SAYS_SO, False, id="another job's mark"),
+    ],
+)
+def test_what_was_due_while_a_mark_lay_ahead_may_have_no_record_where_that_is_said(
+    ahead: Fault, outcome: str, accepted: bool
+) -> None:
+    """The fire at 6 s is there no more."""
+    run = run_id("tick", 6)
+    gone = both(without_record(run), without_mark(run, Mark.START), without_mark(run, Mark.END))
+    found = violations(View.of(gone([*good_history(), ahead, unblocked(outcome=outcome)])))
+    assert {one.promise for one in found} == (set() if accepted else {"G2"})
+
+
+@pytest.mark.parametrize(
+    ("what", "of", "until_ms", "exit_code", "accepted"),
+    [
+        ("the machine is gone for 40 s, and its disk with it", "w1", 40_000, 1, True),
+        ("the machine is gone for 40 s, and its disk with it", "w1", 40_000, 0, False),
+        ("the machine is gone for 40 s, and its disk with it", "w2", 40_000, 1, False),
+        ("the machine is gone for 40 s, and its disk with it", "w1", 50, 1, False),
+        ("the machine is gone for 40 s", "w1", 40_000, 1, False),
+    ],
+)
+def test_a_failure_whose_record_was_lost_with_its_disk_may_be_tried_again(
+    what: str, of: str, until_ms: int, exit_code: int, accepted: bool
+) -> None:
+    """The first run of the flaky job fails at 100 ms, and is tried again."""
+    run = run_id("flaky", 0)
+    lost = both(
+        record(run, status="lost", exitCode=None, endTime=T0_MS + 30_000), marked(run, Mark.END, exit_code=exit_code)
+    )
+    view = View.of(lost([*good_history(), fault(what, of, 0, until_ms)]))
+    assert (not list(attempts.check(view))) is accepted
+
+
+@pytest.mark.parametrize(
+    ("ended_ms", "worker", "accepted"),
+    [
+        pytest.param(78_500, "w1", True, id="a minute after its last start"),
+        pytest.param(77_500, "w1", False, id="sooner"),
+        pytest.param(77_500, "w2", True, id="of another worker's absence"),
+        pytest.param(20_100, "w1", True, id="when it is just back"),
+    ],
+)
+def test_fires_are_passed_for_a_worker_that_has_been_away_for_a_minute(
+    ended_ms: int, worker: str, accepted: bool
+) -> None:
+    """The worker starts a command at 18,005 ms; those of before and after are of no matter here."""
+    reason = f"no worker: {worker} (machine={worker}) has been gone since 02:14 UTC"
+    events = [one for one in good_history() if not isinstance(one, Evidence) or one.run == LAST]
+    if ended_ms < 30_000:
+        events = [replace(one, wall_ms=T0_MS + 20_000) if isinstance(one, Evidence) else one for one in events]
+    passed = record(SKIPPED, status="missed", reason=reason, endTime=T0_MS + ended_ms)
+    assert (not list(absences.check(View.of(passed(events))))) is accepted
+
+
+@pytest.mark.parametrize(("changes", "accepted"), [({"calendar": {"exclude": ["01-01"]}}, True), ({}, False)])
+def test_the_fires_of_a_job_with_a_calendar_are_not_judged(changes: dict[str, Any], accepted: bool) -> None:
+    events = [
+        replace(one, spec={**one.spec, **changes}) if isinstance(one, Call) and one.job == "tick" and one.spec else one
+        for one in record(MISSED, count=3)(good_history())
+    ]
+    assert {one.promise for one in violations(View.of(events))} == (set() if accepted else {"G2"})
+
+
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_a_corrupted_history_is_rejected(name: str) -> None:
     promise, corrupt = CORRUPTIONS[name]
@@ -443,6 +659,15 @@ def _recorded_later(event: Event, run: str, by_ms: int) -> Event:
     if isinstance(event, Stored) and event.document["_id"] == run:
         return replace(event, document={**event.document, "startTime": event.document["startTime"] + by_ms})
     return event
+
+
+def test_the_report_counts_faults_also_those_that_were_never_met(capsys: pytest.CaptureFixture[str]) -> None:
+    header, *events = good_history()
+    assert isinstance(header, Header)
+    report([replace(header, faults=["SIGKILL", "garbage"]), *events])
+    told = capsys.readouterr().out
+    assert "   1  SIGKILL (met less than twice)" in told
+    assert "   0  garbage (met less than twice)" in told
 
 
 def test_a_history_without_a_header_is_none() -> None:

@@ -18,6 +18,7 @@ from yarl import URL
 
 from common.errors import EtcronError
 from common.etcd import Get
+from common.stored.saved_job import Again, SavedJob
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, Stage, boot_ns, wall_ms
@@ -45,12 +46,15 @@ class Users:
         self._fleet = fleet
         self._http = http
         self._chance = random.Random(f"users {seed}")
+        self.specs: dict[str, Spec] = {}
+        """What they have saved last, by name."""
         self.are_done = False
         """Set: each finishes what it is at, and asks for nothing more."""
 
     async def save(self, spec: Spec) -> None:
         answer = await self._ask("PUT", f"/api/v1/jobs/{spec['name']}", spec)
         if answer.status < 300:
+            self.specs[spec["name"]] = spec
             await self._note(Op.SAVE, spec["name"], answer, spec=spec)
         else:
             failed = f"refused with {answer.status}: {str(answer.body)[:200]}"
@@ -81,8 +85,32 @@ class Users:
     async def kill(self, run: str) -> None:
         answer = await self._ask("POST", f"/api/v1/runs/{run.replace('#', '%23')}/kill", {})
         if answer.status < 300:
-            job = run.partition("@")[0].partition("~")[0]
-            await self._note(Op.KILL, job, answer, runs=[run], outcome=answer.body["outcome"])
+            await self._note(Op.KILL, _job(run), answer, runs=[run], outcome=answer.body["outcome"])
+
+    async def relabel(self, name: str) -> None:
+        """A save that leaves alone when the job fires."""
+        await self.save({**self.specs[name], "labels": {"number": str(self._chance.randrange(1000))}})
+
+    async def give_up(self, run: str) -> bool:
+        """Ask for it once; False: refused, as the run is well, or may be."""
+        reason = {"reason": "its machine does not come back"}
+        answer = await self._ask("POST", f"/api/v1/runs/{run.replace('#', '%23')}/give-up", reason)
+        if answer.status < 300:
+            await self._note(Op.GIVE_UP, _job(run), answer, runs=[run], outcome=answer.body["outcome"])
+        return answer.status not in (409, 429)
+
+    async def unblock(self, name: str, *, is_blocked: bool) -> bool:
+        """Have the job fire again; False: refused, as some clock is wrong, or it is not blocked.
+
+        ``is_blocked``: it is, for certain; so where it is not any more, a call before, which got no answer, did it.
+        """
+        body = {"reason": "a clock was ahead", "force": True}
+        answer = await self._ask("POST", f"/api/v1/jobs/{name}/unblock", body)
+        if answer.status >= 300 and not (is_blocked and "is not blocked" in str(answer.body)):
+            return False
+        outcome = "; ".join(answer.body.get("warnings", ()))
+        await self._note(Op.UNBLOCK, name, answer, spec=self.specs[name], outcome=outcome)
+        return True
 
     async def edit_until_done(self, specs: list[Spec]) -> None:
         """One edit after the other: each time another job, and often at the worst moment."""
@@ -163,21 +191,30 @@ class Users:
         outcome: str = "",
     ) -> None:  # fmt: skip
         ack_ms, ack_boot_ns = wall_ms(), boot_ns()
-        job_revision = etcd_revision = None
+        job_revision = etcd_revision = again = None
         if op.is_edit:
-            job_revision, etcd_revision = await self._revisions(job)
+            job_revision, etcd_revision, again = await self._saved(job)
+        while op is Op.UNBLOCK and job_revision is None:  # nothing could be said of its fires without
+            job_revision, etcd_revision, again = await self._saved(job)
         self._fleet.history.add(Call(
             op=op, job=job, sent_ms=answer.sent_ms, ack_ms=ack_ms, ack_boot_ns=ack_boot_ns,
             spec=dict(spec) if spec else None, job_revision=job_revision, etcd_revision=etcd_revision,
-            runs=runs or [], outcome=outcome,
+            runs=runs or [], outcome=outcome, again_until_ms=again.until_ms if again else None,
+            again_attempt=again.attempt if again else None,
         ))  # fmt: skip
 
-    async def _revisions(self, job: str) -> tuple[int | None, int | None]:
-        """The job's own revision and etcd's, read after the answer."""
+    async def _saved(self, job: str) -> tuple[int | None, int | None, Again | None]:
+        """The job's own revision and etcd's, read after the answer; and what an unblocking has written of it."""
         try:
             async with asyncio.timeout(3):
                 found = await self._fleet.client.txn((), [Get(KEYS.job(job))])
         except (EtcronError, TimeoutError):  # etcd is away: the edit counts all the same
-            return None, None
+            return None, None, None
         kv = found.one(0)
-        return kv.mod_revision if kv else 0, found.revision
+        if kv is None:
+            return 0, found.revision, None
+        return kv.mod_revision, found.revision, SavedJob.from_json(kv.value, name=job).again
+
+
+def _job(run: str) -> str:
+    return run.partition("@")[0].partition("~")[0]

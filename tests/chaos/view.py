@@ -27,6 +27,7 @@ Record = dict[str, Any]
 RAN = ("success", "failed", "timeout", "killed", "lost")
 NEVER_RAN = ("skipped", "missed")
 CLOCK, DISK_FULL, DISK_HANGS, MOUNT_HANGS = "clock", "disk full", "disk hangs", "mount hangs"
+MACHINE_GONE, WITH_ITS_DISK = "the machine is gone", ", and its disk with it"
 NO_DESCRIPTORS, NO_PROCESSES = "no more descriptors", "no more processes"
 """How the harness begins to call these faults."""
 _SET_TO = re.compile(r"[+-]\d+(?:\.\d+)?")
@@ -84,6 +85,7 @@ class Run:
     ends: list[Evidence] = field(default_factory=list)
     background: list[Evidence] = field(default_factory=list)
     departed: list[Evidence] = field(default_factory=list)
+    lingering: list[Evidence] = field(default_factory=list)
     record: Record | None = None
 
     @property
@@ -102,6 +104,11 @@ class Run:
     @property
     def last_ns(self) -> int:
         return max(one.boot_ns for one in self.signs)
+
+    @property
+    def holds_until_ns(self) -> int:
+        """As long as anything of its process group lives."""
+        return max(one.boot_ns for one in (*self.signs, *self.lingering))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,6 +141,8 @@ class View:
     doubled: list[str] = field(default_factory=list)
     """Ids of which there is more than one record."""
     eras: dict[str, list[Era]] = field(default_factory=dict)
+    unblocked: dict[str, list[Call]] = field(default_factory=dict)
+    """By job."""
 
     @classmethod
     def of(cls, events: Iterable[Event]) -> View:
@@ -149,6 +158,7 @@ class View:
         for call in view.calls:
             if call.op.is_edit:
                 edits[call.job].append(call)
+        view.unblocked = {job: [one for one in calls if one.op is Op.UNBLOCK] for job, calls in edits.items()}
         view.eras = {job: list(_eras(calls, header.claim_lead_ms)) for job, calls in edits.items()}
         return view
 
@@ -163,6 +173,19 @@ class View:
 
     def faults_between(self, lo_ms: float, hi_ms: float) -> list[Fault]:
         return [fault for fault in self.faults if fault.from_ms <= hi_ms and fault.until_ms >= lo_ms]
+
+    def first_attempts(self, run: Id) -> set[int]:
+        """The numbers that the first attempt of this fire may have: up to the old mark of a job that was unblocked,
+        that of its unblocking, too."""
+        again = [one for one in self.unblocked.get(run.job, ()) if (run.plan_ms or 0) <= (one.again_until_ms or 0)]
+        return {1, *(one.again_attempt or 1 for one in again)}
+
+    def has_lost_disk(self, worker: str, since_ms: float) -> bool:
+        """Whether what this worker had on its disk then has been lost."""
+        return any(
+            fault.target == worker and fault.what.endswith(WITH_ITS_DISK) and fault.until_ms >= since_ms
+            for fault in self.faults
+        )
 
     def has_wrong_clock(self, worker: str, lo_ms: float, hi_ms: float) -> bool:
         """Whether the times that this worker writes in [lo, hi] may be wrong."""
@@ -214,7 +237,7 @@ class View:
     def _take_evidence(self, event: Evidence) -> None:
         run = self._run(event.run)
         kept = {Mark.START: run.starts, Mark.LAST: run.lasts, Mark.END: run.ends, Mark.BACKGROUND: run.background,
-                Mark.DEPARTED: run.departed}  # fmt: skip
+                Mark.DEPARTED: run.departed, Mark.LINGERS: run.lingering}  # fmt: skip
         kept[event.mark].append(event)
 
     def _run(self, text: str) -> Run:
@@ -232,7 +255,7 @@ def _eras(edits: list[Call], lead_ms: int) -> Iterator[Era]:
     for number, call in enumerate(ordered):
         after = ordered[number + 1] if number + 1 < len(ordered) else None
         yield Era(
-            spec=call.spec if call.op in (Op.SAVE, Op.RESUME) else None, revision=call.job_revision,
+            spec=call.spec if call.op in (Op.SAVE, Op.RESUME, Op.UNBLOCK) else None, revision=call.job_revision,
             began_ms=call.sent_ms, begun_ms=call.ack_ms + slack_ms,
             ends_ms=after.sent_ms if after else forever, ended_ms=after.ack_ms + slack_ms if after else forever,
         )  # fmt: skip

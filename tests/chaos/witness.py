@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
-from tests.chaos.history import Evidence, Mark
+from tests.chaos.history import Evidence, Mark, boot_ns, wall_ms
 
 _GOING_WITHIN_MS = 1000
 
@@ -30,9 +31,21 @@ class Witness:
 
     def going(self) -> list[str]:
         """The runs that show signs of life."""
+        return sorted(self.going_on())
+
+    def going_on(self) -> dict[str, str]:
+        """The same, each with its worker."""
         self._read_on()
         newest_ms = max((one.wall_ms for one in self._lasts.values()), default=0)
-        return sorted({one.run for one in self._lasts.values() if newest_ms - one.wall_ms < _GOING_WITHIN_MS})
+        lasts = [one for one in self._lasts.values() if newest_ms - one.wall_ms < _GOING_WITHIN_MS]
+        return {one.run: one.worker for one in lasts}
+
+    def note_those_that_linger(self) -> None:
+        """Theirs is the last sign of life that nobody else can write: they wait, and no signal ends that."""
+        self._read_on()
+        for key, one in self._left.items():
+            if one.mark is Mark.LINGERS and _waits(one.pid):
+                self._left[key] = replace(one, boot_ns=boot_ns(), wall_ms=wall_ms())
 
     def jobs_since(self, ms: int) -> set[str]:
         """The jobs of which a command has started since."""
@@ -55,12 +68,19 @@ class Witness:
         if one.mark is Mark.LAST:
             self._lasts[one.run, one.pid] = one
             return
-        if one.mark in (Mark.BACKGROUND, Mark.DEPARTED):
+        if one.mark in (Mark.BACKGROUND, Mark.DEPARTED, Mark.LINGERS):
             self._left[one.run, one.pid] = one
             return
         self._marks.append(one)
         if one.mark is Mark.END:
             self._lasts.pop((one.run, one.pid), None)
+
+
+def _waits(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "D"
+    except OSError:
+        return False
 
 
 def _job(run: str) -> str:

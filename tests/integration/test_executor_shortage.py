@@ -15,8 +15,10 @@ from common.stored.keys import RunId
 from common.stored.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
+from tests.support.waiting import wait_until
 from worker.commands.executor import Ending, Launch
 from worker.commands.running import Running
+from worker.commands.usage import look_at
 from worker.launcher.unstartable import TooEarlyError, TooLateError
 
 CLOCK = SystemClock()
@@ -211,6 +213,26 @@ async def test_may_be_killed_while_it_waits() -> None:
         assert (outcome.verdict, outcome.start_ms, outcome.err) == (Verdict.KILLED, None, "killed by test")
         assert not runs.executor.end(run_id, Ending())
     assert not runs.started
+
+
+async def test_what_runs_is_ended_though_there_is_no_descriptor_to_look_at_its_memory() -> None:
+    async with executing() as runs:
+        run_id = runs.start("echo up; sleep 300")
+        await runs.printed(run_id, "up")
+        with no_descriptor_left():
+            assert runs.executor.end(run_id, Ending(by="test"))
+        outcome = await runs.ended(run_id)
+    assert (outcome.verdict, outcome.err) == (Verdict.KILLED, "killed by test")
+
+
+async def test_its_memory_is_looked_at_again_once_there_is_a_descriptor() -> None:
+    async with executing() as runs:
+        run_id = runs.start("echo up; sleep 300")
+        await runs.printed(run_id, "up")
+        with no_descriptor_left():
+            assert look_at(runs.executor.running[run_id]) > 0
+        assert runs.executor.running[run_id].seen_peak_rss == 0
+        await wait_until(lambda: runs.executor.running[run_id].seen_peak_rss > 0, description="it is seen")
 
 
 async def test_closing_ends_what_waits() -> None:

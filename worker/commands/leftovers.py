@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
 from functools import partial
 
 from common.clock import Clock
-from worker.commands.shortage import is_short
+from worker.commands.shortage import is_short, once_possible
 from worker.machine.left_groups import LeftGroup
-from worker.machine.looks import look_once
+from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
 from worker.machine.processes import send
 
@@ -26,7 +27,22 @@ _GIVE_UP_AFTER_KILL_S = 10.0
 
 async def look_for_leftovers(instance: str) -> list[Leftover]:
     """The living processes that runs of this instance started."""
-    return await look_once(partial(find_leftovers, instance))
+    async with _looking() as looks:
+        return await looks.look_beside(partial(find_leftovers, instance))
+
+
+@asynccontextmanager
+async def _looking() -> AsyncIterator[Looks]:
+    """Once there is a thread for it, which is kept: while there is something to end, the machine may have no other."""
+
+    async def begin() -> Looks:
+        return Looks()
+
+    looks = await once_possible(begin, what="what is left running")
+    try:
+        yield looks
+    finally:
+        looks.close()
 
 
 async def end_leftovers(
@@ -38,19 +54,33 @@ async def end_leftovers(
 
     Gives up ten seconds after the KILL and returns what is still there: stuck in the kernel, or another user's.
     """
+    async with _looking() as looks:
+        left = await _end_all(looks, instance, kill_grace_s, clock, spared)
+    if left:
+        pids = [leftover.pid for leftover in left]
+        log.error("left running by an earlier worker, and not to be ended: %s", pids,
+                  extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
+    return left
+
+
+async def _end_all(
+    looks: Looks, instance: str, kill_grace_s: float, clock: Clock, spared: Collection[str]
+) -> list[Leftover]:
+    """What is still there in the end."""
     kill_at = clock.monotonic() + kill_grace_s
     told: set[tuple[int, int]] = set()
     killing_since: float | None = None
-    delay, left = _FIRST_LOOK_AFTER_S, list[Leftover]()
+    delay = _FIRST_LOOK_AFTER_S
     while True:
         try:
-            left = [one for one in await look_for_leftovers(instance) if one.run_id not in spared]
+            found = await looks.look_beside(partial(find_leftovers, instance))
+            left = [one for one in found if one.run_id not in spared]
             now = clock.monotonic()
             if not left or (killing_since is not None and now >= killing_since + _GIVE_UP_AFTER_KILL_S):
-                break
+                return left
             if killing_since is None and now >= kill_at:
                 killing_since = now  # this process may have been stopped since
-            await look_once(partial(_end, left, told, killing=killing_since is not None))
+            await looks.look_beside(partial(_end, left, told, killing=killing_since is not None))
         except OSError as error:
             if not is_short(error):
                 raise
@@ -59,11 +89,6 @@ async def end_leftovers(
             delay = _LOOK_EVERY_S
         await asyncio.sleep(delay)
         delay = min(delay * 2, _LOOK_EVERY_S)
-    if left:
-        pids = [leftover.pid for leftover in left]
-        log.error("left running by an earlier worker, and not to be ended: %s", pids,
-                  extra={"action": "leftovers_survived", "pids": pids})  # fmt: skip
-    return left
 
 
 def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:

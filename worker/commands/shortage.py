@@ -1,4 +1,4 @@
-"""Looks that take descriptors or memory, repeated until there are some: no start of a worker fails for want of them."""
+"""Looks that take descriptors, memory or a thread, repeated until there are some: no start of a worker fails so."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from worker.spooling.spool import SpoolError
 _log = logging.getLogger(__name__)
 
 _AGAIN_S: Final = 0.2
-_SHORT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_SHORT_OF: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
 
 _T = TypeVar("_T")
 
@@ -35,6 +35,6 @@ async def once_possible(look: Callable[[], Awaitable[_T]], *, what: str) -> _T:
 
 
 def is_short(error: BaseException) -> bool:
-    """Whether it is for want of descriptors or memory."""
+    """Whether it is for want of descriptors, memory or processes."""
     cause = error.__cause__ if isinstance(error, SpoolError) else error
     return isinstance(cause, OSError) and cause.errno in _SHORT_OF

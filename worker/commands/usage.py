@@ -64,9 +64,15 @@ class MemoryWatch:
 
 
 def look_at(run: Running, most: int = _PROCESSES_A_LOOK) -> int:
-    """Note the memory of a run whose first process has not been reaped; how many processes were looked at."""
+    """Note the memory of a run whose first process has not been reaped; how many processes were looked at.
+
+    Of a machine without a descriptor for it nothing is noted: a figure keeps no run from being ended.
+    """
     if run.exit is not None:
         return 0
-    peak, looked_at = tree_peak_rss(run.pid, most)
+    try:
+        peak, looked_at = tree_peak_rss(run.pid, most)
+    except OSError:
+        return most
     run.seen_peak_rss = max(run.seen_peak_rss, peak)
     return looked_at

@@ -62,6 +62,8 @@ class Start:
             os.setsid()
             self._tell_pid()
             self._carry_out()
+        except ConnectionError:
+            pass  # the worker has ended: nobody wants this start any more
         except BaseException as error:
             sys.excepthook(type(error), error, error.__traceback__)  # to the worker's stderr
         finally:

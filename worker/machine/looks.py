@@ -8,6 +8,7 @@ thread, and begun again without that process.
 from __future__ import annotations
 
 import asyncio
+import errno
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -37,13 +38,16 @@ class HeldUpError(OSError):
 
 
 class _Thread:
-    """Does one work after the other, for as long as there is somebody to give it some."""
+    """Does one work after the other, for as long as there is somebody to give it some. OSError: none can be had."""
 
     def __init__(self) -> None:
         self._works: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         # A daemon: one that is held up for ever holds up no exit.
         self._thread = threading.Thread(target=self._work, name="looks", daemon=True)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            raise OSError(errno.EAGAIN, f"{error} (the machine is out of processes)") from error
 
     def submit(self, work: Callable[[], _T]) -> Future[_T]:
         future = Future[_T]()
@@ -72,7 +76,10 @@ class _Thread:
 
 
 class Looks:
-    """One look at a time. Its thread begins at once: when it is needed, the machine may be out of processes."""
+    """One look at a time. Its thread begins at once: when it is needed, the machine may be out of processes.
+
+    OSError (EAGAIN): it is so already.
+    """
 
     def __init__(self) -> None:
         self._thread = _Thread()
@@ -107,6 +114,7 @@ class Looks:
     def _leave_behind(self) -> None:
         if self._left_behind >= _MOST_LEFT_BEHIND:
             raise HeldUpError(f"{self._left_behind} processes hold up whoever looks at them")
+        thread = _Thread()
         self._left_behind += 1
         self._thread.close()
-        self._thread = _Thread()
+        self._thread = thread

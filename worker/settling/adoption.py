@@ -68,6 +68,11 @@ class _Kept:
     is_recorded: bool
     """Its worker has made a record: where none is known, the log store is asked until it answers."""
 
+    @property
+    def has_to_be_asked_for(self) -> bool:
+        """Whether its record is in the log store alone."""
+        return self.is_recorded and self.in_spool is None and self.delivered is None
+
 
 class Adoption:
     """Takes over runs for a session, or settles them."""
@@ -105,7 +110,8 @@ class Adoption:
         self._kept: dict[RunId, _Kept] = {}
         self._over: dict[RunId, _Kept] = {}
         """Those of which nothing is left: to be settled, once the log store has said what became of them."""
-        self._settling = asyncio.Lock()
+        self._one_at_a_time = asyncio.Lock()
+        """Of taking these over and settling them: each counts on the revision of the run key."""
         self._written: Callable[[], int] = lambda: 0
 
     async def readopt(self, session: Session) -> None:
@@ -128,7 +134,9 @@ class Adoption:
             if self._session is not None and not self._session.ended.is_set():
                 await self._readopt_all(self._session)
                 await self._keep_stragglers(self._session)
-                await self._settle_over()
+                if self._over:
+                    async with self._one_at_a_time:
+                        await self._settle_over()
 
     async def _readopt_all(self, session: Session) -> int:
         runs = [run for run in self._table if run.session is not session and not (run.delivered and run.unlocked)]
@@ -189,9 +197,8 @@ class Adoption:
         async def settle(one: _Former) -> None:
             in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
             is_recorded, is_ending = self._ending.is_recorded(one.run_id), one.run_id in self._ending
-            awaits_record = is_recorded and in_its_spool is None and found is None
-            if one.entry.state is _OPEN and (is_ending or awaits_record):
-                kept = _Kept(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
+            kept = _Kept(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
+            if one.entry.state is _OPEN and (is_ending or kept.has_to_be_asked_for):
                 (self._kept if is_ending else self._over)[one.run_id] = kept
                 await self._keep(one.run_id, kept, session)
             else:
@@ -226,15 +233,16 @@ class Adoption:
             self._over[run_id] = kept
 
     async def _keep_all(self, session: Session) -> None:
-        """Those whose keys do not name this session yet, while none of them is being settled."""
-        kept = [
-            (run_id, one)
-            for run_id, one in (self._kept | self._over).items()
-            if one.former.entry.session != session.id
-        ]  # fmt: skip
-        if kept:
-            async with self._settling:
-                await _at_once([partial(self._keep, run_id, one, session) for run_id, one in kept])
+        """Those whose keys do not name this session yet."""
+        if not self._kept and not self._over:
+            return
+        async with self._one_at_a_time:
+            kept = [
+                partial(self._keep, run_id, one, session)
+                for run_id, one in (self._kept | self._over).items()
+                if one.former.entry.session != session.id
+            ]  # fmt: skip
+            await _at_once(kept)
 
     async def _keep(self, run_id: RunId, kept: _Kept, session: Session) -> None:
         """Its key names this session: while that lives, nobody gives it up as lost."""
@@ -253,8 +261,7 @@ class Adoption:
                 kv = replace(former.kv, value=entry.to_json(), mod_revision=result.revision)
                 kept.former = _Former(run_id, entry, kv)
                 return
-            kv_now = result.one(0)
-            now = self._still(former, kv_now)
+            now = self._still(former, result.one(0))
             if now is None or now.entry.state is not _OPEN:
                 self._forget(run_id)  # the steward was first: its lock has passed on
                 return
@@ -275,21 +282,24 @@ class Adoption:
             await self._keep_all(session)
 
     async def _settle_over(self) -> None:
-        for run_id, kept in tuple(self._over.items()):
+        over = dict(self._over)
+        to_ask = [run_id for run_id, kept in over.items() if kept.has_to_be_asked_for]
+        try:
+            found = await self._store.find(to_ask, deadline_seconds=_STORE_DEADLINE_S) if to_ask else {}
+        except UnavailableError:
+            found = {}
+            over = {run_id: kept for run_id, kept in over.items() if not kept.has_to_be_asked_for}
+        for run_id, kept in over.items():
             try:
-                async with self._settling:
-                    if await self._has_settled(run_id, kept):
-                        self._forget(run_id)
+                if await self._has_settled(kept, kept.delivered or found.get(str(run_id))):
+                    self._forget(run_id)
             except (EtcdError, UnavailableError) as error:
                 self._refusals.note(str(run_id), error)  # again in a second
 
-    async def _has_settled(self, run_id: RunId, kept: _Kept) -> bool:
-        """By its key as it is now: an answer may have been lost, a session gone. False: it was changed meanwhile."""
-        found = kept.delivered
-        if kept.is_recorded and kept.in_spool is None and found is None:
-            found = (await self._store.find([run_id], deadline_seconds=_STORE_DEADLINE_S)).get(str(run_id))
+    async def _has_settled(self, kept: _Kept, delivered: RunRecord | None) -> bool:
+        """By its key as it is now: an answer may have been lost. False: it was changed meanwhile."""
         now = self._still(kept.former, await self._client.get(kept.former.kv.key))
-        return now is None or await self._settle_one(now, kept.in_spool, found)
+        return now is None or await self._settle_one(now, kept.in_spool, delivered)
 
     async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         try:

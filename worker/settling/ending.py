@@ -36,6 +36,8 @@ _log = logging.getLogger(__name__)
 _ASK_S: Final = 1.0
 _ASKS_A_LOOK: Final = 5
 """A look reads the state of every process of the machine; to ask for a group is one call."""
+_QUIET_LOOKS: Final = 2
+"""A look is not a snapshot: who forks and ends in the middle of it may be missed."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -46,6 +48,7 @@ class _Kept:
     handle: ProcessGroup | None = None
     """Reaches exactly this group; None: it is of a former life, and only looked at."""
     processes: Sequence[int] = ()
+    quiet_looks: int = 0
 
 
 class EndingRuns:
@@ -119,7 +122,8 @@ class EndingRuns:
         self._recorded.update(run_id for text in written.recorded if (run_id := _run_id(text)) is not None)
         known = {group.run for group in written.groups}
         groups = [*written.groups, *(group for group in marked if group.run not in known)]
-        living = await look_once(partial(living_in, groups)) if groups else {}
+        # By the disk's thread, which is there: the machine may be out of processes.
+        living = await self._disk.call(living_in, groups) if groups else {}
         for group, processes in living.items():
             if processes and (run_id := _run_id(group.run)) is not None:
                 kept = self._kept.get(run_id) or _Kept(groups=[])
@@ -194,8 +198,9 @@ class EndingRuns:
             _log.debug("cannot look for what is left of runs: %s", error, extra={"action": "ending.blind"})
             return
         for run_id, kept in looked_at.items():
-            kept.processes = [pid for group in kept.groups for pid in living[group]]
-            if not kept.processes and self._kept.get(run_id) is kept:
+            kept.processes = [pid for group in kept.groups for pid in living[group]] or kept.processes
+            kept.quiet_looks = 0 if any(living[group] for group in kept.groups) else kept.quiet_looks + 1
+            if kept.quiet_looks >= _QUIET_LOOKS and self._kept.get(run_id) is kept:
                 self._over(run_id)
 
     async def _heed_give_ups(self) -> None:

@@ -15,24 +15,30 @@ from tests.chaos.faults.log_store import LogStoreFaults
 from tests.chaos.faults.machine import MachineFaults
 from tests.chaos.faults.managers import ManagerFaults
 from tests.chaos.faults.network import NetworkFaults
+from tests.chaos.faults.users import UserFaults
 from tests.chaos.faults.workers import WorkerFaults
 from tests.chaos.fleet import Fleet
+from tests.chaos.users import Users
 
 _BETWEEN_S = (1.5, 6.0)
+_SHORT_ROUNDS = 2
+"""So each fault has been met twice before any comes much more often: in ten minutes there are three rounds or so."""
 
 
 class Bag:
-    """Names, each as often as it weighs; filled again when it is empty."""
+    """Names, each as often as it weighs; filled again when it is empty. In the first two rounds each is there once."""
 
     def __init__(self, weights: Mapping[str, int], chance: random.Random) -> None:
         self._weights = weights
         self._chance = chance
         self._names: list[str] = []
+        self._short_rounds = _SHORT_ROUNDS
 
     def draw(self) -> str:
         """The next one."""
         if not self._names:
-            self._names = [name for name, weight in self._weights.items() for _ in range(weight)]
+            is_short, self._short_rounds = self._short_rounds > 0, self._short_rounds - 1
+            self._names = [name for name, weight in self._weights.items() for _ in range(1 if is_short else weight)]
             self._chance.shuffle(self._names)
         return self._names.pop()
 
@@ -44,10 +50,12 @@ class Bag:
 class Faults:
     """Draws and carries out faults, by a seed; several may be going at once, but only one on a target."""
 
-    def __init__(self, fleet: Fleet, seed: int, only: Collection[str] = (), without: Collection[str] = ()) -> None:
+    def __init__(
+        self, fleet: Fleet, users: Users, seed: int, only: Collection[str] = (), without: Collection[str] = ()
+    ) -> None:
         """``only``, ``without``: names of the table. ValueError: a name that is not in it."""
         self.breaking = Breaking(fleet, random.Random(f"faults {seed}"))
-        table = self._table()
+        table = self._table() | UserFaults(self.breaking, users).table()
         unknown = {*only, *without} - set(table)
         if unknown:
             raise ValueError(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(table)}")

@@ -18,6 +18,9 @@ from tests.support.dead_mount import DeadMount
 _PIECE = b"\0" * 65_536
 _FILLED_UP_EACH_S = 5
 _LASTS_S = (5, 12, 25)
+CHILD_NEVER_ENDS = "child never ends"
+_LINGERS_S = (20, 30, 40)
+"""Longer than a worker tries to end it."""
 _HANGS_S = (3, 8, 30)
 """Less than what makes it a fault, a little more, and longer than the session lasts."""
 
@@ -40,6 +43,7 @@ class MachineFaults:
             table["disk hangs"] = (3, self._disk_hangs)
         if self._mount is not None:
             table["mount hangs"] = (3, self._mount_hangs)
+            table[CHILD_NEVER_ENDS] = (2, self._child_never_ends)
         if self._not_root:
             table["out of processes"] = (2, self._out_of_processes)
         return table
@@ -75,6 +79,18 @@ class MachineFaults:
             try:
                 await self._on.lasting(seconds)
             finally:
+                hanging.come_back()
+
+    async def _child_never_ends(self) -> None:
+        """What runs have left in their process groups waits, and no signal ends it before the mount comes back."""
+        place, seconds = self._on.fleet.lingering, self._on.chance.choice(_LINGERS_S)
+        assert place is not None
+        async with self._on.noted(f"no child can be ended for {seconds} s", place.name):
+            hanging = DeadMount(place, is_unkillable=True)
+            try:
+                await self._on.lasting(seconds)
+            finally:
+                self._on.fleet.witness.note_those_that_linger()
                 hanging.come_back()
 
     async def _out_of_descriptors(self) -> None:

@@ -24,7 +24,7 @@ def check(view: View) -> Iterator[Violation]:
         spec = view.spec_of(run.id.job)
         if following is not None and following.record is not None:
             if not _was_given_up_unasked(view, run, following, spec):
-                yield from _followed(run, record, following, spec.get("onWorkerLost", "record"))
+                yield from _followed(view, run, record, following, spec.get("onWorkerLost", "record"))
             yield from _too_soon(run, record, following, spec.get("retry") or {})
         elif _is_owed_another(record, spec) and not _is_edited_nearby(view, run, record):
             yield Violation("retry", str(run.id), f"{record['status']}, and attempt {run.id.attempt + 1} has no record")
@@ -52,8 +52,8 @@ def _was_given_up_unasked(view: View, run: Run, following: Run, spec: dict[str, 
     return was_cut_off and was_away
 
 
-def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterator[Violation]:
-    status = record["status"]
+def _followed(view: View, run: Run, record: Record, following: Run, on_lost: str) -> Iterator[Violation]:
+    status = "failed" if _has_lost_its_failure(view, run, record) else record["status"]
     is_rerun = on_lost == "rerun" and (status == "lost" or record.get("reason") in _WITH_ITS_WORKER)
     # A late verdict takes the place of `lost` after the run was repeated.
     is_rerun = is_rerun or (on_lost == "rerun" and bool(record.get("late")))
@@ -61,6 +61,13 @@ def _followed(run: Run, record: Record, following: Run, on_lost: str) -> Iterato
         yield Violation("retry", str(following.id), f"there is such an attempt, after one that was {status}")
     if not is_rerun and run.signs and following.signs and following.first_ns < run.last_ns:
         yield Violation("retry", str(following.id), "started before the attempt before it had ended")
+
+
+def _has_lost_its_failure(view: View, run: Run, record: Record) -> bool:
+    """Whether it failed, and was told so to etcd, and its record was lost with its worker's disk."""
+    if record["status"] != "lost" or not run.ends or run.ends[0].exit_code == 0:
+        return False
+    return view.has_lost_disk(run.ends[0].worker, run.ends[0].wall_ms)
 
 
 def _too_soon(run: Run, record: Record, following: Run, retry: dict[str, Any]) -> Iterator[Violation]:

@@ -18,7 +18,12 @@ def check(view: View) -> Iterator[Violation]:
     """The start of every planned fire's first attempt."""
     for run in view.runs.values():
         spec = view.spec_of(run.id.job)
-        if run.id.plan_ms is None or run.id.attempt > 1 or not run.starts or "after" in spec:
+        if (
+            run.id.plan_ms is None
+            or run.id.attempt not in view.first_attempts(run.id)
+            or not run.starts
+            or "after" in spec
+        ):
             continue
         late_ms = run.starts[0].wall_ms - run.id.plan_ms
         if late_ms > latest_ms(spec) + _STARTS_WITHIN_MS and not _was_frozen(

@@ -6,10 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from itertools import pairwise
 
+from tests.chaos.history import Op
+from tests.chaos.rules.give_ups import GIVEN_UP
 from tests.chaos.view import Run, View, Violation
 
 _NS = 1_000_000_000
 _ROUNDING_NS = 2_000_000
+_LOST_AFTER_S = 300
 
 
 def check(view: View) -> Iterator[Violation]:
@@ -23,6 +26,7 @@ def check(view: View) -> Iterator[Violation]:
         runs.sort(key=lambda run: run.first_ns)
         if spec.get("overlap", "skip") != "allow":
             yield from _overlaps(view, sequence, runs)
+            yield from _beside_what_lingers(view, sequence, runs)
         if "after" in spec:
             yield from _too_soon(runs, int(spec["after"][:-1]) * _NS)
 
@@ -30,12 +34,41 @@ def check(view: View) -> Iterator[Violation]:
 def _overlaps(view: View, sequence: str, runs: list[Run]) -> Iterator[Violation]:
     earlier = runs[0]
     for run in runs[1:]:
-        if run.first_ns < earlier.last_ns:
+        if run.first_ns < earlier.last_ns and not _is_given_up(view, earlier, run):
             both_ms = (min(run.last_ns, earlier.last_ns) - run.first_ns) / 1e6
             text = f"{_shown(earlier)} and {_shown(run)} ran at once for {both_ms:.0f} ms{_excuse(view, earlier)}"
             yield Violation("G5", sequence, text)
         if run.last_ns > earlier.last_ns:
             earlier = run
+
+
+def _beside_what_lingers(view: View, sequence: str, runs: list[Run]) -> Iterator[Violation]:
+    """A run keeps its lock while anything of its process group lives."""
+    for earlier in (run for run in runs if run.lingering):
+        for run in runs:
+            is_beside = run is not earlier and earlier.last_ns <= run.first_ns < earlier.holds_until_ns
+            if is_beside and not _may_pass_on(view, earlier, run):
+                left_ms = (earlier.holds_until_ns - run.first_ns) / 1e6
+                text = f"{_shown(run)} began {left_ms:.0f} ms before the last process of {_shown(earlier)} was gone"
+                yield Violation("G5", sequence, f"{text}{_excuse(view, earlier)}")
+
+
+def _is_given_up(view: View, earlier: Run, run: Run) -> bool:
+    """Whether users gave up the earlier one, which went on, before the other began."""
+    return any(
+        call.op is Op.GIVE_UP and str(earlier.id) in call.runs and call.outcome in GIVEN_UP
+        and call.sent_ms <= min(one.wall_ms for one in run.signs)
+        for call in view.calls
+    )  # fmt: skip
+
+
+def _may_pass_on(view: View, earlier: Run, run: Run) -> bool:
+    """Whether users gave it up; or its worker, or etcd, was away for as long as a run takes to count as lost."""
+    lost_after_ms = view.spec_of(run.id.job).get("lostAfterSeconds", _LOST_AFTER_S) * 1000
+    began_ms, next_ms = (min(one.wall_ms for one in of.signs) for of in (earlier, run))
+    faults = [one for one in view.faults_between(began_ms, next_ms) if one.target in (earlier.signs[0].worker, "etcd")]
+    was_away = any(min(one.until_ms, next_ms) - one.from_ms >= lost_after_ms for one in faults)
+    return was_away or _is_given_up(view, earlier, run)
 
 
 def _shown(run: Run) -> str:

@@ -29,7 +29,8 @@ def check(view: View) -> Iterator[Violation]:
             where = ", ".join(f"{one.worker} pid {one.pid} fence {one.fence} at {one.wall_ms}" for one in run.starts)
             yield Violation("G1", subject, f"{len(run.starts)} starts: {where}")
         if run.record is None:
-            yield Violation("G9", subject, f"started at {run.signs[0].wall_ms} on {run.signs[0].worker}, and no record")
+            first = (*run.signs, *run.lingering)[0]
+            yield Violation("G9", subject, f"started at {first.wall_ms} on {first.worker}, and no record")
         else:
             for text in (*_lies(run, run.record), *_wrong_times(view, run, run.record)):
                 yield Violation("G3", subject, text)

@@ -257,6 +257,15 @@ async def missed_after_unblock(manager: Managed, *, among: int = 1) -> RunRecord
     return finals[0] if finals else None
 
 
+async def ask_for(manager: Managed, plan_ms: int) -> None:
+    """The fire waits as a request, as one does that is made up for."""
+    request = Request(
+        run_id=RunId.planned("j", plan_ms), origin=Origin.MADE_UP, job_create_revision=1, plan_ms=plan_ms,
+        dispatch_ms=plan_ms, not_before_ms=plan_ms,
+    )  # fmt: skip
+    await manager.etcd.put(manager.keys.request(request.run_id), request.to_json())
+
+
 async def test_fires_since_the_newest_record_are_recorded_as_missed(manager: Managed) -> None:
     minute = await saved_ago(manager, 30)
     await manager.write([
@@ -279,6 +288,15 @@ async def test_a_run_that_still_goes_was_decided(manager: Managed) -> None:
     minute = await saved_ago(manager, 30)
     await claim(manager, "j", minute - 2 * MINUTE_MS)
     await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="the run is seen")
+    await manager.call("POST", UNBLOCK, {})
+    record = await missed_after_unblock(manager)
+    assert record is not None
+    assert record.plan_ms == minute - MINUTE_MS
+
+
+async def test_a_fire_that_still_waits_to_be_made_up_for_was_decided(manager: Managed) -> None:
+    minute = await saved_ago(manager, 30)
+    await ask_for(manager, minute - 2 * MINUTE_MS)
     await manager.call("POST", UNBLOCK, {})
     record = await missed_after_unblock(manager)
     assert record is not None
@@ -376,11 +394,7 @@ async def test_what_was_started_before_its_time_is_left_out_and_the_rest_runs_un
         record_of(RunId.planned("j", missed), Verdict.MISSED, plan_ms=missed, range_end_ms=far_ms - MINUTE_MS, count=9),
     ])  # fmt: skip
     await claim(manager, "j", goes)
-    request = Request(
-        run_id=RunId.planned("j", asked), origin=Origin.MADE_UP, job_create_revision=1, plan_ms=asked,
-        dispatch_ms=asked, not_before_ms=asked,
-    )  # fmt: skip
-    await manager.etcd.put(manager.keys.request(request.run_id), request.to_json())
+    await ask_for(manager, asked)
     await manager.call("POST", UNBLOCK, {})
     new = await saved(manager)
     assert new.anchor_ms <= now_ms()
