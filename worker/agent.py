@@ -293,6 +293,7 @@ class Agent:
             self.parts.ending.add(run.run_id, left)
         elif left is not None:
             left.close()  # its lock has passed on already
+            self.parts.guardian.over(outcome.run_id)
         ended = run or late
         if ended is None:
             return

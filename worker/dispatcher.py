@@ -81,10 +81,13 @@ class Dispatcher:
         refusals: Refusals,
         shell: str,
         on_slot_free: Callable[[], None],
+        stuck_before: Callable[[str], int],
         is_guarded: Callable[[], bool],
         clock: Clock,
     ) -> None:
-        """``is_guarded``: whether a process may be started now; else a run waits as it would for a slot."""
+        """``stuck_before(job)``: of how many runs of it, of a former life, something lives that cannot be ended.
+        ``is_guarded``: whether a process may be started now; else a run waits as it would for a slot.
+        """
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -96,6 +99,7 @@ class Dispatcher:
         self._refusals = refusals
         self._shell = shell
         self._on_slot_free = on_slot_free
+        self._stuck_before = stuck_before
         self._is_guarded = is_guarded
         self._clock = clock
         self._alarm = Alarm(clock)
@@ -201,7 +205,7 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif self.stopping:
             self._to_hand_on.append(run)
-        elif self._table.stuck_runs_of(run.run_id.job) >= MOST_STUCK_RUNS:
+        elif self._has_too_many_stuck(run.run_id.job):
             self._end_unstarted(
                 run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on worker {self._identity.worker} cannot be ended"
             )
@@ -216,6 +220,9 @@ class Dispatcher:
             self._table.started(run)
             self._to_start.append(run)
         return True
+
+    def _has_too_many_stuck(self, job: str) -> bool:
+        return self._table.stuck_runs_of(job) + self._stuck_before(job) >= MOST_STUCK_RUNS
 
     def _may_start(self, run: Run) -> bool:
         return self._is_guarded() and self._table.may_start(run, beside=self._stamping)

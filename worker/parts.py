@@ -209,13 +209,13 @@ class Parts:
         )  # fmt: skip
         self.ending = EndingRuns(
             client=self._client, keys=self.keys, directory=config.data_dir, disk=spool.disk, clock=clock,
-            on_over=events.run_over,
+            on_written=self.guardian.over, on_over=events.run_over,
         )  # fmt: skip
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
-            is_guarded=lambda: self.guardian.guarding, clock=clock,
+            stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding, clock=clock,
         )  # fmt: skip
 
     def _decide(self) -> None:

@@ -37,7 +37,8 @@ class Ending:
 
 
 class EndingRuns:
-    """Reads the beats when asked, and remembers them for as long as no newer ones come."""
+    """Reads the beats when asked, and remembers them for as long as no newer ones come. While etcd is away one in three
+    seconds waits for it, and the others have what was known."""
 
     def __init__(self, inventory: Inventory, *, oldest_ms: Callable[[], int], clock: Clock) -> None:
         """``oldest_ms``: for how long the oldest open run has been going; the beats are read only for one of 10 s."""
@@ -67,7 +68,7 @@ class EndingRuns:
             elif self._clock.monotonic() - self._read_at >= _READ_EVERY_S:
                 with suppress(EtcdError, UnavailableError):
                     self.known = _ending(await self._inventory.beats())
-                    self._read_at = self._clock.monotonic()
+                self._read_at = self._clock.monotonic()
             return self.known
 
 

@@ -151,14 +151,14 @@ class Workshop:
         )  # fmt: skip
         self.ending = EndingRuns(
             client=client, keys=keys, directory=Path("/nowhere"), disk=Disk(), clock=self.clock,
-            on_over=lambda _run_id: None,
+            on_written=lambda _: None, on_over=lambda _: None,
         )  # fmt: skip
         self.settlement.session = session
         self.dispatcher = Dispatcher(
             client=client, keys=keys, identity=ME, table=self.table, members=self.members,
             kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement,
             refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
-            is_guarded=lambda: self.guarded, clock=self.clock,
+            stuck_before=lambda _: 0, is_guarded=lambda: self.guarded, clock=self.clock,
         )  # fmt: skip
         self.executor.on_not_now = self.dispatcher.not_started
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from common.clock import SystemClock
@@ -61,6 +62,30 @@ def test_a_process_is_the_runs_where_it_began_while_it_was_started() -> None:
         process.kill()
     assert (other, older) == (None, None)
     assert leader is not None
+    leader.close()
+
+
+def test_a_group_is_the_runs_where_its_leader_was_gone_before_it_was_looked_at() -> None:
+    """A short command that leaves something behind."""
+    shell = "/bin/sleep 300 >/dev/null & echo $!"
+    with subprocess.Popen(["/bin/sh", "-c", shell], env={}, start_new_session=True, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        process.wait()
+        leader = Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=100.1)
+        late = Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=102.0)
+    assert late is None, "its number may have been given to somebody else meanwhile"
+    assert leader is not None
+    [group] = [leader.left_of(RUN, 1)]
+    assert group is not None
+    assert (group.leader, group.leader_started) == (process.pid, None)
+    ends = Ends(INSTANCE)
+    ends.begin(RUN, leader, kill_at=100.0)
+    ends.look(100.0)
+    ends.look(100.1)
+    ends.look(100.2)
+    assert not ends.busy
+    assert not psutil.pid_exists(child) or psutil.Process(child).status() == psutil.STATUS_ZOMBIE
     leader.close()
 
 
@@ -243,7 +268,7 @@ def test_a_process_of_a_worker_that_is_gone_is_known_by_its_mark_and_by_the_mome
     command: subprocess.Popen[bytes],
 ) -> None:
     leader = leader_of(command, parent=-1)
-    began = (leader._started + 0.5) / os.sysconf("SC_CLK_TCK")
+    began = ((leader._started or 0) + 0.5) / os.sysconf("SC_CLK_TCK")
     at_once = Leader.of("other", command.pid, instance=INSTANCE, parent=-1, began=began, told=began)
     assert at_once is not None
     for one in (leader, at_once):

@@ -1,6 +1,7 @@
 """Every call in a worker, a manager or what they share that may wait for a file, a name service or a lock is known.
 
-Each stands in a function that the event loop does not call: the table says why. A new one fails here: give it to
+Each stands in a function that the event loop does not call: the table says why. The loop's own pool of threads counts,
+for a name service that hangs fills it. A new one fails here: give it to
 ``common.process.beside.beside`` (a thread, a bound and a deadline), or to the worker's ``disk``; what may hang before a
 command is executed, to the launcher.
 """
@@ -25,7 +26,7 @@ FUNCTIONS: Final = {
     "subprocess": {"run", "Popen", "call", "check_call", "check_output"},
     "socket": {"getaddrinfo", "gethostbyname", "gethostbyaddr", "getfqdn", "create_connection"},
     "time": {"sleep"}, "fcntl": {"flock", "lockf"}, "shutil": {"which", "copy", "copytree", "rmtree", "move"},
-    "ssl": {"create_default_context"},
+    "ssl": {"create_default_context"}, "asyncio": {"to_thread"},
 }  # fmt: skip
 METHODS: Final = {
     "read_text", "read_bytes", "write_text", "write_bytes", "mkdir", "unlink", "iterdir", "glob", "rglob", "is_file",
@@ -55,7 +56,7 @@ KNOWN: Final = {
     "worker/launcher/accounts.py": OWN_PROCESS,
     "worker/launcher/program.py": OWN_PROCESS, "worker/launcher/unstartable.py": OWN_PROCESS,
     "worker/launcher/link.py ask": KERNEL, "worker/launcher/link.py _begin": "executes the worker's own Python",
-    "worker/machine/": KERNEL,
+    "worker/machine/left_groups.py": THREAD, "worker/machine/": KERNEL,
 }  # fmt: skip
 
 

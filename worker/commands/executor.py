@@ -455,7 +455,8 @@ class Executor:
         run.read_rest()
         left = run.group if survivors and run.group.send(0) else None
         self._let_go(run, left=left)
-        self._guard.over(run.launch.run_id)
+        if left is None:
+            self._guard.over(run.launch.run_id)
         if (why_not := self._why_not_executed(run)) is not None:
             if left is not None:
                 left.close()

@@ -11,6 +11,8 @@ from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import read_process, run_mark
 
 _TICKS_A_SECOND: Final = os.sysconf("SC_CLK_TCK")
+_NOT_GIVEN_AWAY_S: Final = 1.0
+"""All numbers would have to be given away once to come to the same one again."""
 
 
 class Leader:
@@ -18,7 +20,8 @@ class Leader:
 
     __slots__ = ("_given_away", "_group", "_started", "pid")
 
-    def __init__(self, pid: int, started: int) -> None:
+    def __init__(self, pid: int, started: int | None) -> None:
+        """``started``: None where it is gone already, and only its group is there."""
         self.pid = pid
         self._started = started
         self._given_away = False
@@ -30,16 +33,20 @@ class Leader:
 
     @classmethod
     def of(
-        cls, run: str, pid: int, *, instance: str, parent: int, began: float = 0.0, told: float = 0.0
-    ) -> Self | None:
-        """The process with this id, where it is the run's; None: it is gone.
+        cls, run: str, pid: int, *, instance: str, parent: int, began: float = 0.0, told: float = 0.0,
+        now: float = float("inf"),
+    ) -> Self | None:  # fmt: skip
+        """The process with this id, where it is the run's; None: it is gone, and so is its group.
 
         It is where it began while the worker was starting it, between ``began`` and ``told`` by the boot clock; also
         where it is the child of ``parent``, the worker, or carries the run's mark. The number of a process that ended
-        at once may be somebody else's by now.
+        at once may be somebody else's by now; a group of that number is the run's where ``now`` is soon after ``told``.
         """
         process = read_process(pid)
-        if process is None or process.group != pid:
+        if process is None:
+            gone = cls(pid, None)
+            return gone if now < told + _NOT_GIVEN_AWAY_S and gone.is_left() else None
+        if process.group != pid:
             return None
         began_then = int(began * _TICKS_A_SECOND) <= process.started <= int(told * _TICKS_A_SECOND)
         if not began_then and process.parent != parent and run_mark(pid, instance) != run:
@@ -74,9 +81,13 @@ class Leader:
 
     def left_of(self, run: str, now_ms: int) -> LeftGroup | None:
         """Its group, where somebody is left in it, dead or alive; None also where that cannot be seen."""
-        if not self.is_known() or not self._group.send(0):
+        if not self.is_left():
             return None
         return LeftGroup(run=run, leader=self.pid, since_ms=now_ms, leader_started=self._started)
+
+    def is_left(self) -> bool:
+        """Whether somebody is left in its group, dead or alive; False also where that cannot be seen."""
+        return self.is_known() and self._group.send(0)
 
     def send(self, number: signal.Signals) -> None:
         """Signal the whole group."""

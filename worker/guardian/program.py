@@ -34,7 +34,7 @@ from worker.guardian.messages import (
     encode,
 )
 from worker.guardian.wards import Ward, Wards
-from worker.machine.left_groups import read_left, write_left
+from worker.machine.left_groups import Left, read_left, write_left
 from worker.machine.process_group import kernel_has_group_pidfds
 
 _log = logging.getLogger(__name__)
@@ -155,8 +155,9 @@ class Guardian:
     def _leader_of(self, group: Group) -> Leader | None:
         try:
             return Leader.of(
-                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told
-            )
+                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
+                now=self._clock.boottime(),
+            )  # fmt: skip
         except OSError as error:  # out of descriptors: it is found by its marks alone
             _log.warning("cannot look at the process of %s: %s", group.run, error, extra={"action": "guardian.blind"})
             return None
@@ -238,7 +239,9 @@ class Guardian:
             return
         known = {group.run for group in left}
         try:
-            write_left(self._directory, [*(one for one in read_left(self._directory) if one.run not in known), *left])
+            there = read_left(self._directory)
+            others = (group for group in there.groups if group.run not in known)
+            write_left(self._directory, Left(groups=[*others, *left], recorded=there.recorded))
         except OSError as error:
             extra = {"action": "guardian.not_written"}
             _log.error("not written down which runs still have processes: %s", error, extra=extra)

@@ -1,7 +1,7 @@
 """Process groups that outlive their runs, written down in the data directory: the worker's next life knows of them.
 
 The number of a group is given to nobody else while anybody lives in it. It says nothing after a boot of the machine,
-nor in another namespace of process ids (another container), so the file names both.
+nor in another namespace of process ids (another container), so the file names both. Which runs are recorded stays true.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ class LeftGroup:
     """The process id that names the group."""
     since_ms: int
     """Since when it is known that the group cannot be ended."""
-    recorded: bool = False
-    """Whether its worker has made the run's record: then it is in the spool or in the log store, or on the way."""
     leader_started: int | None = None
     """Clock ticks since boot, of a leader that has not exited; None: it has, and another of its number is not it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a file says."""
+
+    groups: Sequence[LeftGroup] = ()
+    recorded: frozenset[str] = frozenset()
+    """Runs whose worker has made their records, and not freed their locks yet: each record is in the spool or in the
+    log store, or on the way, whatever has become of the groups."""
 
 
 def living_in(groups: Collection[LeftGroup]) -> Mapping[LeftGroup, Sequence[int]]:
@@ -52,27 +60,28 @@ def living_in(groups: Collection[LeftGroup]) -> Mapping[LeftGroup, Sequence[int]
     return {group: [] if group in given_away else pids for group, pids in living.items()}
 
 
-def read_left(directory: Path) -> list[LeftGroup]:
-    """The groups that were written down in this boot of the machine. OSError: the disk cannot be read."""
+def read_left(directory: Path) -> Left:
+    """What was written down, the groups only where this boot of the machine did. OSError: the disk cannot be read."""
     try:
         document = json.loads((directory / FILE).read_text())
-        if document["machine"] != _machine():
-            return []
-        return [LeftGroup(**group) for group in document["groups"]]
+        groups = [LeftGroup(**group) for group in document["groups"]] if document["machine"] == _machine() else []
+        return Left(groups=groups, recorded=frozenset(document["recorded"]))
     except FileNotFoundError:
-        return []
+        return Left()
     except (ValueError, LookupError, TypeError, RecursionError):
-        return []  # nobody else writes it, and what is written is whole: somebody has changed it
+        return Left()  # nobody else writes it, and what is written is whole: somebody has changed it
 
 
-def write_left(directory: Path, groups: Collection[LeftGroup]) -> None:
+def write_left(directory: Path, left: Left) -> None:
     """Instead of what was there; whole and durably, or not at all. OSError: the disk does not take it."""
     path = directory / FILE
-    if not groups:
+    if not left.groups and not left.recorded:
         path.unlink(missing_ok=True)
         return
     beside = path.with_suffix(".new")
-    document = {"machine": _machine(), "groups": [asdict(group) for group in groups]}
+    document = {
+        "machine": _machine(), "groups": [asdict(group) for group in left.groups], "recorded": sorted(left.recorded),
+    }  # fmt: skip
     try:
         with beside.open("w") as file:
             json.dump(document, file)

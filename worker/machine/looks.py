@@ -22,6 +22,17 @@ _ASKED_EVERY_S: Final = 0.1
 _MOST_LEFT_BEHIND: Final = 64
 
 
+async def look_once(work: Callable[[], _T]) -> _T:
+    """What one look finds, in a thread of its own: others may wait for a name service, in the loop's. HeldUpError;
+    OSError: /proc cannot be read; RuntimeError: the machine is out of threads.
+    """
+    looks = Looks()
+    try:
+        return await looks.look_beside(work)
+    finally:
+        looks.close()
+
+
 class HeldUpError(OSError):
     """More processes than ever should hold up whoever looks at them."""
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -108,7 +109,7 @@ class Adoption:
         self._session: Session | None = None
         self._kept: dict[RunId, _Kept] = {}
         self._over: dict[RunId, _Kept] = {}
-        """Those of which nothing is left: to be settled."""
+        """Those of which nothing is left: to be settled, once the log store has said what became of them."""
         self._one_at_a_time = asyncio.Lock()
         """Of taking these over and settling them: each counts on the revision of the run key."""
         self._written: Callable[[], int] = lambda: 0
@@ -117,9 +118,7 @@ class Adoption:
         """Every run of this worker under the new session; kills that came meanwhile are read first."""
         await self._read_kills()
         runs = await self._readopt_all(session)
-        async with self._one_at_a_time:
-            kept = (self._kept | self._over).items()
-            await _at_once([partial(self._keep, run_id, one, session) for run_id, one in kept])
+        await self._keep_all(session)
         self._session = session
         extra = {"action": "runs.readopted", "runs": runs}
         _log.info("%d runs are under the new session", runs, extra=extra)
@@ -134,6 +133,7 @@ class Adoption:
             await asyncio.sleep(_STRAGGLERS_S)
             if self._session is not None and not self._session.ended.is_set():
                 await self._readopt_all(self._session)
+                await self._keep_stragglers(self._session)
                 if self._over:
                     async with self._one_at_a_time:
                         await self._settle_over()
@@ -196,16 +196,16 @@ class Adoption:
 
         async def settle(one: _Former) -> None:
             in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
-            if one.run_id in self._ending and one.entry.state is _OPEN:
-                self._kept[one.run_id] = kept = _Kept(
-                    former=one, in_spool=in_its_spool, delivered=found,
-                    is_recorded=self._ending.is_recorded(one.run_id),
-                )  # fmt: skip
+            is_recorded, is_ending = self._ending.is_recorded(one.run_id), one.run_id in self._ending
+            kept = _Kept(former=one, in_spool=in_its_spool, delivered=found, is_recorded=is_recorded)
+            if one.entry.state is _OPEN and (is_ending or kept.has_to_be_asked_for):
+                (self._kept if is_ending else self._over)[one.run_id] = kept
                 await self._keep(one.run_id, kept, session)
             else:
                 await self._settle(one, in_spool=in_its_spool, delivered=found)
 
         await _at_once([partial(settle, one) for one in former])
+        self._ending.keep_only(self._kept.keys() | self._over.keys())
         self._session = session
         return len(former)
 
@@ -232,26 +232,54 @@ class Adoption:
         if (kept := self._kept.pop(run_id, None)) is not None:
             self._over[run_id] = kept
 
+    async def _keep_all(self, session: Session) -> None:
+        """Those whose keys do not name this session yet."""
+        if not self._kept and not self._over:
+            return
+        async with self._one_at_a_time:
+            kept = [
+                partial(self._keep, run_id, one, session)
+                for run_id, one in (self._kept | self._over).items()
+                if one.former.entry.session != session.id
+            ]  # fmt: skip
+            await _at_once(kept)
+
     async def _keep(self, run_id: RunId, kept: _Kept, session: Session) -> None:
         """Its key names this session: while that lives, nobody gives it up as lost."""
         while not session.ended.is_set():
             former = kept.former
             key, entry = former.kv.key, replace(former.entry, session=session.id)
             compares = [session.alive, mod_revision_is(key, former.kv.mod_revision)]
-            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+            try:
+                result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+            except EtcdRefusedError as error:
+                if not is_for_good(error):
+                    raise
+                self._refusals.note(str(run_id), error)
+                return  # the others go on; this one is a straggler
             if result.succeeded:
                 kv = replace(former.kv, value=entry.to_json(), mod_revision=result.revision)
                 kept.former = _Former(run_id, entry, kv)
                 return
-            kv_now = result.one(0)
-            now = None if kv_now is None else self._former(kv_now)
-            if now is None or now.kv.create_revision != former.kv.create_revision or now.entry.state is not _OPEN:
-                self._kept.pop(run_id, None)
-                self._over.pop(run_id, None)
-                self._ending.forget(run_id)  # the steward was first: its lock has passed on
+            now = self._still(former, result.one(0))
+            if now is None or now.entry.state is not _OPEN:
+                self._forget(run_id)  # the steward was first: its lock has passed on
                 return
             kept.former = now
             await asyncio.sleep(_RETRY_S)
+
+    def _still(self, former: _Former, kv: KeyValue | None) -> _Former | None:
+        """The run as it is now; None: it is not there any more, or not this worker's."""
+        return None if kv is None or kv.create_revision != former.kv.create_revision else self._former(kv)
+
+    def _forget(self, run_id: RunId) -> None:
+        self._kept.pop(run_id, None)
+        self._over.pop(run_id, None)
+        self._ending.forget(run_id)
+
+    async def _keep_stragglers(self, session: Session) -> None:
+        with suppress(EtcdError, UnavailableError):  # again in a second
+            await self._keep_all(session)
 
     async def _settle_over(self) -> None:
         over = dict(self._over)
@@ -263,34 +291,44 @@ class Adoption:
             over = {run_id: kept for run_id, kept in over.items() if not kept.has_to_be_asked_for}
         for run_id, kept in over.items():
             try:
-                await self._settle_one(kept.former, kept.in_spool, kept.delivered or found.get(str(run_id)))
+                if await self._has_settled(kept, kept.delivered or found.get(str(run_id))):
+                    self._forget(run_id)
             except (EtcdError, UnavailableError) as error:
-                if is_for_good(error):
-                    self._refusals.note(str(run_id), error)
-                continue  # again in a second
-            del self._over[run_id]
+                self._refusals.note(str(run_id), error)  # again in a second
+
+    async def _has_settled(self, kept: _Kept, delivered: RunRecord | None) -> bool:
+        """By its key as it is now: an answer may have been lost. False: it was changed meanwhile."""
+        now = self._still(kept.former, await self._client.get(kept.former.kv.key))
+        return now is None or await self._settle_one(now, kept.in_spool, delivered)
 
     async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         try:
-            await self._settle_one(former, in_spool, delivered)
+            await self._settle_one(former, in_spool, delivered)  # or the steward was first
         except EtcdRefusedError as error:
             if not is_for_good(error):
                 raise
             self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
 
-    async def _settle_one(self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
+    async def _settle_one(self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None) -> bool:
+        """False: its key is not as it was, and nothing was done."""
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
-        elif (record := in_spool.record if in_spool else delivered) is not None:
-            self._settlement.expect(former.run_id, await self._end(former, record))
-            # Delivery did not wait for us; what it delivers from now on, it tells.
-            if in_spool is None or in_spool.position <= self._written():
-                self._settlement.delivered([former.run_id])
-        else:
-            await self._give_up(former)
+            return True
+        if (record := in_spool.record if in_spool else delivered) is None:
+            return await self._give_up(former)
+        if (revision := await self._end(former, record)) is None:
+            return False
+        self._settlement.expect(former.run_id, revision)
+        # Delivery did not wait for us; what it delivers from now on, it tells.
+        if in_spool is None or in_spool.position <= self._written():
+            self._settlement.delivered([former.run_id])
+        return True
 
-    async def _end(self, former: _Former, record: RunRecord) -> int:
-        """Its record is known: free its lock, or say that it has ended, with what follows; its key's revision then."""
+    async def _end(self, former: _Former, record: RunRecord) -> int | None:
+        """Its record is known: free its lock, or say that it has ended, with what follows; its key's revision then.
+
+        None: its key or its lock is not as it was.
+        """
         run = await self._left(former)
         if run.has_ended:
             return former.kv.mod_revision
@@ -298,14 +336,15 @@ class Adoption:
         revision = await end_run(
             self._client, self._keys, self._aftermath, run, record, then=None if former.entry.locked else ended
         )
-        return former.kv.mod_revision if revision is None or former.entry.locked else revision
+        return former.kv.mod_revision if revision is not None and former.entry.locked else revision
 
     async def _left(self, former: _Former) -> LeftRun:
         lock = await self._client.get(self._keys.lock(former.run_id.job)) if former.entry.locked else None
         holds_lock = holds_its_lock(former.entry, former.kv, lock)
         return LeftRun(run_id=former.run_id, entry=former.entry, kv=former.kv, holds_lock=holds_lock)
 
-    async def _give_up(self, former: _Former) -> None:
+    async def _give_up(self, former: _Former) -> bool:
+        """False: its key or its lock is not as it was."""
         run_id, entry, kv = former.run_id, former.entry, former.kv
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
@@ -318,10 +357,11 @@ class Adoption:
             then=Put(kv.key, final.to_json()),
         )  # fmt: skip
         if revision is None:
-            return  # the steward was first
+            return False
         self._settlement.deliver_final(record, revision)
         extra = {"action": "run.lost", "run": str(run_id)}
         _log.warning("%s is lost: this worker was started again while it was going", run_id, extra=extra)
+        return True
 
 
 async def _at_once(work: Iterable[Callable[[], Awaitable[None]]]) -> None:

@@ -13,8 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -26,7 +27,8 @@ from common.stored.give_up import GiveUp
 from common.stored.keys import Keys, RunId
 from common.stored.member import MOST_ENDING, MOST_PROCESSES, EndingRun
 from worker.disk import Disk
-from worker.machine.left_groups import LeftGroup, living_in, read_left, write_left
+from worker.machine.left_groups import Left, LeftGroup, living_in, read_left, write_left
+from worker.machine.looks import look_once
 from worker.machine.process_group import ProcessGroup
 
 _log = logging.getLogger(__name__)
@@ -60,19 +62,26 @@ class EndingRuns:
         directory: Path,
         disk: Disk,
         clock: Clock,
+        on_written: Callable[[RunId], None],
         on_over: Callable[[RunId], None],
     ) -> None:
-        """``directory``: of the worker's data. ``on_over(run)``: nothing holds its lock any more."""
+        """``directory``: of the worker's data. ``on_written(run)``: whatever becomes of this process, the next one
+        knows of it, or need not. ``on_over(run)``: nothing holds its lock any more."""
         self._client = client
         self._keys = keys
         self._directory = directory
         self._disk = disk
         self._clock = clock
+        self._on_written = on_written
         self._on_over = on_over
         self._kept: dict[RunId, _Kept] = {}
+        self._recorded: set[RunId] = set()
+        """Also those of a former life of which nothing is left, until they are settled."""
         self._there = asyncio.Event()
         self._asks_until_look = 0
         self._is_to_be_written = False
+        self._is_unwritten = False
+        """The disk has refused what there is."""
 
     def __contains__(self, run_id: object) -> bool:
         return run_id in self._kept
@@ -89,24 +98,30 @@ class EndingRuns:
             for run_id, kept in islice(self._kept.items(), MOST_ENDING)
         )  # fmt: skip
 
+    def of_former_life(self, job: str) -> int:
+        """How many of a job are of a former life of this worker: the table of runs does not know them."""
+        return sum(1 for run_id, kept in self._kept.items() if kept.handle is None and run_id.job == job)
+
     def is_recorded(self, run_id: RunId) -> bool:
         """Whether its worker has made its record."""
-        return any(group.recorded for group in self._kept[run_id].groups)
+        return run_id in self._recorded
 
     def add(self, run_id: RunId, group: ProcessGroup) -> None:
         """A run has ended, but not this group, which is this object's from now on. To be said before it is recorded."""
-        left = LeftGroup(run=str(run_id), leader=group.leader, since_ms=self._clock.wall_ms(), recorded=True)
+        left = LeftGroup(run=str(run_id), leader=group.leader, since_ms=self._clock.wall_ms())
+        self._recorded.add(run_id)
         self._keep(run_id, _Kept(groups=[left], handle=group))
         self._write_down()
 
     async def recall(self, marked: Iterable[LeftGroup]) -> None:
         """What a former life, or its guardian, has written down; and the groups found by their marks. All that lives.
 
-        OSError: the disk or /proc cannot be read.
+        Until `keep_only` says which of them matter. OSError: the disk or /proc cannot be read.
         """
         written = await self._disk.call(read_left, self._directory)
-        known = {group.run for group in written}
-        groups = [*written, *(group for group in marked if group.run not in known)]
+        self._recorded.update(run_id for text in written.recorded if (run_id := _run_id(text)) is not None)
+        known = {group.run for group in written.groups}
+        groups = [*written.groups, *(group for group in marked if group.run not in known)]
         # By the disk's thread, which is there: the machine may be out of processes.
         living = await self._disk.call(living_in, groups) if groups else {}
         for group, processes in living.items():
@@ -120,10 +135,14 @@ class EndingRuns:
 
     def forget(self, run_id: RunId) -> None:
         """Its lock is nobody's concern here any more."""
-        if (kept := self._kept.pop(run_id, None)) is not None:
-            if kept.handle is not None:
-                kept.handle.close()
-            self._write_down()
+        if run_id in self._kept or run_id in self._recorded:
+            self._recorded.discard(run_id)
+            self._drop(run_id)
+
+    def keep_only(self, runs: Collection[RunId]) -> None:
+        """Of a former life's; the others have been settled meanwhile, by whomever."""
+        for run_id in (self._kept.keys() | self._recorded) - set(runs):
+            self.forget(run_id)
 
     async def run(self) -> None:
         """Looks at them until cancelled."""
@@ -131,6 +150,8 @@ class EndingRuns:
             await self._there.wait()
             await self._look_at_groups()
             await self._heed_give_ups()
+            if self._is_unwritten:
+                self._write_down()
             if not self._kept:
                 self._there.clear()
             else:
@@ -144,8 +165,21 @@ class EndingRuns:
     def _over(self, run_id: RunId) -> None:
         extra = {"action": "run.ending_over", "run": str(run_id)}
         _log.info("nothing of %s is left: its lock is freed", run_id, extra=extra)
-        self.forget(run_id)
+        self._let_go(run_id)
+
+    def _let_go(self, run_id: RunId) -> None:
+        """That one of a former life has a record stays known until it is settled."""
+        if self._kept[run_id].handle is not None:
+            self._recorded.discard(run_id)
+        self._drop(run_id)
         self._on_over(run_id)
+
+    def _drop(self, run_id: RunId) -> None:
+        kept = self._kept.pop(run_id, None)
+        if kept is not None and kept.handle is not None:
+            kept.handle.close()
+        self._on_written(run_id)
+        self._write_down()
 
     async def _look_at_groups(self) -> None:
         for run_id, kept in tuple(self._kept.items()):
@@ -157,7 +191,9 @@ class EndingRuns:
         self._asks_until_look = _ASKS_A_LOOK
         looked_at = dict(self._kept)
         try:
-            living = await asyncio.to_thread(living_in, [group for kept in looked_at.values() for group in kept.groups])
+            living = await look_once(
+                partial(living_in, [group for kept in looked_at.values() for group in kept.groups])
+            )
         except (OSError, RuntimeError) as error:  # the machine is out of descriptors, or of threads
             _log.debug("cannot look for what is left of runs: %s", error, extra={"action": "ending.blind"})
             return
@@ -184,23 +220,31 @@ class EndingRuns:
                 continue  # the steward sets it aside
             extra = {"action": "run.ending_given_up", "run": str(run_id)}
             _log.warning("%s is %s: its lock is freed, its processes go on", run_id, why, extra=extra)
-            self.forget(run_id)
-            self._on_over(run_id)
+            self._let_go(run_id)
 
     def _write_down(self) -> None:
         """By the disk's thread, in its turn: before what is recorded from now on is safe."""
         if not self._is_to_be_written:
             self._is_to_be_written = True
-            self._disk.begin(self._write)
+            self._disk.call(self._write).add_done_callback(self._written)
 
-    def _write(self) -> None:
+    def _write(self) -> Sequence[RunId]:
+        """In the thread: the runs that are written down."""
         self._is_to_be_written = False
-        groups = [group for kept in tuple(self._kept.values()) for group in kept.groups]
-        try:
-            write_left(self._directory, groups)
-        except OSError as error:  # if this process ends now, its next life frees their locks
-            _log.warning("not written down which runs still have processes: %s", error,
+        kept = tuple(self._kept.items())
+        groups = [group for _, one in kept for group in one.groups]
+        recorded = frozenset(str(run_id) for run_id in tuple(self._recorded))
+        write_left(self._directory, Left(groups=groups, recorded=recorded))
+        return [run_id for run_id, _ in kept]
+
+    def _written(self, future: asyncio.Future[Sequence[RunId]]) -> None:
+        error = future.exception()
+        if error is not None and not self._is_unwritten:
+            _log.warning("not written down which runs still have processes, and tried again: %s", error,
                          extra={"action": "ending.not_written"})  # fmt: skip
+        self._is_unwritten = error is not None
+        for run_id in future.result() if error is None else ():
+            self._on_written(run_id)
 
 
 def _run_id(text: str) -> RunId | None:

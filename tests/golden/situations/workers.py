@@ -22,7 +22,7 @@ from tests.support.working import SteppingClock, World, working
 from tests.support.workshop import ME, workshop
 from worker.catalog import Catalog
 from worker.kills import Kills
-from worker.machine.left_groups import LeftGroup, write_left
+from worker.machine.left_groups import Left, LeftGroup, write_left
 from worker.machine.processes import read_process
 from worker.members import Members
 from worker.settling.adoption import Adoption
@@ -243,9 +243,11 @@ async def settled(
 
         with stage.recorded(wanted):
             if ending is not None:
-                left = LeftGroup(run=str(run_id), leader=ending.pid, since_ms=NOON, recorded=status is not None,
-                                 leader_started=started_of(ending.pid))  # fmt: skip
-                write_left(world.place.directory / "w1", [left])
+                group = LeftGroup(
+                    run=str(run_id), leader=ending.pid, since_ms=NOON, leader_started=started_of(ending.pid)
+                )  # fmt: skip
+                recorded = frozenset() if status is None else frozenset({group.run})
+                write_left(world.place.directory / "w1", Left(groups=[group], recorded=recorded))
             async with working(world.place) as worker:
                 if ending is not None:
                     await worker.deciding()

@@ -10,6 +10,7 @@ import pytest
 from common.clock import SystemClock
 from common.etcd import EtcdClient, Session
 from common.runlog import RunLog
+from tests.support.dead_mount import DeadMount, dead_mount
 from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
 from tests.support.meeting import Meeting
@@ -54,3 +55,18 @@ async def term(world: World) -> AsyncIterator[Term]:
     )
     yield await term_of(world, session)
     await session.close()
+
+
+@pytest.fixture
+def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount]:
+    """Whoever touches it cannot be killed; a worker finds that out sooner than in ten seconds."""
+    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.commands.leftovers._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
+    try:
+        made = dead_mount(tmp_path / "dead", is_unkillable=True)
+        mounted = made.__enter__()
+    except OSError as error:
+        pytest.skip(f"nothing can be mounted here: {error}")
+    yield mounted
+    made.__exit__(None, None, None)

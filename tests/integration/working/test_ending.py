@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
+import json
 import os
 import signal
-from collections.abc import Iterator
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,49 +15,30 @@ import pytest
 from msgspec.structs import replace
 
 from common.clock import SystemClock
-from common.etcd import KeyValue
+from common.etcd import Delete, KeyValue, TxnResult
 from common.stored.give_up import GiveUp
 from common.stored.keys import RunId
 from common.stored.member import Beat
+from common.stored.run import EntryState
 from tests.support.cluster import Process
-from tests.support.dead_mount import DeadMount, dead_mount
+from tests.support.dead_mount import DeadMount
+from tests.support.unendable import leaves, left
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
 
-@pytest.fixture
-def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount]:
-    """Whoever touches it cannot be killed; a worker finds that out sooner than in ten seconds."""
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
-    monkeypatch.setattr("worker.commands.leftovers._GIVE_UP_AFTER_KILL_S", 0.2)
-    monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
-    try:
-        made = dead_mount(tmp_path / "dead", is_unkillable=True)
-        mounted = made.__enter__()
-    except OSError as error:
-        pytest.skip(f"nothing can be mounted here: {error}")
-    yield mounted
-    made.__exit__(None, None, None)
-
-
 RETRIED: dict[str, Any] = {"retry": {"limit": 2, "delaySeconds": 600}}
 
 
-def leaves(mount: DeadMount, then: str) -> str:
-    """A command with a child that waits in the kernel."""
-    return f"cat {mount.directory}/file & while [ ! -e {mount.directory.parent}/go ]; do sleep 0.02; done; {then}"
-
-
-async def left(worker: Working, world: World, mount: DeadMount, then: str = "exit 3", **fields: Any) -> RunId:
-    """A run that has ended, and is recorded, but for a process in the kernel."""
-    job = await world.save(command=leaves(mount, then), killGraceSeconds=0.1, **fields)
-    run_id = await world.ask(job, SystemClock().wall_ms())
-    await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel")
-    (mount.directory.parent / "go").touch()
-    await world.record(run_id)
-    return run_id
+def process_of(place: Place) -> Process:
+    """A worker that can be killed."""
+    flags = (
+        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
+        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
+    )  # fmt: skip
+    return Process("worker", "w1", place.directory / "process", flags)
 
 
 async def is_locked(world: World) -> bool:
@@ -81,7 +64,7 @@ async def test_record_comes_at_once_and_lock_and_retry_wait_for_what_cannot_be_e
 ) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        run_id = await left(worker, world, mount, **RETRIED)
+        run_id = await left(world, mount, **RETRIED)
         assert (await world.record(run_id))["err"].startswith("exit status 3; could not be ended: processes ")
         assert await is_locked(world)
         assert await world.requests() == []
@@ -130,7 +113,7 @@ async def test_next_start_of_its_worker_keeps_the_lock_and_frees_it_in_the_end(
 ) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        run_id = await left(worker, world, mount, **RETRIED)
+        run_id = await left(world, mount, **RETRIED)
     async with working(place) as worker:
         await worker.deciding()
         entry = await world.entry(run_id)
@@ -146,6 +129,60 @@ async def test_next_start_of_its_worker_keeps_the_lock_and_frees_it_in_the_end(
         assert (await world.record(run_id))["status"] == "failed"
 
 
+async def test_record_is_asked_for_until_the_log_store_answers_though_its_processes_went_with_the_machine(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    """A boot ends what no signal does. It had succeeded, so it is not run again."""
+    file = place.directory / "w1" / "ending.json"
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount, "exit 0", onWorkerLost="rerun")
+        await wait_until(lambda: worker.parts.spool.pending == 0, description="the spool has let its record go")
+        await wait_until(file.exists, description="it is written down")
+        [shown] = worker.parts.ending.listed
+    file.write_text(json.dumps({**json.loads(file.read_text()), "machine": "of another boot"}))
+    mount.come_back()
+    await wait_until(lambda: not os.path.exists(f"/proc/{shown.processes[0]}"), description="it is gone")
+    for _ in range(2):
+        async with working(place, mongodb_uri="mongodb://127.0.0.1:1/") as worker:
+            await worker.deciding()
+            await lose_session(worker, world)
+            entry = await world.entry(run_id)
+            assert entry is not None
+            assert (entry.state, entry.session) == (EntryState.OPEN, worker.session.id)
+            assert len(worker.parts.ending) == 0
+    async with working(place) as worker:
+        await worker.deciding()
+        await settled(world, run_id)
+        assert (await world.record(run_id))["status"] == "success"
+        assert await world.requests() == []
+        await wait_until(lambda: not file.exists(), description="nothing is left to be written down")
+
+
+async def test_run_that_changes_while_it_is_settled_is_settled_all_the_same(
+    place: Place, world: World, mount: DeadMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount)
+    async with working(place) as worker:
+        await worker.deciding()
+        send, lock, key, met = worker.client.txn, world.keys.lock("job"), world.keys.run(run_id), list[str]()
+
+        async def after_another_write(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
+            if Delete(lock) in then and not met:
+                met.append(lock)
+                entry = await world.entry(run_id)
+                assert entry is not None
+                await world.etcd.put(key, entry.to_json())
+            return await send(compares, then, otherwise)
+
+        monkeypatch.setattr(worker.client, "txn", after_another_write)
+        mount.come_back()
+        await settled(world, run_id)
+        assert met, "somebody came between"
+
+
 async def lose_session(worker: Working, world: World) -> None:
     first = worker.session
     await world.etcd.lease_revoke(first.lease_id)
@@ -155,7 +192,7 @@ async def lose_session(worker: Working, world: World) -> None:
 async def test_group_that_is_gone_by_the_next_start_holds_nothing(place: Place, world: World, mount: DeadMount) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        run_id = await left(worker, world, mount)
+        run_id = await left(world, mount)
         [shown] = worker.parts.ending.listed
     mount.come_back()
     await wait_until(lambda: not os.path.exists(f"/proc/{shown.processes[0]}"), description="it is gone")
@@ -189,14 +226,14 @@ async def test_its_worker_frees_the_lock_of_one_that_is_given_up(
 ) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        await given_up(worker, world, await left(worker, world, mount))
+        await given_up(worker, world, await left(world, mount))
     assert "is live again" not in caplog.text
 
 
 async def test_its_worker_does_so_after_a_restart_too(place: Place, world: World, mount: DeadMount) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        run_id = await left(worker, world, mount)
+        run_id = await left(world, mount)
     async with working(place) as worker:
         await worker.deciding()
         await given_up(worker, world, run_id)
@@ -222,12 +259,44 @@ async def test_older_wish_is_not_of_this_run(place: Place, world: World, mount: 
         assert await is_locked(world)
 
 
+async def test_lock_is_freed_though_a_name_service_hangs(place: Place, world: World, mount: DeadMount) -> None:
+    """Names are looked up in the loop's pool of threads."""
+    answers = threading.Event()
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount)
+    async with working(place) as worker:
+        await worker.deciding()
+        hung = [asyncio.get_running_loop().run_in_executor(None, answers.wait) for _ in range(64)]
+        try:
+            mount.come_back()
+            await settled(world, run_id)
+        finally:
+            answers.set()
+            await asyncio.gather(*hung)
+
+
+async def test_runs_of_a_former_life_count_among_those_that_a_job_may_have(
+    place: Place, world: World, mount: DeadMount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.dispatcher.MOST_STUCK_RUNS", 1)
+    async with working(place) as worker:
+        await worker.deciding()
+        await left(world, mount, overlap="allow")
+    async with working(place) as worker:
+        await worker.deciding()
+        job = await world.etcd.get(world.keys.job("job"))
+        assert job is not None
+        record = await world.record(await world.ask(job, SystemClock().wall_ms()))
+        assert (record["status"], record["reason"]) == ("skipped", "1 runs of it on worker w1 cannot be ended")
+
+
 async def test_lock_passes_on_where_the_worker_is_gone_for_too_long(
     place: Place, world: World, mount: DeadMount
 ) -> None:
     async with working(place) as worker:
         await worker.deciding()
-        run_id = await left(worker, world, mount)
+        run_id = await left(world, mount)
     entry = await world.entry(run_id)
     assert entry is not None
     await world.etcd.put(world.keys.run(run_id), replace(entry, lost_after_ms=1000).to_json())
@@ -237,17 +306,70 @@ async def test_lock_passes_on_where_the_worker_is_gone_for_too_long(
         assert (await world.record(run_id))["status"] == "failed", "by its record, not as lost"
 
 
-async def test_what_the_guardian_could_not_end_keeps_its_lock(place: Place, world: World, mount: DeadMount) -> None:
-    """The worker is killed while the run goes on; the guardian gives up after ten seconds."""
-    flags = (
-        f"--etcd-endpoints={place.etcd}", f"--mongodb-uri={place.log_store}", f"--mongodb-database={place.database}",
-        f"--key-prefix={place.prefix}", f"--data-dir={place.directory / 'w1'}", "--worker-name=w1",
-    )  # fmt: skip
-    process = Process("worker", "w1", place.directory / "process", flags)
+async def test_guardian_knows_of_it_until_it_is_written_down(place: Place, world: World, mount: DeadMount) -> None:
+    """The disk refuses it, and the worker is killed."""
+    in_the_way = place.directory / "w1" / "ending.new"
+    process = process_of(place)
+    process.start()
+    try:
+        command = f"trap '' TERM; env -i cat {mount.directory}/file & exit 3"
+        job = await world.save(command=command, killGraceSeconds=1)
+        run_id = await world.ask(job, SystemClock().wall_ms())
+        await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
+        in_the_way.mkdir()
+        await world.record(run_id, timeout=30)
+        await process.end(signal.SIGKILL)
+        in_the_way.rmdir()
+        async with working(place) as worker:
+            await worker.deciding()
+            assert run_id in worker.parts.ending
+            assert await is_locked(world)
+            mount.come_back()
+            await settled(world, run_id)
+            assert (await world.record(run_id))["status"] == "failed"
+    finally:
+        process.destroy()
+
+
+async def test_run_that_was_settled_while_its_worker_was_away_is_ending_no_more(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount)
+    await world.etcd.delete(world.keys.run(run_id))
+    await world.etcd.delete(world.keys.lock("job"))
+    async with working(place) as worker:
+        await worker.deciding()
+        assert worker.parts.ending.listed == ()
+
+
+async def test_what_the_disk_refuses_to_take_is_written_down_later(
+    place: Place, world: World, mount: DeadMount
+) -> None:
+    in_the_way = place.directory / "w1" / "ending.new"
+    async with working(place) as worker:
+        await worker.deciding()
+        in_the_way.mkdir()
+        run_id = await left(world, mount)
+        in_the_way.rmdir()
+        await wait_until((place.directory / "w1" / "ending.json").exists, description="it is written down")
+    async with working(place) as worker:
+        await worker.deciding()
+        assert run_id in worker.parts.ending
+
+
+@pytest.mark.parametrize("then", ["sleep 300", "exit 3"])
+async def test_what_the_guardian_could_not_end_keeps_its_lock(
+    place: Place, world: World, mount: DeadMount, then: str
+) -> None:
+    """The worker is killed while the run goes on, or is ended; the guardian gives up after ten seconds."""
+    process = process_of(place)
     process.start()
     try:
         # A cleared environment: nothing but the guardian's word tells whose it is.
-        job = await world.save(command=f"env -i cat {mount.directory}/file & sleep 300", killGraceSeconds=0.1)
+        command = f"trap '' TERM; env -i cat {mount.directory}/file & {then}"
+        job = await world.save(command=command, killGraceSeconds=1)
         run_id = await world.ask(job, SystemClock().wall_ms())
         await wait_until(lambda: mount.taken >= 1, description="its child waits in the kernel", timeout=30)
         await process.end(signal.SIGKILL)

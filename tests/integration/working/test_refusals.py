@@ -9,9 +9,11 @@ import pytest
 
 from common.etcd import EtcdClient, EtcdUser
 from common.runlog import RunLog
+from tests.support.dead_mount import DeadMount
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
 from tests.support.etcd_server import EtcdServer, own_etcd
 from tests.support.log_store import LogStore
+from tests.support.unendable import left
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 
@@ -134,3 +136,27 @@ async def test_runs_are_taken_over_though_one_of_them_may_not_be(
         gate.touch()
         for run_id in runs.values():
             assert (await world.record(run_id))["status"] == "success"
+
+
+async def test_runs_that_are_ending_are_taken_over_though_one_of_them_may_not_be(
+    place: Place, world: World, admin: Admin, mount: DeadMount
+) -> None:
+    async with working(place, user=WORKER) as worker:
+        await worker.deciding()
+        run_id = await left(world, mount)
+    async with working(place, user=WORKER) as worker:
+        await worker.deciding()
+        assert run_id in worker.parts.ending
+        before = worker.session
+        await admin.forbid(place.prefix + "/", world.keys.runs_of("job"))
+        await world.etcd.lease_revoke(before.lease_id)
+        await worker.deciding_after(before)
+        await admin.grant(world.keys.runs_of("job"), world.keys.runs_of("job")[:-1] + "0")
+
+        async def is_taken_over() -> bool:
+            entry = await world.entry(run_id)
+            return entry is not None and entry.session == worker.session.id
+
+        await wait_until(is_taken_over, description="it is, once it may be")
+        mount.come_back()
+        await wait_until(lambda: _gone(world, "job", run_id), description="it is settled")
