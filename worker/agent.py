@@ -305,12 +305,12 @@ class Agent:
             settlement.deliver_late(record)
         self.slot_free()
 
-    def run_over(self, run_id: RunId) -> None:
-        """Nothing is left of a run that was ending, or it was given up: its lock may pass on."""
+    def run_over(self, run_id: RunId, given_up: str | None) -> None:
+        """Nothing is left of a run that was ending, or it was given up, in these words: its lock may pass on."""
         if (run := self.parts.table.get(run_id)) is not None:
             self.parts.settlement.over(run)
         else:
-            self.parts.adoption.over(run_id)
+            self.parts.adoption.over(run_id, given_up)
         self.slot_free()
 
     def run_stuck(self, run_id: RunId) -> None:

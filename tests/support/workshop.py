@@ -151,7 +151,7 @@ class Workshop:
         )  # fmt: skip
         self.ending = EndingRuns(
             client=client, keys=keys, directory=Path("/nowhere"), disk=Disk(), clock=self.clock,
-            on_written=lambda _: None, on_over=lambda _: None,
+            on_written=lambda _: None, on_over=lambda _, __: None,
         )  # fmt: skip
         self.settlement.session = session
         self.dispatcher = Dispatcher(

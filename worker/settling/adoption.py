@@ -40,6 +40,7 @@ from worker.spooling.spool import Spooled
 _log = logging.getLogger(__name__)
 
 _OPEN: Final = EntryState.OPEN
+_RESTARTED: Final = "worker restarted"
 _AT_ONCE: Final = 32
 _RETRY_S: Final = 0.3
 _STRAGGLERS_S: Final = 1.0
@@ -67,6 +68,8 @@ class _Kept:
     delivered: RunRecord | None
     is_recorded: bool
     """Its worker has made a record: where none is known, the log store is asked until it answers."""
+    why_lost: str = _RESTARTED
+    """What the record says where there is none."""
 
     @property
     def has_to_be_asked_for(self) -> bool:
@@ -227,9 +230,10 @@ class Adoption:
         except UnavailableError:
             return {}
 
-    def over(self, run_id: RunId) -> None:
-        """Nothing is left of a run that was ending, or it was given up: it is settled soon."""
+    def over(self, run_id: RunId, given_up: str | None) -> None:
+        """Nothing is left of a run that was ending, or it was given up, in these words: it is settled soon."""
         if (kept := self._kept.pop(run_id, None)) is not None:
+            kept.why_lost = given_up or kept.why_lost
             self._over[run_id] = kept
 
     async def _keep_all(self, session: Session) -> None:
@@ -299,7 +303,7 @@ class Adoption:
     async def _has_settled(self, kept: _Kept, delivered: RunRecord | None) -> bool:
         """By its key as it is now: an answer may have been lost. False: it was changed meanwhile."""
         now = self._still(kept.former, await self._client.get(kept.former.kv.key))
-        return now is None or await self._settle_one(now, kept.in_spool, delivered)
+        return now is None or await self._settle_one(now, kept.in_spool, delivered, why_lost=kept.why_lost)
 
     async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
         try:
@@ -309,13 +313,15 @@ class Adoption:
                 raise
             self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
 
-    async def _settle_one(self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None) -> bool:
+    async def _settle_one(
+        self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None, *, why_lost: str = _RESTARTED
+    ) -> bool:
         """False: its key is not as it was, and nothing was done."""
         if former.entry.record is not None:
             self._settlement.deliver_final(former.entry.record, former.kv.mod_revision)
             return True
         if (record := in_spool.record if in_spool else delivered) is None:
-            return await self._give_up(former)
+            return await self._give_up(former, why_lost)
         if (revision := await self._end(former, record)) is None:
             return False
         self._settlement.expect(former.run_id, revision)
@@ -343,12 +349,12 @@ class Adoption:
         holds_lock = holds_its_lock(former.entry, former.kv, lock)
         return LeftRun(run_id=former.run_id, entry=former.entry, kv=former.kv, holds_lock=holds_lock)
 
-    async def _give_up(self, former: _Former) -> bool:
+    async def _give_up(self, former: _Former, why: str) -> bool:
         """False: its key or its lock is not as it was."""
         run_id, entry, kv = former.run_id, former.entry, former.kv
         command, labels = await read_command(self._client, self._keys, run_id, entry)
         record = lost_record(
-            run_id, entry, fence=kv.create_revision, reason="worker restarted", now_ms=self._clock.wall_ms(),
+            run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
             command=command, labels=labels,
         )  # fmt: skip
         final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
@@ -360,7 +366,7 @@ class Adoption:
             return False
         self._settlement.deliver_final(record, revision)
         extra = {"action": "run.lost", "run": str(run_id)}
-        _log.warning("%s is lost: this worker was started again while it was going", run_id, extra=extra)
+        _log.warning("%s is lost: %s", run_id, why, extra=extra)
         return True
 
 

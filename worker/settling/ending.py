@@ -63,10 +63,11 @@ class EndingRuns:
         disk: Disk,
         clock: Clock,
         on_written: Callable[[RunId], None],
-        on_over: Callable[[RunId], None],
+        on_over: Callable[[RunId, str | None], None],
     ) -> None:
         """``directory``: of the worker's data. ``on_written(run)``: whatever becomes of this process, the next one
-        knows of it, or need not. ``on_over(run)``: nothing holds its lock any more."""
+        knows of it, or need not. ``on_over(run, given_up)``: nothing holds its lock any more, or it is given up,
+        in these words."""
         self._client = client
         self._keys = keys
         self._directory = directory
@@ -167,12 +168,12 @@ class EndingRuns:
         _log.info("nothing of %s is left: its lock is freed", run_id, extra=extra)
         self._let_go(run_id)
 
-    def _let_go(self, run_id: RunId) -> None:
+    def _let_go(self, run_id: RunId, given_up: str | None = None) -> None:
         """That one of a former life has a record stays known until it is settled."""
         if self._kept[run_id].handle is not None:
             self._recorded.discard(run_id)
         self._drop(run_id)
-        self._on_over(run_id)
+        self._on_over(run_id, given_up)
 
     def _drop(self, run_id: RunId) -> None:
         kept = self._kept.pop(run_id, None)
@@ -220,7 +221,7 @@ class EndingRuns:
                 continue  # the steward sets it aside
             extra = {"action": "run.ending_given_up", "run": str(run_id)}
             _log.warning("%s is %s: its lock is freed, its processes go on", run_id, why, extra=extra)
-            self._let_go(run_id)
+            self._let_go(run_id, why)
 
     def _write_down(self) -> None:
         """By the disk's thread, in its turn: before what is recorded from now on is safe."""

@@ -359,9 +359,9 @@ async def test_what_the_disk_refuses_to_take_is_written_down_later(
         assert run_id in worker.parts.ending
 
 
-@pytest.mark.parametrize("then", ["sleep 300", "exit 3"])
+@pytest.mark.parametrize(("then", "is_given_up"), [("sleep 300", True), ("exit 3", False)])
 async def test_what_the_guardian_could_not_end_keeps_its_lock(
-    place: Place, world: World, mount: DeadMount, then: str
+    place: Place, world: World, mount: DeadMount, then: str, is_given_up: bool
 ) -> None:
     """The worker is killed while the run goes on, or is ended; the guardian gives up after ten seconds."""
     process = process_of(place)
@@ -378,8 +378,12 @@ async def test_what_the_guardian_could_not_end_keeps_its_lock(
         async with working(place) as worker:
             await worker.deciding()
             assert await is_locked(world)
-            mount.come_back()
+            if is_given_up:
+                await wish(world, run_id)
+            else:
+                mount.come_back()
             await settled(world, run_id)
-            assert (await world.record(run_id))["reason"] == "worker restarted"
+            why = "given up by ann: it burned" if is_given_up else "worker restarted"
+            assert (await world.record(run_id))["reason"] == why
     finally:
         process.destroy()
