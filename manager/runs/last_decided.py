@@ -10,6 +10,7 @@ from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.runlog import RunFilter
 from common.stored.keys import Keys
+from manager.editing.unblock import Decided
 from manager.runs.history import History
 from manager.runs.kept_records import kept_records
 from manager.runs.told_fires import end_ms, run_id_of
@@ -28,10 +29,10 @@ class LastDecided:
         self._watching = watching
         self._history = history
 
-    async def before(self, name: str, now_ms: int) -> int:
-        """Its plan time, ms since the epoch, at ``now_ms`` or before; 0: there is nothing of any.
+    async def before(self, name: str, now_ms: int) -> Decided:
+        """Its plan time, ms since the epoch, at ``now_ms`` or before; None only where waiting would not help.
 
-        UnavailableError: it cannot be told, as the log store does not answer, or there are too many other runs.
+        UnavailableError: etcd or the log store does not answer.
         """
         ends = await self._asked_for(name)  # first: what is claimed meanwhile is found as a run
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
@@ -39,14 +40,20 @@ class LastDecided:
         kept = await kept_records(self._etcd, self._keys, runs.unrecorded(name))
         recorded = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
         if not recorded and page.next_cursor is not None:
-            raise UnavailableError(f"the newest {_RECORDS} records of {name} are of no planned fire")
-        if not page.items and ((await self._history.results([name])) or {}).get(name) is not None:
-            raise UnavailableError(f"the records of {name} have been removed with the older ones")
+            return None, f"the newest {_RECORDS} records of {name} are of no planned fire"
+        if not page.items and await self._had_records(name):
+            return None, f"the records of {name} have been removed with the older ones"
         ends += recorded
         ends += [last_ms for document in kept if (last_ms := _planned_end_ms(document)) is not None]
         ends += [run.plan_ms for run in runs.of(name) if run.run_id.plan_ms is not None]
         ends += [run.plan_ms for run in runs.unrecorded(name) if run.plan_ms is not None]
-        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0)
+        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0), ""
+
+    async def _had_records(self, name: str) -> bool:
+        results = await self._history.results([name])
+        if results is None:
+            raise UnavailableError("the log store does not answer")
+        return name in results
 
     async def _asked_for(self, name: str) -> list[int]:
         """The plan times of fires that wait as requests: decided, though nothing has come of them yet."""
