@@ -18,7 +18,7 @@ from common.instants import iso
 from common.stored.keys import RunId, decode_mark, encode_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.request import Origin, Request
-from common.stored.run import RunEntry, RunRecord, Verdict
+from common.stored.run import RunEntry, RunRecord, Verdict, final_entry
 from common.stored.saved_job import Again, SavedJob
 from common.timings import Timings
 from manager.editing.inventory import Inventory
@@ -291,11 +291,25 @@ async def test_fires_since_the_newest_record_are_recorded_as_missed(manager: Man
 async def test_a_run_that_still_goes_was_decided(manager: Managed) -> None:
     minute = await saved_ago(manager, 30)
     await claim(manager, "j", minute - 2 * MINUTE_MS)
-    await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="the run is seen")
     await manager.call("POST", UNBLOCK, {})
     record = await missed_after_unblock(manager)
     assert record is not None
     assert record.plan_ms == minute - MINUTE_MS
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_what_a_manager_that_lags_behind_etcd_has_not_seen_was_decided(place: Place, is_over: bool) -> None:
+    async with managing(place) as manager, managing(place, watches=False) as behind:
+        minute = await saved_ago(manager, 30)
+        run, last_ms = RunId.planned("j", minute - 3 * MINUTE_MS), minute - 2 * MINUTE_MS
+        if is_over:
+            record = record_of(run, Verdict.MISSED, plan_ms=run.plan_ms or 0, range_end_ms=last_ms, count=2)
+            await manager.etcd.put(manager.keys.run(run), final_entry(record).to_json())
+        else:
+            await claim(manager, "j", last_ms)
+        await behind.parts.unblocking.unblock("j", by="me")
+        recorded = [kv async for page in manager.etcd.read_prefix(manager.keys.runs_of("j")) for kv in page.kvs]
+        assert manager.keys.run(RunId.planned("j", minute - MINUTE_MS, 2)) in {kv.key for kv in recorded}
 
 
 async def test_a_fire_that_still_waits_to_be_made_up_for_was_decided(manager: Managed) -> None:
@@ -333,7 +347,7 @@ async def test_log_store_that_comes_back_after_it_was_asked_what_was_decided_los
     async with managing(place) as manager, managing(away, apiWriteTimeout=1000, mongodbConnectTimeout=200) as without:
         await saved_ago(manager, 30)
         before = await manager.stored()
-        last_decided = LastDecided(manager.etcd, manager.keys, manager.parts.watching, without.parts.history).before
+        last_decided = LastDecided(manager.etcd, manager.keys, without.parts.history).before
         with pytest.raises(UnavailableError):
             await unblocking(manager, manager.etcd, last_decided=last_decided).unblock("j", by="me")
         assert await manager.stored() == before
