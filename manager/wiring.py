@@ -109,7 +109,7 @@ def make_parts(
             records=history,
             ahead_ms=config.max_clock_skew_ms + config.timings.claim_lead_ms,
             clock=clock,
-            last_decided=LastDecided(etcd, keys, watching, history).before,
+            last_decided=LastDecided(etcd, keys, history).before,
         ),
         kills=KillService(etcd, keys, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),
         give_ups=GiveUpService(etcd, keys, ending, clock=clock, patience_s=patience_s, refuse_wrong_clock=guard.refuse),

@@ -2,7 +2,7 @@
 
     if   some mark of the job, or its anchor, lies ahead by more than skew and claimLead        else ConflictError
     and  nobody's beat is ahead of this manager's clock, and the kernel calls that synchronised (unless forced)
-    and  the log store tells what was started                                                   else UnavailableError
+    and  the log store tells what was started, and decided last                                 else UnavailableError
     then one transaction that compares the job's revision and the old marks:
          marks/J = now,  jobs/J = the same spec with anchorMs = now and `again`,  seen/jobs = J,  versions/J/<revision>
          marks/J~<worker> = now          those of a broadcast job's own sequences that lie ahead
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, TypeAlias
 
 from common.clock import Clock
 from common.errors import ConflictError, UnavailableError
@@ -60,16 +60,19 @@ _SKEW_MS: Final = 60_000
 _AT_ONCE: Final = 50
 """Own marks in one transaction; of more, the rest go into the next."""
 
+Decided: TypeAlias = tuple[int | None, str]
+"""The newest decided fire: its plan time, 0 where there is none, and ``""``; or None, and why nothing tells it."""
+
 
 class Unblocking:
     """Sets marks back; any number of managers may do so at once."""
 
     def __init__(
         self, etcd: EtcdClient, keys: Keys, service: JobService, inventory: Inventory, *,
-        last_decided: Callable[[str, int], Awaitable[int]], records: Records, ahead_ms: int, clock: Clock,
+        last_decided: Callable[[str, int], Awaitable[Decided]], records: Records, ahead_ms: int, clock: Clock,
     ) -> None:  # fmt: skip
-        """``last_decided``: of this job, until this time, the newest fire with a record or a run: its plan time, or 0.
-        UnavailableError: it cannot be told.
+        """``last_decided``: of this job, until this time, the newest fire with a record or a run. UnavailableError: it
+        cannot be told now.
 
         ``ahead_ms``: a mark that is further ahead was put there by a wrong clock.
         """
@@ -86,7 +89,7 @@ class Unblocking:
         """Let the job fire again from now on; what did not fire until now is recorded as missed, where that is known.
 
         ``force``: also by a clock that nobody vouches for. ConflictError: nothing blocks it, or the clock may be wrong.
-        NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started.
+        NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started or decided.
         """
         check_name(name)
         self._refuse_clock(force=force)
@@ -94,7 +97,7 @@ class Unblocking:
         warnings: tuple[str, ...] = ()
         while True:
             own = OwnMarks(await self._own_marks(name), ahead_ms=self._ahead_ms)
-            decided_ms, why = await self._decided(name)
+            decided_ms, why = await self._last_decided(name, self._clock.wall_ms())
             after_ms = self._clock.wall_ms()
             started = await look_for_started(self._etcd, self._keys, self._records, name, after_ms=after_ms)
 
@@ -127,13 +130,6 @@ class Unblocking:
                 "nothing was changed: the kernel does not call this manager's clock synchronised (NTP), and by a wrong "
                 "clock the mark would be wrong again; look at the time, then unblock with force"
             )
-
-    async def _decided(self, name: str) -> tuple[int | None, str]:
-        """The plan time of the newest fire that is known to be decided; None: it cannot be told, and why."""
-        try:
-            return await self._last_decided(name, self._clock.wall_ms()), ""
-        except UnavailableError as error:
-            return None, str(error)
 
     async def _own_marks(self, name: str) -> list[KeyValue]:
         prefix = self._keys.mark(sequence_name(name, ""))

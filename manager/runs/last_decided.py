@@ -2,60 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from common.errors import UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, KeyValue
 from common.runlog import RunFilter
 from common.stored.keys import Keys
+from common.stored.run import RunEntry
+from manager.editing.unblock import Decided
 from manager.runs.history import History
-from manager.runs.kept_records import kept_records
 from manager.runs.told_fires import end_ms, run_id_of
-from manager.watching.watching import Watching
 
 _RECORDS: Final = 200
 """Looked through for one of a planned fire: runs that somebody asked for are among them."""
 
 
 class LastDecided:
-    """Asks the log store, and what etcd has that the log store has not."""
+    """Asks etcd, then the log store: in the order in which a run goes."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keys, watching: Watching, history: History) -> None:
+    def __init__(self, etcd: EtcdClient, keys: Keys, history: History) -> None:
         self._etcd = etcd
         self._keys = keys
-        self._watching = watching
         self._history = history
 
-    async def before(self, name: str, now_ms: int) -> int:
-        """Its plan time, ms since the epoch, at ``now_ms`` or before; 0: there is nothing of any.
+    async def before(self, name: str, now_ms: int) -> Decided:
+        """Its plan time, ms since the epoch, at ``now_ms`` or before; None only where waiting would not help.
 
-        UnavailableError: it cannot be told, as the log store does not answer, or there are too many other runs.
+        UnavailableError: etcd or the log store does not answer.
         """
-        ends = await self._asked_for(name)  # first: what is claimed meanwhile is found as a run
+        ends = await self._in_etcd(name)  # first: what goes from there meanwhile is in the log store by then
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
-        runs = self._watching.open_runs
-        kept = await kept_records(self._etcd, self._keys, runs.unrecorded(name))
         recorded = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
         if not recorded and page.next_cursor is not None:
-            raise UnavailableError(f"the newest {_RECORDS} records of {name} are of no planned fire")
-        if not page.items and ((await self._history.results([name])) or {}).get(name) is not None:
-            raise UnavailableError(f"the records of {name} have been removed with the older ones")
+            return None, f"the newest {_RECORDS} records of {name} are of no planned fire"
+        if not page.items and await self._had_records(name):
+            return None, f"the records of {name} have been removed with the older ones"
         ends += recorded
-        ends += [last_ms for document in kept if (last_ms := _planned_end_ms(document)) is not None]
-        ends += [run.plan_ms for run in runs.of(name) if run.run_id.plan_ms is not None]
-        ends += [run.plan_ms for run in runs.unrecorded(name) if run.plan_ms is not None]
-        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0)
+        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0), ""
 
-    async def _asked_for(self, name: str) -> list[int]:
-        """The plan times of fires that wait as requests: decided, though nothing has come of them yet."""
-        found = []
-        async for page in self._etcd.read_prefix(self._keys.requests_of(name)):
+    async def _had_records(self, name: str) -> bool:
+        results = await self._history.results([name])
+        if results is None:
+            raise UnavailableError("the log store does not answer")
+        return name in results
+
+    async def _in_etcd(self, name: str) -> list[int]:
+        """The plan times of fires that wait as requests, have a run, or a record. Read anew: a mirror may lag."""
+        ends = [plan_ms async for plan_ms, _ in self._planned(self._keys.requests_of(name))]
+        async for plan_ms, kv in self._planned(self._keys.runs_of(name)):
+            ends += [plan_ms, _range_end_ms(kv)]
+        return ends
+
+    async def _planned(self, prefix: str) -> AsyncIterator[tuple[int, KeyValue]]:
+        """The keys of planned fires, and their plan times."""
+        async for page in self._etcd.read_prefix(prefix):
             for kv in page.kvs:
-                with suppress(ValueError):  # somebody else's; the steward sets it aside
-                    found.append(self._keys.run_of(kv.key).plan_ms)
-        return [plan_ms for plan_ms in found if plan_ms is not None]
+                try:
+                    plan_ms = self._keys.run_of(kv.key).plan_ms
+                except ValueError:
+                    continue  # somebody else's; the steward sets it aside
+                if plan_ms is not None:
+                    yield plan_ms, kv
+
+
+def _range_end_ms(kv: KeyValue) -> int:
+    """The last plan time of the final record in a run key; 0 where that has no record of a range."""
+    try:
+        record = RunEntry.from_json(kv.value).record
+    except ValueError:
+        return 0  # somebody else's value; the key alone tells that the fire is decided
+    return 0 if record is None else record.range_end_ms or 0
 
 
 def _planned_end_ms(document: Mapping[str, Any]) -> int | None:

@@ -145,12 +145,13 @@ async def managing(
     loops: bool = False,
     etcd: str | None = None,
     others: bool = False,
+    watches: bool = True,
     **flags: object,
 ) -> AsyncIterator[Managed]:
     """A manager that serves and watches; with `loops` all its loops. `etcd`: another way to it than the test's own.
 
     `others`: whether there may be clocks to compare its own with; else a steward has said that there are none, and the
-    test may set the clock as it likes.
+    test may set the clock as it likes. `watches`: whether it takes in what changes in etcd.
     """
     config = load_manager_config(None, {}, {
         "etcdEndpoints": [etcd or place.etcd], "mongodbUri": place.log_store, "keyPrefix": place.prefix,
@@ -161,7 +162,8 @@ async def managing(
         http = await stack.enter_async_context(TestClient(_Server(app, config)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
-        wanted = [loop() for name, loop in loops_of(app).items() if loops or name in ("watching", "events")]
+        own = ("watching", "events") if watches else ()
+        wanted = [loop() for name, loop in loops_of(app).items() if loops or name in own]
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
         if clock is not None and not others:
             await say_clocks(client, place.keys, count=1)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from tests.chaos.history import Op
 from tests.chaos.planned import has_plan, planned
 from tests.chaos.view import Era, Record, Run, View, Violation
-
-_NO_RECORD = "have no record"
-"""In the warning of an unblocking that could not tell what was decided before."""
 
 
 def check(view: View) -> Iterator[Violation]:
@@ -41,30 +38,11 @@ def _of_job(view: View, job: str, covered: dict[str, Counter[int]]) -> Iterator[
         return
     own = [sequence for sequence in covered if sequence.startswith(f"{job}~")]
     for sequence in own if spec.get("broadcast") else [job]:
-        owed = _nothing if spec.get("broadcast") else _all_but_blocked(view, job)
-        yield from _of_sequence(view.eras[job], sequence, covered[sequence], owed)
+        # A worker that was away owes nothing: of a broadcast job only what is there is looked at.
+        yield from _of_sequence(view.eras[job], sequence, covered[sequence], is_owed=not spec.get("broadcast"))
 
 
-def _nothing(_: int) -> bool:
-    """A worker that was away owes nothing, so only what is there is looked at."""
-    return False
-
-
-def _all_but_blocked(view: View, job: str) -> Callable[[int], bool]:
-    """All, but what was due while its mark lay ahead, where the unblocking said that there is no record of it."""
-    ended = [call for call in view.unblocked.get(job, ()) if _NO_RECORD in call.outcome]
-    blocked = [
-        (fault.from_ms - view.header.claim_lead_ms, call.ack_ms)
-        for fault in view.faults
-        for call in ended
-        if fault.target == job and fault.from_ms <= call.sent_ms and call.ack_ms <= fault.until_ms
-    ]
-    return lambda ms: not any(from_ms <= ms <= until_ms for from_ms, until_ms in blocked)
-
-
-def _of_sequence(
-    eras: list[Era], sequence: str, counts: Counter[int], is_owed: Callable[[int], bool]
-) -> Iterator[Violation]:
+def _of_sequence(eras: list[Era], sequence: str, counts: Counter[int], *, is_owed: bool) -> Iterator[Violation]:
     end_ms = int(max(era.began_ms for era in eras))
     points = set(counts)
     for era in eras:
@@ -72,7 +50,7 @@ def _of_sequence(
     for ms in sorted(points):
         possible = [era for era in eras if era.may_hold(ms)]
         plans = [bool(_plan(era.spec, ms, ms)) for era in possible]
-        if all(plans) and is_owed(ms) and not counts[ms]:
+        if all(plans) and is_owed and not counts[ms]:
             yield Violation("G2", f"{sequence}@{ms}", "a planned fire, and no record covers it")
         elif counts[ms] > 1:
             yield Violation("G2", f"{sequence}@{ms}", f"{counts[ms]} records cover it")

@@ -5,24 +5,26 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from common.clock import SystemClock
-from common.errors import ConflictError
+from common.errors import ConflictError, UnavailableError
 from common.etcd import Delete, EtcdClient, Put
 from common.instants import iso
 from common.stored.keys import RunId, decode_mark, encode_mark, sequence_name
 from common.stored.member import Beat
 from common.stored.request import Origin, Request
-from common.stored.run import RunEntry, RunRecord, Verdict
+from common.stored.run import RunEntry, RunRecord, Verdict, final_entry
 from common.stored.saved_job import Again, SavedJob
 from common.timings import Timings
 from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
-from manager.editing.unblock import Unblocking
+from manager.editing.unblock import Decided, Unblocking
+from manager.runs.last_decided import LastDecided
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.meeting import Meeting
 from tests.support.open_runs import claim, record_of
@@ -165,7 +167,13 @@ async def test_every_own_mark_of_a_broadcast_job_is_mended(manager: Managed) -> 
     assert await manager.mark(sequence_name("jj", "other")) == far_ms
 
 
-def unblocking(manager: Managed, etcd: EtcdClient) -> Unblocking:
+async def nothing(_name: str, _now_ms: int) -> Decided:
+    return 0, ""
+
+
+def unblocking(
+    manager: Managed, etcd: EtcdClient, *, last_decided: Callable[[str, int], Awaitable[Decided]] = nothing
+) -> Unblocking:
     clock = ShiftedClock()
     service = JobService(etcd, manager.keys, clock=clock, timings=Timings(), deliver=lambda delivery: None)
     return Unblocking(
@@ -173,15 +181,11 @@ def unblocking(manager: Managed, etcd: EtcdClient) -> Unblocking:
         manager.keys,
         service,
         Inventory(etcd, manager.keys),
-        last_decided=nothing,
+        last_decided=last_decided,
         records=manager.runlog,
         ahead_ms=120_000,
         clock=clock,
     )
-
-
-async def nothing(_name: str, _now_ms: int) -> int:
-    return 0
 
 
 @pytest.mark.parametrize("moved", ["the job's", "a worker's"])
@@ -287,11 +291,25 @@ async def test_fires_since_the_newest_record_are_recorded_as_missed(manager: Man
 async def test_a_run_that_still_goes_was_decided(manager: Managed) -> None:
     minute = await saved_ago(manager, 30)
     await claim(manager, "j", minute - 2 * MINUTE_MS)
-    await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="the run is seen")
     await manager.call("POST", UNBLOCK, {})
     record = await missed_after_unblock(manager)
     assert record is not None
     assert record.plan_ms == minute - MINUTE_MS
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+async def test_what_a_manager_that_lags_behind_etcd_has_not_seen_was_decided(place: Place, is_over: bool) -> None:
+    async with managing(place) as manager, managing(place, watches=False) as behind:
+        minute = await saved_ago(manager, 30)
+        run, last_ms = RunId.planned("j", minute - 3 * MINUTE_MS), minute - 2 * MINUTE_MS
+        if is_over:
+            record = record_of(run, Verdict.MISSED, plan_ms=run.plan_ms or 0, range_end_ms=last_ms, count=2)
+            await manager.etcd.put(manager.keys.run(run), final_entry(record).to_json())
+        else:
+            await claim(manager, "j", last_ms)
+        await behind.parts.unblocking.unblock("j", by="me")
+        recorded = [kv async for page in manager.etcd.read_prefix(manager.keys.runs_of("j")) for kv in page.kvs]
+        assert manager.keys.run(RunId.planned("j", minute - MINUTE_MS, 2)) in {kv.key for kv in recorded}
 
 
 async def test_a_fire_that_still_waits_to_be_made_up_for_was_decided(manager: Managed) -> None:
@@ -321,6 +339,31 @@ async def test_where_it_cannot_be_told_what_was_started_it_is_refused(place: Pla
         before = await manager.stored()
         await problem_of(await manager.http.post(UNBLOCK, json={}), 503)
         assert await manager.stored() == before
+
+
+async def test_log_store_that_comes_back_after_it_was_asked_what_was_decided_loses_no_fire(place: Place) -> None:
+    """It is refused, for what is not recorded then never is; the next try records the fires."""
+    away = Place(etcd=place.etcd, log_store="mongodb://127.0.0.1:9", prefix=place.prefix, database=place.database)
+    async with managing(place) as manager, managing(away, apiWriteTimeout=1000, mongodbConnectTimeout=200) as without:
+        await saved_ago(manager, 30)
+        before = await manager.stored()
+        last_decided = LastDecided(manager.etcd, manager.keys, without.parts.history).before
+        with pytest.raises(UnavailableError):
+            await unblocking(manager, manager.etcd, last_decided=last_decided).unblock("j", by="me")
+        assert await manager.stored() == before
+        await manager.call("POST", UNBLOCK, {})
+        assert await missed_after_unblock(manager) is not None
+
+
+async def test_records_that_do_not_tell_what_was_decided_keep_no_job_blocked(manager: Managed) -> None:
+    """Waiting would not help: the newest are all of runs that somebody asked for."""
+    minute = await saved_ago(manager, 30)
+    asked_for = [RunId("j", f"r-{number:016x}") for number in range(201)]
+    await manager.write([record_of(run, plan_ms=minute - MINUTE_MS) for run in asked_for])
+    answer = await manager.call("POST", UNBLOCK, {})
+    assert await missed_after_unblock(manager) is None
+    [warning] = answer["warnings"]
+    assert warning.endswith("have no record: the newest 200 records of j are of no planned fire")
 
 
 @pytest.mark.parametrize("fields", [{"enabled": False}, {"broadcast": True}])
