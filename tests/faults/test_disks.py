@@ -72,7 +72,6 @@ async def test_a_worker_is_stopped_while_its_disk_hangs(tmp_path: Path) -> None:
                 await run.recorded(victim)
                 await run.starts(other, 4)
             assert await victim.end(signal.SIGCONT), "it ends once the kernel lets it"
-            assert f"worker {victim.name} stopped" in victim.process.log
             victim.revive()
             await run.judged()
 
