@@ -2,6 +2,7 @@
 
 run_now.py kills.py give_ups.py a run beside the schedule; a wish to end runs, and to give one up
 pending.py history.py           those that wait; those that are over
+ending.py                       those that are over, but for processes that cannot be ended
 free_slots.py                   whether it is slots that they wait for
 run_list.py                     those that go, then those that are over, page by page
 fires.py fires_between.py       the fires of one job, and why one did not run

@@ -106,6 +106,9 @@ class Runs:
         if outcome.run_id in self.outcomes:
             self.given_twice.append(outcome)
         self.outcomes[outcome.run_id] = outcome
+        if outcome.left is not None:  # as a worker does, once that is written down
+            outcome.left.close()
+            self.open.discard(outcome.run_id)
         self.on_end(outcome)
 
 
