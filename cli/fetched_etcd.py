@@ -1,7 +1,7 @@
 """A sound etcd where none is installed: Debian's, verified, put beside etcron by `fetch_etcd.sh`, and found again.
 
-In a checkout it lies in ``.tools/up``, apart from what the tests fetch into ``.tools``; else in the user's cache
-directory. Both are of the user who starts `etcron up`.
+In a checkout `etcron up` keeps it in ``.tools/up`` (the tests keep theirs in ``.tools``), elsewhere in the user's cache
+directory. The user who starts `etcron up` owns both.
 """
 
 from __future__ import annotations

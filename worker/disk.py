@@ -64,7 +64,7 @@ class Disk:
 
 
 def _succeed(answer: asyncio.Future[_T], result: _T) -> None:
-    if not answer.done():  # else nobody waits any more
+    if not answer.done():  # else the caller has given up waiting
         answer.set_result(result)
 
 

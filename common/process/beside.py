@@ -46,7 +46,7 @@ def _carry_out(work: Callable[[], _T], future: Future[_T]) -> None:
         failed = error
     _going.release()
     if not future.set_running_or_notify_cancel():
-        return  # nobody waits any more
+        return  # the caller has given up waiting
     if failed is not None:
         future.set_exception(failed)
     else:

@@ -18,7 +18,7 @@ class LeavingOut(Schedule):
 
     inner: Schedule
     spans: tuple[Span, ...]
-    """In order, and apart."""
+    """Sorted by time; no two of them overlap or touch."""
 
     def next_after_ms(self, ms: int) -> int | None:
         at = self.inner.next_after_ms(ms)

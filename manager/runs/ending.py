@@ -21,7 +21,7 @@ _NEVER_BEFORE_MS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class LeftProcesses:
     """What is left of a run."""
 
     worker: str
@@ -45,13 +45,13 @@ class EndingRuns:
         self._inventory = inventory
         self._oldest_ms = oldest_ms
         self._clock = clock
-        self.known: Mapping[str, Ending] = {}
+        self.known: Mapping[str, LeftProcesses] = {}
         """By run id, as they were when somebody last asked."""
-        self._told: Mapping[str, Ending] = {}
+        self._told: Mapping[str, LeftProcesses] = {}
         self._read_at = float("-inf")
         self._reading = asyncio.Lock()
 
-    async def of(self, run: RunId) -> Ending | None:
+    async def of(self, run: RunId) -> LeftProcesses | None:
         """What is left of this run; None also where etcd is away."""
         return (await self.all()).get(str(run))
 
@@ -60,7 +60,7 @@ class EndingRuns:
         before, self._told = self._told, await self.all()
         return {RunId.parse(run).job_name for run in before.keys() ^ self._told.keys()}
 
-    async def all(self) -> Mapping[str, Ending]:
+    async def all(self) -> Mapping[str, LeftProcesses]:
         """By run id."""
         async with self._reading:
             if self._oldest_ms() < _NEVER_BEFORE_MS:
@@ -72,16 +72,16 @@ class EndingRuns:
             return self.known
 
 
-def shown(view: dict[str, Any], ending: Ending | None) -> dict[str, Any]:
+def shown(view: dict[str, Any], ending: LeftProcesses | None) -> dict[str, Any]:
     """A view of a run, that says so where the run is ending."""
     return view if ending is None else {**view, "state": "ending", "ending": ending.to_document()}
 
 
-def _ending(beats: Mapping[str, bytes]) -> dict[str, Ending]:
+def _ending(beats: Mapping[str, bytes]) -> dict[str, LeftProcesses]:
     found = {}
     for worker, value in beats.items():
         with suppress(ValueError):  # one that cannot be read tells nothing
             for one in Beat.from_json(value).ending:
                 RunId.parse(one.run)
-                found[one.run] = Ending(worker=worker, since_ms=one.since_ms, processes=one.processes)
+                found[one.run] = LeftProcesses(worker=worker, since_ms=one.since_ms, processes=one.processes)
     return found

@@ -13,7 +13,7 @@ from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
 from common.stored.keys import RunId
 from common.stored.kill import Kill
 from common.stored.run import RunEntry
-from manager.runs.ending import Ending, EndingRuns, shown
+from manager.runs.ending import EndingRuns, LeftProcesses, shown
 from manager.runs.pending import Pending, Seen
 from manager.views import open_run_view, run_view
 
@@ -129,7 +129,7 @@ class History:
             raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
         return shown(self._open(run, seen.run, seen.lock, seen.kill), await self._what_is_left(run, seen))
 
-    async def _what_is_left(self, run: RunId, seen: Seen | None) -> Ending | None:
+    async def _what_is_left(self, run: RunId, seen: Seen | None) -> LeftProcesses | None:
         return await self._ending.of(run) if seen is not None and seen.run is not None else None
 
     def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None, kill: KeyValue | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -47,16 +48,17 @@ class Left:
 
 def living_in(groups: Collection[LeftGroup]) -> Mapping[LeftGroup, Sequence[int]]:
     """The ids of the processes that live in each, zombies left out. OSError: /proc cannot be read. Blocks."""
-    wanted = {group.leader: group for group in groups}
+    wanted = defaultdict[int, list[LeftGroup]](list)  # several runs may share one, by the marks that they show
+    for group in groups:
+        wanted[group.leader].append(group)
     living: dict[LeftGroup, list[int]] = {group: [] for group in groups}
     given_away = set()
     for process in all_processes():
-        if (group := wanted.get(process.group)) is None:
-            continue
-        if process.pid == group.leader and process.started != group.leader_started:
-            given_away.add(group)
-        elif not process.dead:
-            living[group].append(process.pid)
+        for group in wanted.get(process.group, ()):
+            if process.pid == group.leader and process.started != group.leader_started:
+                given_away.add(group)
+            elif not process.dead:
+                living[group].append(process.pid)
     return {group: [] if group in given_away else pids for group, pids in living.items()}
 
 
