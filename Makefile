@@ -14,7 +14,7 @@ ETCD ?=
 export ETCD
 
 .DEFAULT_GOAL := help
-.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test etcd34 etcds chromium faketime
+.PHONY: run test chaos scenarios log-store-away soak lint wheel audit clean help venv-run venv-test debian-etcds etcds chromium faketime
 .PHONY: bench bench-burst bench-ontime bench-cost bench-scale bench-failover bench-logs bench-simulate bench-looks bench-limits bench-million assets try-assets
 
 help: ## this list
@@ -23,7 +23,7 @@ help: ## this list
 run: venv-run try-assets ## start everything on this machine, with a few example jobs (data in ./data, Debian's etcd in ./.tools/up)
 	@exec $(VENV)/etcron up --example --data-dir $(DATA_DIR)
 
-test: venv-test etcd34 try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
+test: venv-test debian-etcds try-assets chromium faketime ## run the tests (TESTS="tests/unit -k cron" runs some; ETCD=3.7, or a path: on that etcd)
 ifeq ($(TESTS),)
 	@tests/run $(VENV)/python
 else
@@ -90,11 +90,13 @@ venv-run:
 venv-test:
 	@.ci/venv embedded,test
 
-# Debian 12's etcd 3.4, next to the wheel's 3.5.1. Without it (offline, no apt) the tests on 3.4 are skipped, and say so.
-etcd34:
-	@sh cli/fetch_etcd.sh .tools 3.4 || echo "the tests that need etcd 3.4 are skipped"
+# Debian 12's etcd 3.4 and Debian 13's 3.5, next to the wheel's 3.5.1. Without one (offline, no apt) the tests on it are
+# skipped, and say so.
+debian-etcds:
+	@for series in 3.4 3.5; do \
+	    sh cli/fetch_etcd.sh .tools $$series || echo "the tests that need etcd $$series are skipped"; done
 
-etcds: ## for the tests: Debian 13's etcd 3.5, and 3.6 and 3.7 built with Go, into .tools (a few minutes, once)
+etcds: debian-etcds ## for the tests: etcd 3.6 and 3.7 too, built with Go, into .tools (a few minutes, once)
 	@sh tests/support/build_etcd.sh .tools
 
 # Without them everything but the console works, and its page says what to run; so they are no reason not to start.

