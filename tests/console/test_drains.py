@@ -41,22 +41,17 @@ async def test_drain_says_who_and_why_and_undrain_takes_it_back(console: Console
 
 
 async def test_drained_worker_that_is_not_live_is_still_there(console: Console, cluster: Cluster) -> None:
-    away = cluster.add_worker("worker-away")
-    away.start()
-    try:
-        await cluster.ready()
+    async with cluster.another_worker("worker-away") as away:
         await cluster.call("POST", "/api/v1/workers/worker-away/drain", {"reason": "is replaced"})
-    finally:
         await away.end()
-        cluster.workers.remove(away)
-    page = await console.open("/workers")
-    row = page.locator("#workers tbody tr").filter(has_text="worker-away")
-    await expect(row).to_contain_text("not live")
-    await expect(row).to_contain_text("is replaced")
-    await console.shoot_all(page, "workers-away")
-    asked: list[str] = []
-    page.on("request", lambda request: asked.append(request.url))
-    await row.get_by_role("button", name="Undrain").evaluate("(button) => { button.click(); button.click(); }")
-    await expect(row).to_contain_text("stopped")
-    await expect(row).not_to_contain_text("is replaced")
-    assert sum(url.endswith("/undrain") for url in asked) == 1
+        page = await console.open("/workers")
+        row = page.locator("#workers tbody tr").filter(has_text="worker-away")
+        await expect(row).to_contain_text("not live")
+        await expect(row).to_contain_text("is replaced")
+        await console.shoot_all(page, "workers-away")
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        await row.get_by_role("button", name="Undrain").evaluate("(button) => { button.click(); button.click(); }")
+        await expect(row).to_contain_text("stopped")
+        await expect(row).not_to_contain_text("is replaced")
+        assert sum(url.endswith("/undrain") for url in asked) == 1

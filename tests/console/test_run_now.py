@@ -154,10 +154,7 @@ async def test_second_one_with_the_same_key_is_said_to_be_the_first(
 
 
 async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, cluster: Cluster, name: str) -> None:
-    other = cluster.add_worker("worker-other")
-    other.start()
-    try:
-        await cluster.ready()
+    async with cluster.another_worker("worker-other"):
         await cluster.save(name, "exec sleep 1000", "@yearly", broadcast=True, slots=2, priority=5)
         page = await console.open(f"/jobs/{name}")
         await settled(page)
@@ -176,6 +173,3 @@ async def test_broadcast_runs_on_each_worker_and_is_shown_so(console: Console, c
         await page.get_by_role("button", name="Kill").click()
         await page.get_by_role("dialog").get_by_role("button", name="Kill").click()
         await expect(page.locator("#runs tbody tr").filter(has_text="killed")).to_have_count(2)
-    finally:
-        await other.end()
-        cluster.workers.remove(other)

@@ -122,6 +122,20 @@ class Cluster:
         self.workers.append(Process("worker", name, directory, (*self.shared, *own, *flags)))
         return self.workers[-1]
 
+    @asynccontextmanager
+    async def another_worker(self, name: str) -> AsyncIterator[Process]:
+        """One more worker for a while, which takes fires; nothing of it is left for another test."""
+        worker = self.add_worker(name)
+        worker.start()
+        try:
+            await self.ready()
+            yield worker
+        finally:
+            if worker.popen is not None:
+                await worker.end()
+            self.workers.remove(worker)
+        await self.call("DELETE", f"/api/v1/workers/{name}")
+
     @property
     def evidence_file(self) -> Path:
         return self.directory / "evidence"
