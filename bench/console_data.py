@@ -20,11 +20,11 @@ from pymongo import AsyncMongoClient
 from bench.filling import fill
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.saved_job import Pause, SavedJob
 from common.runlog import RunLog
 from common.runlog.documents import PAGE_KEY, page_key
-from common.stored.keys import Keys, RunId
-from common.stored.run import RunRecord, Verdict
-from common.stored.saved_job import Pause, SavedJob
 
 JOBS: Final = 10_000
 RECORDS: Final = 1_000_000

@@ -23,7 +23,7 @@ from bench.recorded import until_recorded
 from bench.sampling import cpu_s
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys, Watched
+from common.protocol.keys import Keys, Watched
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_metrics import EtcdCounts, etcd_counts, writes_for_no_fire
 

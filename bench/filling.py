@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
-from common.etcd import EtcdClient, EtcdUser, Operation, Put
+from common.etcd import EtcdClient, EtcdUser
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys, Watched, encode_mark
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import Keys, Watched, encode_mark
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Operation, Put, Txn
 
 JOBS_A_TXN: Final = 60
 _DAY_MS: Final = 86_400_000
@@ -29,7 +30,7 @@ async def fill(client: EtcdClient, keys: Keys, jobs: Iterable[SavedJob], *, mark
         for job in batch:
             puts.append(Put(keys.job(job.spec.name), job.to_json()))
             puts.append(Put(keys.mark(job.spec.name), encode_mark(job.anchor_ms if mark_ms is None else mark_ms)))
-        await client.txn([], puts)
+        await client.txn(Txn([], puts))
 
 
 def writes_of_filling(jobs: int) -> int:

@@ -18,11 +18,12 @@ from bench.figures import Figure, WrongError
 from bench.filling import fill, saved
 from bench.sampling import cpu_s
 from common.clock import SystemClock
-from common.etcd import Delete, EtcdClient, Put, Session, _rpc, create_revision_is, mod_revision_is
+from common.etcd import EtcdClient, Session, _rpc
 from common.etcd.types import range_end
 from common.jobs.job import JobSpec
-from common.planning.planner import decide
-from common.stored.keys import Keys, RunId, Watched
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.planner import decide
+from common.protocol.txn import Delete, Put, Txn, create_revision_is, mod_revision_is
 from tests.support.cluster import EVERY_SECOND
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from worker.catalog import CatalogJob, read_job
@@ -130,7 +131,7 @@ class _Runner:
             parts.append(self._claims.part(Proposal(job=job, decision=decision), session=self._session, now_ms=plan_ms))
         won: list[tuple[RunId, int]] = []
         for batch in self._claims.batches(parts, session=self._session, now_ms=now_ms):
-            results, rest = self._claims.read(batch, await self._etcd.txn(*self._claims.transaction(batch)), sent=0.0)
+            results, rest = self._claims.read(batch, await self._etcd.txn(self._claims.transaction(batch)), sent=0.0)
             if rest or any(result.answer is not Answer.DONE for result in results):
                 raise WrongError("a claim was refused, and nobody else claims")
             won += [
@@ -139,7 +140,7 @@ class _Runner:
         return won
 
     async def _must(self, compares: Sequence[Any], then: Sequence[Delete]) -> None:
-        if not (await self._etcd.txn(compares, then)).succeeded:
+        if not (await self._etcd.txn(Txn(compares, then))).succeeded:
             raise WrongError("a key is not as it was left, and nobody else writes")
 
 
@@ -152,7 +153,7 @@ async def _watched(watchers: int) -> tuple[float, float]:
             hearing = asyncio.gather(*(watcher.hear(_EVENTS) for watcher in heard))
             for number in range(_EVENTS):
                 key = _KEYS.requests + f"job-{number:06d}/1790000000000"
-                await etcd.txn([], [Put(key, b"x" * 200), Put(_KEYS.seen(Watched.REQUESTS), b"")])
+                await etcd.txn(Txn([], [Put(key, b"x" * 200), Put(_KEYS.seen(Watched.REQUESTS), b"")]))
             await asyncio.wait_for(hearing, _SETTLES_S)
             took_s, used = time.monotonic() - began, cpu_s([server.pid]) - used
             events = watchers * _EVENTS

@@ -20,7 +20,7 @@ import aiohttp
 from bench import console_data
 from bench.asking import ask, times_ms
 from bench.figures import Figure, WrongError, at_most, ratio
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import running_cluster
 
 SIZES: Final = (10_000, 1_000_000)

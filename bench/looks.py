@@ -21,8 +21,8 @@ from bench.recorded import log_of
 from bench.sampling import cpu_s
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys
-from common.stored.member import Member
+from common.protocol.keys import Keys
+from common.protocol.member import Member
 from tests.support.cluster import EVERY_SECOND, Cluster, running_cluster
 
 RATES: Final = (0, 1_000, 5_000, 10_000)

@@ -18,7 +18,7 @@ from bench.filling import save_directly
 from bench.sampling import cpu_s, resident_mib
 from bench.scale import SAVED_DAYS_AGO, manager_with, specs, worker_with
 from common.etcd import EtcdClient
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 
 JOBS: Final = 1_000_000

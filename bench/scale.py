@@ -24,7 +24,7 @@ from bench.filling import save_directly
 from bench.sampling import cpu_s, peak_resident, resident_mib
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.etcd_server import free_port
 from worker.stewarding.stuck_fires import FIRST_LOOKS

@@ -5,12 +5,26 @@ Pure: no clock, no network. It knows what the claims of a fire use: compares and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from common.etcd import MAX_READS, Compare, Delete, Get, GetKey, KeyValue, Operation, Put, TxnResult
-from common.etcd.txn import KeyRead, Relation, Result, Target
+from common.protocol.txn import (
+    MAX_READS,
+    Compare,
+    Delete,
+    Get,
+    GetKey,
+    KeyRead,
+    KeyValue,
+    Operation,
+    Put,
+    Relation,
+    Result,
+    Target,
+    Txn,
+    TxnResult,
+)
 
 
 @dataclass(slots=True)
@@ -59,13 +73,11 @@ class CountingEtcd:
         self.counts.requests += -(-len(keys) // MAX_READS)
         return {key: self._keys[key] for key in keys if key in self._keys}
 
-    def txn(
-        self, compares: Iterable[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
+    def txn(self, transaction: Txn) -> TxnResult:
         """One request, decided as etcd decides it."""
         self.counts.requests += 1
-        succeeded = all(self._holds(compare) for compare in compares)
-        branch = then if succeeded else otherwise
+        succeeded = all(self._holds(compare) for compare in transaction.compares)
+        branch = transaction.then if succeeded else transaction.otherwise
         if any(operation.writes for operation in branch):
             self._revision += 1
         results = tuple(self._carry_out(operation) for operation in branch)

@@ -1,6 +1,6 @@
 """A simulated fleet: who is ranked for which fire, when each rank tries, and what the steward offers to all.
 
-Ranks are the product's own (`common.planning.placement`), and so are transactions, decisions, slots and times. What a
+Ranks are the product's own (`common.protocol.placement`), and so are transactions, decisions, slots and times. What a
 fleet has and this has not: a network that is slow or loses answers, clocks that differ, a membership that changes, and
 work that takes time; so the counts are those of a fleet on machines that keep up.
 """
@@ -19,11 +19,12 @@ from typing import Final
 from bench.filling import saved
 from bench.simulate_etcd import CountingEtcd, Counts
 from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
-from common.etcd import EtcdClient, Put, absent, mod_revision_is, value_is
+from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.planning.placement import Candidate, Placement, bucket_of
-from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
-from common.stored.request import Origin, Request
+from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol.placement import Candidate, Placement, bucket_of
+from common.protocol.request import Origin, Request
+from common.protocol.txn import Put, Txn, absent, mod_revision_is, value_is
 from common.timings import Timings
 from worker.catalog import CatalogJob, read_job
 from worker.deciding.hedges import OFFER_AFTER_MS
@@ -122,7 +123,7 @@ class _Fleet:
             name = f"job-{number:07d}"
             spec = JobSpec(name=name, command="true", cron_exprs=(expr,), jitter_s=0 if is_burst else 1)
             value = saved(spec, _SAVED_MS).to_json()
-            self._etcd.txn([], [Put(_KEYS.job(name), value), Put(_KEYS.mark(name), encode_mark(_SAVED_MS))])
+            self._etcd.txn(Txn([], [Put(_KEYS.job(name), value), Put(_KEYS.mark(name), encode_mark(_SAVED_MS))]))
             kv = self._etcd.get(_KEYS.job(name))
             assert kv is not None
             yield read_job(name, kv)
@@ -196,17 +197,19 @@ class _Fleet:
         )  # fmt: skip
         key = request.key(_KEYS)
         result = self._etcd.txn(
-            [
-                mod_revision_is(_KEYS.job(job.name), job.revision),
-                value_is(_KEYS.mark(job.name), encode_mark(_SAVED_MS)),
-                absent(_KEYS.run(request.run_id)),
-                absent(key),
-            ],
-            [
-                Put(_KEYS.mark(job.name), encode_mark(plan_ms)),
-                Put(key, request.to_json()),
-                Put(_KEYS.seen(Watched.REQUESTS), b""),
-            ],
+            Txn(
+                [
+                    mod_revision_is(_KEYS.job(job.name), job.revision),
+                    value_is(_KEYS.mark(job.name), encode_mark(_SAVED_MS)),
+                    absent(_KEYS.run(request.run_id)),
+                    absent(key),
+                ],
+                [
+                    Put(_KEYS.mark(job.name), encode_mark(plan_ms)),
+                    Put(key, request.to_json()),
+                    Put(_KEYS.seen(Watched.REQUESTS), b""),
+                ],
+            )
         )
         assert result.succeeded, "it has just seen that the fire is undecided"
         self._tries.offered += 1

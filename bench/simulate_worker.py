@@ -15,11 +15,12 @@ from typing import Final
 
 from bench.simulate_etcd import CountingEtcd
 from common.clock import SystemClock
-from common.etcd import Compare, Delete, EtcdClient, Lease, Put, Session, create_revision_is, mod_revision_is
-from common.planning.planner import decide
-from common.stored.keys import Keys, RunId, read_mark
-from common.stored.request import Request
-from common.stored.run import RunEntry
+from common.etcd import EtcdClient, Lease, Session
+from common.protocol.keys import Keys, RunId, read_mark
+from common.protocol.planner import decide
+from common.protocol.request import Request
+from common.protocol.run import RunEntry
+from common.protocol.txn import Compare, Delete, Put, Txn, create_revision_is, mod_revision_is
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims
 from worker.deciding.hedges import OFFER_AFTER_MS
@@ -98,7 +99,7 @@ class SimulatedWorker:
         lease = Lease(id=0x694D_0000_0000_0000 + number, ttl_s=10)
         key = keys.worker(name, f"{lease.id:x}")
         self._session = Session(client, lease=lease, key=key, value=b"", clock=SystemClock())
-        etcd.txn([], [Put(key, b"{}", lease.id)])
+        etcd.txn(Txn([], [Put(key, b"{}", lease.id)]))
         self._wanted: dict[str, tuple[CatalogJob, int]] = {}
         self._to_hedge: list[tuple[CatalogJob, int, int]] = []
         self._hedged: set[str] = set()
@@ -169,7 +170,7 @@ class SimulatedWorker:
         for batch in self._claims.batches(parts, session=self._session, now_ms=now_ms):
             again = batch
             while again.parts:
-                answer = self._etcd.txn(*self._claims.transaction(again))
+                answer = self._etcd.txn(self._claims.transaction(again))
                 results, rest = self._claims.read(again, answer, sent=0.0)
                 for result in results:
                     self._answered(result, again.claim_ms)
@@ -212,7 +213,7 @@ class SimulatedWorker:
             request, job, self._session, keys=self._keys, identity=self._identity, claims=self._claims,
             now_ms=self._timeline.now_ms(), mark=None,
         )  # fmt: skip
-        answer = self._etcd.txn(*claim.transaction())
+        answer = self._etcd.txn(claim.transaction())
         if answer.succeeded:
             self._tries.requests_claimed += 1
             self._won(request.run_id, job, claim.entry, answer.revision, request)
@@ -272,7 +273,7 @@ class SimulatedWorker:
         """As many in one transaction as a worker puts into one."""
         for start in range(0, len(steps), MAX_STEPS):
             batch = steps[start : start + MAX_STEPS]
-            answer = self._etcd.txn([compare for compare, _ in batch], [delete for _, delete in batch])
+            answer = self._etcd.txn(Txn([compare for compare, _ in batch], [delete for _, delete in batch]))
             assert answer.succeeded, "nobody else touches the keys of its runs"
 
     # Acting

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from worker.commands.executor import Executor, Launch, Outcome
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError

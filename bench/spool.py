@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from unittest import mock
 
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from worker.spooling.spool import Spool
 
 RECORDS = 2000

@@ -22,7 +22,7 @@ from common.configuration.config import ManagerConfig, WorkerConfig, load_manage
 from common.configuration.keys import redact_uri
 from common.errors import ConfigError, Problem
 from common.process import failpoints
-from common.stored.member import is_worker_name
+from common.protocol.member import is_worker_name
 
 _ETCD_PORTS = (23790, 23791, 23792)
 _PEER_PORTS = (23800, 23801, 23802)

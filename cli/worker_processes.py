@@ -26,7 +26,7 @@ from common.configuration.config import WorkerConfig, file_object
 from common.errors import ConfigError, Problem
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
-from common.stored.member import is_worker_name
+from common.protocol.member import is_worker_name
 from worker.identity import DirectoryTakenError, locked_directory
 from worker.spooling.spool import Spool, SpoolError
 

@@ -8,8 +8,7 @@
     process/                        how a process lives and ends
     clock.py tls.py                 the only reader of time; TLS from files
 
-    planning/                       what is to be decided of a job's fires, and by whom
-    stored/                         what lies in etcd: keys and values
+    protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires
     timings.py beat_pace.py         the timings that must fit each other; when a beat is due

@@ -13,8 +13,8 @@ from aiohttp import web
 from common.clock import Clock
 from common.configuration.config import ManagerConfig
 from common.etcd import EtcdClient
+from common.protocol.keys import Keys
 from common.runlog import RunLog
-from common.stored.keys import Keys
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from common.protocol.drain import Drain
+from common.protocol.keys import RunId
+from common.protocol.member import Member
+from common.protocol.roster import Left
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.saved_job import Pause, SavedJob
 from common.runlog import JobResults
-from common.stored.drain import Drain
-from common.stored.keys import RunId
-from common.stored.member import Member
-from common.stored.roster import Left
-from common.stored.run import EntryState, RunEntry
-from common.stored.saved_job import Pause, SavedJob
 from common.words.phrases import DEFAULT
 from manager.editing.advice import job_words, mark_fault, next_fire
 from manager.editing.edits import Stored

@@ -13,10 +13,10 @@ from common.configuration.config import ManagerConfig
 from common.configuration.keys import redact_uri
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
-from common.planning.nobody import Past
+from common.protocol.keys import Keys, RunId
+from common.protocol.member import Member
+from common.protocol.nobody import Past
 from common.runlog import JobResults, RunLog
-from common.stored.keys import Keys, RunId
-from common.stored.member import Member
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions

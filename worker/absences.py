@@ -17,8 +17,8 @@ from typing import Final
 from msgspec import Struct
 
 from common.clock import Clock
-from common.planning.nobody import in_short
-from common.stored.member import Member
+from common.protocol.member import Member
+from common.protocol.nobody import in_short
 
 _LONG: Final = 200
 _STARTED: Final = "was started later"

@@ -19,12 +19,12 @@ from common.configuration.config import WorkerConfig
 from common.errors import UnavailableError
 from common.etcd import EtcdClient, Session
 from common.process.lifecycle import Stop
+from common.protocol.drain import Drain
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.member import Beat
+from common.protocol.run import Verdict
 from common.runlog import RunLog
-from common.stored.drain import Drain
-from common.stored.keys import RunId
-from common.stored.kill import Kill
-from common.stored.member import Beat
-from common.stored.run import Verdict
 from worker.commands.leftovers import end_leftovers, groups_of, look_for_leftovers
 from worker.commands.shortage import once_possible
 from worker.data_directory import DataDirectory

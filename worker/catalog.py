@@ -7,13 +7,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from common.errors import EtcronError
-from common.etcd import Change, KeyValue
+from common.etcd import Change
 from common.jobs.job import JobSpec, Overlap
-from common.planning.planner import Fires
+from common.protocol.keys import Keys, RunId, sequence_name
+from common.protocol.planner import Fires
+from common.protocol.saved_job import Again, SavedJob, first_attempt, planned_by
+from common.protocol.txn import KeyValue
 from common.schedules.jitter import dispatch_ms
 from common.schedules.schedule import Schedule
-from common.stored.keys import Keys, RunId, sequence_name
-from common.stored.saved_job import Again, SavedJob, first_attempt, planned_by
 
 _log = logging.getLogger(__name__)
 

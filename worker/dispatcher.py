@@ -19,22 +19,21 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import (
-    Compare,
+from common.etcd import EtcdClient, Session
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.kill import Kill
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.txn import (
     Delete,
-    EtcdClient,
     Get,
     GetKey,
     Operation,
     Put,
-    Session,
+    Txn,
     TxnResult,
     create_revision_is,
     mod_revision_is,
 )
-from common.stored.keys import Keys, RunId, Watched
-from common.stored.kill import Kill
-from common.stored.run import RunRecord, Verdict
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
 from worker.identity import Identity
@@ -285,7 +284,7 @@ class Dispatcher:
         key, sent = self._keys.run(run.run_id), self._clock.boottime()
         compares = [session.alive, mod_revision_is(key, run.mod_revision)]
         try:
-            result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+            result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
         except (EtcdError, UnavailableError) as error:
             self._refusals.note(str(run.run_id), error)
             await self._later(run)
@@ -326,9 +325,9 @@ class Dispatcher:
             await steps.carry_out([])
 
     def _step_to_hand_on(self, run: Run) -> Step:
-        compares, then, _ = self._handing_on(run)
+        txn = self._handing_on(run)
         return Step(
-            compares, then, lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"),
+            txn.compares, txn.then, lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"),
             str(run.run_id),
         )  # fmt: skip
 
@@ -355,16 +354,16 @@ class Dispatcher:
         self._table.forget(run)
         self._on_slot_free()
 
-    async def _answer(self, run: Run, transaction: tuple[list[Compare], list[Operation], list[Operation]]) -> TxnResult:
+    async def _answer(self, run: Run, txn: Txn) -> TxnResult:
         """etcd's answer, however long it takes: once in doubt, nothing else tells whether the run may start here."""
         while True:
             try:
-                return await self._client.txn(*transaction)
+                return await self._client.txn(txn)
             except (EtcdError, UnavailableError) as error:
                 self._refusals.note(str(run.run_id), error)
                 await asyncio.sleep(AGAIN_S if is_for_good(error) else _RETRY_S)
 
-    def _handing_on(self, run: Run) -> tuple[list[Compare], list[Operation], list[Operation]]:
+    def _handing_on(self, run: Run) -> Txn:
         keys, run_id = self._keys, run.run_id
         request = handed_on(run, now_ms=run.dispatch_ms if self.is_clock_off else self._clock.wall_ms())
         compares = [mod_revision_is(keys.run(run_id), run.mod_revision)]
@@ -376,7 +375,7 @@ class Dispatcher:
         if run.holds_lock:
             compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
             then.append(Delete(keys.lock(run.run_id.job)))
-        return compares, then, [Get(keys.run(run_id)), GetKey(keys.lock(run_id.job))]
+        return Txn(compares, then, [Get(keys.run(run_id)), GetKey(keys.lock(run_id.job))])
 
 
 def _hand_on_ms(run: Run) -> int:

@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from common.clock import Clock
 from common.etcd import Change, EtcdClient, Mirror
-from common.stored.drain import Drain
-from common.stored.keys import Keys
+from common.protocol.drain import Drain
+from common.protocol.keys import Keys
 
 
 class DrainWatch:

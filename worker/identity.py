@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
-from common.stored.member import is_worker_name
+from common.protocol.member import is_worker_name
 from worker.written_once import written_once
 
 _FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "ending.json", "spool")

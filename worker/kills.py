@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 
-from common.etcd import Change, KeyValue
-from common.stored.keys import Keys, RunId
-from common.stored.kill import Kill
+from common.etcd import Change
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill
+from common.protocol.txn import KeyValue
 
 _log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from typing import Final, Literal
 
 from msgspec import Struct, field
 
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from worker.machine.process_group import ProcessGroup
 
 SHUTDOWN: Final = "worker shutdown"

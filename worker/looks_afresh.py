@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from common.clock import Clock
-from common.stored.member import Member
+from common.protocol.member import Member
 
 EVERY_S: Final = 60.0
 

@@ -6,11 +6,12 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from common.etcd import Change, KeyValue
+from common.etcd import Change
 from common.jobs.job import JobSpec
-from common.planning.placement import Candidate, Placement, bucket_of, is_eligible
-from common.stored.keys import Keys
-from common.stored.member import Beat, Member, is_worker_name
+from common.protocol.keys import Keys
+from common.protocol.member import Beat, Member, is_worker_name
+from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible
+from common.protocol.txn import KeyValue
 from worker.catalog import CatalogJob
 
 _log = logging.getLogger(__name__)

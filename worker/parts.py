@@ -12,11 +12,11 @@ from common.clocks.watch import ClockWatch, WatchedClock
 from common.configuration.config import WorkerConfig
 from common.etcd import Change, EtcdClient, Mirror, Session
 from common.process.cancellation import until_first
+from common.protocol.drain import Drain
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.kill import Kill
+from common.protocol.member import Beat, Member
 from common.runlog import RunLog
-from common.stored.drain import Drain
-from common.stored.keys import Keys, RunId, Watched
-from common.stored.kill import Kill
-from common.stored.member import Beat, Member
 from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.commands.end_dates import EndDates

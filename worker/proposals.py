@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec import Struct
 
-from common.planning.planner import Decision
-from common.stored.keys import RunId
-from common.stored.run import RunEntry, RunRecord
+from common.protocol.keys import RunId
+from common.protocol.planner import Decision
+from common.protocol.run import RunEntry, RunRecord
 from worker.catalog import CatalogJob
 
 MAX_PROPOSALS: Final = 30

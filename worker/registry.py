@@ -20,23 +20,13 @@ from typing import Final
 from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
-from common.etcd import (
-    Delete,
-    EtcdClient,
-    KeyValue,
-    Operation,
-    Put,
-    Session,
-    SessionRefusedError,
-    lease_is,
-    mod_revision_is,
-    none_under,
-)
+from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.load import machine_load
+from common.protocol.keys import Keys
+from common.protocol.member import Beat, Member
+from common.protocol.roster import Left, RosterEntry
+from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, lease_is, mod_revision_is, none_under
 from common.schedules.schedule import tzdata_version
-from common.stored.keys import Keys
-from common.stored.member import Beat, Member
-from common.stored.roster import Left, RosterEntry
 from common.version import VERSION
 from worker.identity import CopiedDirectoryError, Identity
 
@@ -143,7 +133,7 @@ class Registry:
         leave: list[Operation] = [Delete(session.key), Put(self._keys.roster_entry(entry.worker), entry.to_json())]
         with suppress(EtcdError, UnavailableError, TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
-                await self._client.txn([session.alive], leave)
+                await self._client.txn(Txn([session.alive], leave))
 
     async def _serve(self, session: Session) -> None:
         """What happens under a live session: the runs are taken over, then it beats."""
@@ -258,7 +248,7 @@ class Registry:
         for (key, revision), since in self._detached_since.items():
             if now - since >= 2 * self._ttl_s:
                 with suppress(EtcdError, UnavailableError):
-                    await self._client.txn([mod_revision_is(key, revision)], [Delete(key)])
+                    await self._client.txn(Txn([mod_revision_is(key, revision)], [Delete(key)]))
 
     async def _publish(self) -> None:
         if self.session is None:
@@ -286,7 +276,7 @@ class Registry:
             round_trip_ms = None
             with suppress(EtcdError, UnavailableError):  # the next one comes soon; the session tells if etcd is away
                 await self._client.txn(
-                    [lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)]
+                    Txn([lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)])
                 )
                 round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
             await asyncio.sleep(pace.after(beat.clock))

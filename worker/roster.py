@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from common.clock import Clock
 from common.etcd import Change
-from common.stored.keys import Keys
-from common.stored.member import Member
-from common.stored.roster import Left, RosterEntry
+from common.protocol.keys import Keys
+from common.protocol.member import Member
+from common.protocol.roster import Left, RosterEntry
 
 _log = logging.getLogger(__name__)
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from common.etcd import KeyValue, Session
-from common.stored.keys import RunId
-from common.stored.request import Request
-from common.stored.run import EntryState, RunEntry, RunRecord
+from common.etcd import Session
+from common.protocol.keys import RunId
+from common.protocol.request import Request
+from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.txn import KeyValue
 from worker.catalog import CatalogJob
 from worker.proposals import MAX_PROPOSALS
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, GetKey, Mirror
-from common.stored.keys import Keys, Watched
+from common.etcd import EtcdClient, Mirror
+from common.protocol.keys import Keys, Watched
+from common.protocol.txn import GetKey, Txn
 
 LOOK_S: Final = 30.0
 
@@ -31,7 +32,7 @@ class Sentinels:
 
     async def look(self) -> None:
         """What has just been written is given the mirror's own grace before it counts as missed."""
-        answers = await asyncio.gather(*(self._client.txn((), [GetKey(key)]) for key in self._mirrors))
+        answers = await asyncio.gather(*(self._client.txn(Txn((), [GetKey(key)])) for key in self._mirrors))
         for mirror, answer in zip(self._mirrors.values(), answers, strict=True):
             sentinel = answer.key(0)
             if mirror.missed(sentinel.mod_revision if sentinel is not None else 0, answer.revision):

@@ -30,9 +30,9 @@ from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
-from common.planning.planner import Held
-from common.stored.clocks import Clocks, Measured, length, off_by
-from common.stored.keys import Keys
+from common.protocol.clocks import Clocks, Measured, length, off_by
+from common.protocol.keys import Keys
+from common.protocol.planner import Held
 
 _log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ import logging
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import KeyValue
-from common.stored.clocks import Clocks
+from common.protocol.clocks import Clocks
+from common.protocol.txn import KeyValue
 
 _log = logging.getLogger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.errors import ConfigError, EtcdAccessError, EtcdError, Problem, UnavailableError
 from common.etcd.client import EtcdClient
-from common.etcd.txn import GetPrefix, Put, create_revision_is
+from common.protocol.txn import GetPrefix, Put, Txn, create_revision_is
 
 _NO_REVISION = -1
 """A create revision that no key ever has."""
@@ -20,8 +20,10 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     try:
         # etcd looks at the permissions of a branch that does not run, too: so nothing is written, and no key counted.
         await client.txn(
-            [create_revision_is(never, _NO_REVISION)],
-            [Put(never, b""), GetPrefix(f"{key_prefix}/", limit=1)],
+            Txn(
+                [create_revision_is(never, _NO_REVISION)],
+                [Put(never, b""), GetPrefix(f"{key_prefix}/", limit=1)],
+            )
         )
     except EtcdAccessError as error:
         raise ConfigError([_named(error.problem, key_prefix)]) from None

@@ -14,21 +14,21 @@ from common.etcd.calls import AnswerTooLargeError, Calls
 from common.etcd.endpoints import Endpoints
 from common.etcd.paging import Paging
 from common.etcd.stream import Stream
-from common.etcd.txn import (
+from common.etcd.txn_messages import found, only_read, range_request, reading_request, txn_request, txn_result
+from common.etcd.types import Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
+from common.protocol.txn import (
     MAX_READS,
     Compare,
     DeletePrefix,
     Get,
     GetKey,
     GetPrefix,
+    KeyRevisions,
+    KeyValue,
     Operation,
+    Txn,
     TxnResult,
-    only_read,
-    reading_request,
-    txn_request,
-    txn_result,
 )
-from common.etcd.types import KeyRevisions, KeyValue, Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
 from common.tls import TlsFiles
 
 _PAGE_BYTES = 4 * 1024 * 1024
@@ -124,7 +124,7 @@ class EtcdClient:
         """For each key a result, and where in it the key is."""
         wanted = list(dict.fromkeys(keys))
         for start in range(0, len(wanted), MAX_READS):
-            result = await self.txn((), [read(key) for key in wanted[start : start + MAX_READS]])
+            result = await self.txn(Txn((), [read(key) for key in wanted[start : start + MAX_READS]]))
             for index in range(len(result.results)):
                 yield result, index
 
@@ -199,23 +199,20 @@ class EtcdClient:
         request = _rpc.messages.DeleteRangeRequest(key=stem or b"\0", range_end=range_end(stem))
         return int((await self._calls.write("delete", request, what=f"delete {prefix}*")).deleted)
 
-    async def txn(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        """`then` where every compare is true, else `otherwise`: one of them, whole, at one revision.
+    async def txn(self, txn: Txn) -> TxnResult:
+        """Carried out whole, at one revision. Where it does not write, another member is asked if one does not answer.
 
-        Where neither branch writes, it changes nothing and is asked of another member where one does not answer.
         ValueError: more compares or operations than etcd takes (reads alone: `MAX_READS`), or two writes to one key.
         """
-        what = _summary(compares, then)
-        if (read := only_read(compares, then, otherwise)) is not None:
-            response = await self._calls.read("range", read.request(), what=what)
-            return TxnResult(succeeded=True, revision=response.header.revision, results=(read.found(response),))
-        if any(operation.writes for branch in (then, otherwise) for operation in branch):
-            response = await self._calls.write("txn", txn_request(compares, then, otherwise), what=what)
+        what = _summary(txn.compares, txn.then)
+        if (read := only_read(txn)) is not None:
+            response = await self._calls.read("range", range_request(read), what=what)
+            return TxnResult(succeeded=True, revision=response.header.revision, results=(found(read, response),))
+        if txn.writes:
+            response = await self._calls.write("txn", txn_request(txn), what=what)
         else:
-            response = await self._calls.read("txn", reading_request(compares, then, otherwise), what=what)
-        return txn_result(response, then, otherwise)
+            response = await self._calls.read("txn", reading_request(txn), what=what)
+        return txn_result(txn, response)
 
     # Leases
 

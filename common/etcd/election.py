@@ -16,8 +16,18 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd.client import EtcdClient
 from common.etcd.mirror import Change, Mirror, MirrorTimings
 from common.etcd.session import Session
-from common.etcd.txn import Compare, Delete, Get, Put, absent, create_revision_is, lease_is, mod_revision_is
-from common.etcd.types import KeyValue
+from common.protocol.txn import (
+    Compare,
+    Delete,
+    Get,
+    KeyValue,
+    Put,
+    Txn,
+    absent,
+    create_revision_is,
+    lease_is,
+    mod_revision_is,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -143,7 +153,7 @@ class Election:
     async def _campaign(self) -> KeyValue | None:
         """The key as it is, after it was taken if it was free."""
         put = Put(self.key, self._value, self._session.lease_id)
-        result = await self._client.txn([self._session.alive, absent(self.key)], [put], [Get(self.key)])
+        result = await self._client.txn(Txn([self._session.alive, absent(self.key)], [put], [Get(self.key)]))
         self._learned = result.revision
         if not result.succeeded:
             return result.one(0)
@@ -159,7 +169,7 @@ class Election:
     async def _give_up(self) -> None:
         """Deletes the key if it is this session's (also one that a campaign in doubt has put); learns whose it is."""
         mine = lease_is(self.key, self._session.lease_id)
-        result = await self._client.txn([mine], [Delete(self.key)], [Get(self.key)])
+        result = await self._client.txn(Txn([mine], [Delete(self.key)], [Get(self.key)]))
         self._learned = result.revision
         self._learn(None if result.succeeded else result.one(0))
 
@@ -168,7 +178,7 @@ class Election:
         if self._holder is not None and self._holder.lease == 0:
             extra = {"action": "election.swept", "key": self.key}
             _log.warning("%s is under no lease and is deleted", self.key, extra=extra)
-            await self._client.txn([mod_revision_is(self.key, self._holder.mod_revision)], [Delete(self.key)])
+            await self._client.txn(Txn([mod_revision_is(self.key, self._holder.mod_revision)], [Delete(self.key)]))
 
     def _seen(self, changes: list[Change]) -> None:
         if any(change.key == self.key for change in changes):

@@ -30,9 +30,9 @@ from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
-from common.etcd.txn import GetKey
-from common.etcd.types import KeyValue, key_value, range_end, to_bytes, to_text
+from common.etcd.types import key_value, range_end, to_bytes, to_text
 from common.process.cancellation import until_first
+from common.protocol.txn import GetKey, KeyValue, Txn
 
 _log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class Mirror:
         self._wish = None
         self._wished.clear()
         self._goes_on = False
-        revision = (await self._client.txn((), [GetKey(self.prefix or "\0")])).revision
+        revision = (await self._client.txn(Txn((), [GetKey(self.prefix or "\0")]))).revision
         self._held = {}
         try:
             await self._watch(since=revision, reading=lambda: self._read(revision))
@@ -254,7 +254,7 @@ class Mirror:
     async def _is_same_history(self) -> bool:
         """Whether etcd has what was told: one that was restored from a backup is behind, or has an older value."""
         newest = max(self._told, key=self._told.__getitem__, default=self.prefix)
-        answer = await self._client.txn((), [GetKey(newest or "\0")])
+        answer = await self._client.txn(Txn((), [GetKey(newest or "\0")]))
         self.last_alive, there = self._clock.monotonic(), answer.key(0)
         is_older = there is not None and there.mod_revision < self._told.get(newest, 0)
         return answer.revision >= self._told_up_to and not is_older

@@ -18,18 +18,20 @@ from common.errors import ConflictError, EtcdError, EtcdInDoubtError, EtcdLeaseG
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
-from common.etcd.txn import (
+from common.etcd.types import Lease
+from common.protocol.txn import (
     Compare,
     Get,
     GetPrefix,
+    KeyValue,
     Operation,
     Put,
+    Txn,
     TxnResult,
     absent,
     lease_is,
     mod_revision_is,
 )
-from common.etcd.types import KeyValue, Lease
 
 _log = logging.getLogger(__name__)
 
@@ -154,7 +156,7 @@ class Session:
         """Puts a new value under the session's key; False: the session is over. In doubt: call it again."""
         async with self._writing:
             self._value = value  # also what a detached key is put with from now on
-            result = await self._client.txn([self.alive], [Put(self.key, value, self.lease_id)])
+            result = await self._client.txn(Txn([self.alive], [Put(self.key, value, self.lease_id)]))
         return result.succeeded
 
     async def close(self) -> None:
@@ -191,7 +193,7 @@ class Session:
         """The answer to the transaction; one in doubt is sent again, identical, for as long as the lease may live."""
         while True:
             try:
-                return await self._client.txn(guards, then, otherwise)
+                return await self._client.txn(Txn(guards, then, otherwise))
             except EtcdInDoubtError:
                 if self.expired:
                     raise
@@ -261,7 +263,7 @@ class Session:
         extra = {"action": "session.detached", "key": self.key}
         _log.warning("session key %s was detached from its lease; it is put again", self.key, extra=extra)
         compare = mod_revision_is(self.key, kv.mod_revision)
-        result = await self._client.txn([compare], [Put(self.key, self._value, self.lease_id)])
+        result = await self._client.txn(Txn([compare], [Put(self.key, self._value, self.lease_id)]))
         return result.succeeded
 
     # Ending

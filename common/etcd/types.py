@@ -7,26 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
-
-class KeyRevisions(Struct, frozen=True, kw_only=True, gc=False):
-    """What etcd tells of a key without its value, whatever its version: 3.7 answers such a read from its index, which
-    does not know the lease."""
-
-    key: str
-    create_revision: int
-    """The revision of the write that made the key; it changes when a key is deleted and made again."""
-    mod_revision: int
-    """The revision of the newest write to the key."""
-    version: int
-    """How often the key was written since it was made, from 1."""
-
-
-class KeyValue(KeyRevisions, frozen=True, kw_only=True, gc=False):
-    """A key as etcd held it at some revision."""
-
-    value: bytes
-    lease: int
-    """The lease that it is attached to, or 0."""
+from common.protocol.txn import KeyRevisions, KeyValue
 
 
 class Page(Struct, frozen=True, kw_only=True):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeAlias
 
-from common.stored.run import RunRecord, Verdict
+from common.protocol.run import RunRecord, Verdict
 
 DAY_MS: Final = 86_400_000
 DURATION: Final = "durationMs"

@@ -16,8 +16,8 @@ from bson.raw_bson import RawBSONDocument
 from msgspec import Struct
 from msgspec.structs import replace
 
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 
 PAGE_KEY = "pageKey"
 ORDER = "order"

@@ -24,9 +24,9 @@ from pymongo import UpdateOne
 from pymongo.asynchronous.collection import AsyncCollection
 
 from common.errors import UnavailableError
+from common.protocol.run import RunRecord, Verdict
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.documents import ORDER, last_document, last_id, last_order
-from common.stored.run import RunRecord, Verdict
 
 KEPT: Final = 32
 """Texts in a strip: 20 to be shown, and some for fires that have several: attempts, and verdicts that came late."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from common.protocol.run import RunRecord
 from common.runlog.last import Advance, advances_of, joined
-from common.stored.run import RunRecord
 
 
 class OwedResults:

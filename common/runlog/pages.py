@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.errors import InvalidInputError, Problem
+from common.protocol.run import Verdict
 from common.runlog.documents import PAGE_KEY, plan_key
-from common.stored.run import Verdict
 
 WALK = 1000
 """How many records a page looks at where no index decides all of its conditions."""

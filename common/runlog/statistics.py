@@ -29,10 +29,10 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import DuplicateKeyError
 
 from common.errors import UnavailableError
+from common.protocol.run import Verdict
+from common.protocol.values import LARGEST
 from common.runlog.client import Document, bulk, by_ids
 from common.runlog.counting import DURATION, LAST_DAY, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
-from common.stored.run import Verdict
-from common.stored.values import LARGEST
 
 _log = logging.getLogger(__name__)
 

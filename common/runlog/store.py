@@ -19,6 +19,9 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from common.jobs.fields import MAX_OUTPUT_LIMIT_BYTES
+from common.protocol.job_version import JobVersion
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
 from common.runlog.counting import LifeCounts, OwedCounts, Source, Written
 from common.runlog.documents import (
@@ -36,9 +39,6 @@ from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import DayCounts, Statistics
 from common.runlog.versions import Versions
-from common.stored.job_version import JobVersion
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 
 _log = logging.getLogger(__name__)
 

@@ -14,10 +14,10 @@ from typing import Final
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
+from common.protocol.job_version import JobVersion
+from common.protocol.values import MALFORMED, brief
 from common.runlog.client import Document, bulk
 from common.runlog.documents import to_bson
-from common.stored.job_version import JobVersion
-from common.stored.values import MALFORMED, brief
 
 _log = logging.getLogger(__name__)
 

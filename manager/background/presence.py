@@ -13,8 +13,8 @@ from common.clocks.watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
 from common.process.load import machine_load
-from common.stored.keys import Keys
-from common.stored.member import Beat
+from common.protocol.keys import Keys
+from common.protocol.member import Beat
 from common.version import VERSION
 from manager.json_text import dumps
 

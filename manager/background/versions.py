@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Delete, EtcdClient, KeyValue, mod_revision_is
+from common.etcd import EtcdClient
+from common.protocol.job_version import JobVersion
+from common.protocol.keys import Keys
+from common.protocol.txn import Delete, KeyValue, Txn, mod_revision_is
 from common.runlog import RunLog
-from common.stored.job_version import JobVersion
-from common.stored.keys import Keys
 
 _log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class Versions:
             if place in refused:
                 _set_aside(one.kv, refused[place])
                 continue
-            await self._etcd.txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)])
+            await self._etcd.txn(Txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)]))
         return len(refused)
 
     async def _forget_oldest(self, jobs: Iterable[str]) -> None:
@@ -111,7 +112,7 @@ class Versions:
             there = [one async for one in self._pending(prefix)]
             oldest = sorted(there, key=lambda one: one.version.revision)[:-KEPT]
             for start in range(0, len(oldest), _AT_ONCE):
-                await self._etcd.txn([], [Delete(one.kv.key) for one in oldest[start : start + _AT_ONCE]])
+                await self._etcd.txn(Txn([], [Delete(one.kv.key) for one in oldest[start : start + _AT_ONCE]]))
 
     async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
         async for page in self._etcd.read_prefix(prefix):

@@ -27,9 +27,10 @@ from aiohttp.typedefs import Middleware
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import Compare, Delete, EtcdClient, Get, KeyValue, Operation, Put, TxnResult, mod_revision_is
-from common.stored.keys import Keys
-from common.stored.remembered import ANYTHING, Remembered, digest_of
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.remembered import ANYTHING, Remembered, digest_of
+from common.protocol.txn import Compare, Delete, Get, KeyValue, Operation, Put, Txn, TxnResult, mod_revision_is
 from manager.calls import allowances
 from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.callers import ADDRESS
@@ -132,7 +133,7 @@ class IdempotentCalls:
         deadline, tries = self._clock.monotonic() + self._patience_s, 0
         while True:
             try:
-                return await self._etcd.txn(compares, then, otherwise)
+                return await self._etcd.txn(Txn(compares, then, otherwise))
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"nothing was done: etcd gave no answer. ({error})") from error

@@ -11,7 +11,7 @@ from common.configuration.config import ManagerConfig
 from common.errors import ClockOffError
 from common.etcd import EtcdClient
 from common.instants import iso
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 
 
 class ClockGuard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.stored.clocks import ENOUGH, Clocks, off_by
+from common.protocol.clocks import ENOUGH, Clocks, off_by
 
 _NAMED: Final = 5
 """How many clocks are named one by one."""

@@ -21,10 +21,10 @@ from common.clock import Clock
 from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, UnavailableError
 from common.etcd import EtcdClient, Status
 from common.instants import iso
-from common.planning.nobody import Past
+from common.protocol.member import Member
+from common.protocol.nobody import Past
+from common.protocol.roster import Left, RosterEntry
 from common.runlog import RetentionState, RunLog
-from common.stored.member import Member
-from common.stored.roster import Left, RosterEntry
 from manager.cluster.clock_guard import ClockGuard
 from manager.cluster.clock_views import clocks_view
 from manager.cluster.gateways import Gateways

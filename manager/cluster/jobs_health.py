@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from common.jobs.job import JobSpec
-from common.planning.nobody import Past, why_nobody
-from common.planning.placement import is_eligible
-from common.stored.member import Member
+from common.protocol.member import Member
+from common.protocol.nobody import Past, why_nobody
+from common.protocol.placement import is_eligible
 from manager.watching.catalog import Catalog
 
 _NAMED: Final = 5

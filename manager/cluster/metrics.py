@@ -11,8 +11,8 @@ from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 
+from common.protocol.clocks import Clocks
 from common.runlog import DayCounts
-from common.stored.clocks import Clocks
 from common.version import VERSION
 from manager.cluster.health import Report
 from manager.editing.inventory import SeenWorker

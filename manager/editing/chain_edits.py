@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.etcd import Compare, Delete, KeyRevisions, KeyValue, Operation, Put, absent, create_revision_is
 from common.jobs.job import JobSpec
-from common.stored.chain import MADE_WITH_ITS_JOB, is_chained, link_at
-from common.stored.keys import Keys, RunId, Watched
-from common.stored.request import Request
-from common.stored.saved_job import SavedJob
+from common.protocol.chain import MADE_WITH_ITS_JOB, is_chained, link_at
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.request import Request
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Compare, Delete, KeyRevisions, KeyValue, Operation, Put, absent, create_revision_is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

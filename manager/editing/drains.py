@@ -11,10 +11,11 @@ from dataclasses import dataclass
 
 from common.clock import Clock
 from common.errors import EtcdInDoubtError, NotFoundError, UnavailableError
-from common.etcd import Compare, Delete, EtcdClient, KeyValue, Operation, Put, absent, mod_revision_is
-from common.stored.drain import Drain
-from common.stored.keys import Keys
-from common.stored.member import is_worker_name
+from common.etcd import EtcdClient
+from common.protocol.drain import Drain
+from common.protocol.keys import Keys
+from common.protocol.member import is_worker_name
+from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, Txn, absent, mod_revision_is
 from manager.editing.service import pause_before_retry
 
 _log = logging.getLogger(__name__)
@@ -89,7 +90,7 @@ class DrainService:
         """Whether it was carried out; if not, somebody was faster, or nobody knows: look again."""
         compare: Compare = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
         try:
-            if (await self._etcd.txn([compare], [write])).succeeded:
+            if (await self._etcd.txn(Txn([compare], [write]))).succeeded:
                 return True
             late = "others changed it all the time"
         except EtcdInDoubtError as error:

@@ -24,7 +24,17 @@ from typing import Self
 from msgspec import structs
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError
-from common.etcd import (
+from common.instants import iso
+from common.jobs.job import JobSpec
+from common.protocol.job_version import Change, JobVersion
+from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol.member import Member
+from common.protocol.nobody import why_nobody
+from common.protocol.placement import is_eligible
+from common.protocol.planner import FireRange, undecided
+from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.saved_job import Again, Pause, SavedJob, first_attempt, newer_fields
+from common.protocol.txn import (
     Compare,
     Delete,
     Get,
@@ -37,17 +47,7 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.instants import iso
-from common.jobs.job import JobSpec
-from common.planning.nobody import why_nobody
-from common.planning.placement import is_eligible
-from common.planning.planner import FireRange, undecided
 from common.schedules.schedule import Schedule
-from common.stored.job_version import Change, JobVersion
-from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
-from common.stored.member import Member
-from common.stored.run import RunRecord, Verdict, final_entry
-from common.stored.saved_job import Again, Pause, SavedJob, first_attempt, newer_fields
 from manager.editing.chain_edits import Chained, edit_chain
 
 _COMMAND_SHOWN = 1_000

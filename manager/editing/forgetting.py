@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 
 from common.errors import ConflictError, NotFoundError
-from common.etcd import Delete, EtcdClient, GetKey, none_under, present
-from common.stored.keys import Keys
-from common.stored.member import is_worker_name
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.member import is_worker_name
+from common.protocol.txn import Delete, GetKey, Txn, none_under, present
 
 _log = logging.getLogger(__name__)
 
@@ -19,7 +20,7 @@ async def forget(etcd: EtcdClient, keys: Keys, worker: str, *, by: str) -> None:
         raise unknown
     entry = keys.roster_entry(worker)
     compares = [none_under(keys.worker_sessions(worker)), present(entry)]
-    result = await etcd.txn(compares, [Delete(entry)], [GetKey(entry)])
+    result = await etcd.txn(Txn(compares, [Delete(entry)], [GetKey(entry)]))
     if result.succeeded:
         _log.info("%s is forgotten", worker, extra={"action": "worker.forgotten", "worker": worker, "by": by})
         return

@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from common.etcd import EtcdClient, KeyValue
-from common.stored.clocks import Clocks
-from common.stored.drain import Drain
-from common.stored.keys import Keys
-from common.stored.member import Beat, Member, is_worker_name
-from common.stored.roster import RosterEntry
+from common.etcd import EtcdClient
+from common.protocol.clocks import Clocks
+from common.protocol.drain import Drain
+from common.protocol.keys import Keys
+from common.protocol.member import Beat, Member, is_worker_name
+from common.protocol.roster import RosterEntry
+from common.protocol.txn import KeyValue
 from manager.editing.edits import Stored
 
 _LISTED_AT_ONCE: Final = 250

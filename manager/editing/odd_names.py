@@ -8,9 +8,9 @@ worker's own sequence of another job, and its mark that one's.
 from __future__ import annotations
 
 from common.errors import InvalidInputError
-from common.etcd import Delete, Put, mod_revision_is
 from common.jobs.reader import check_name
-from common.stored.keys import Keys, Watched
+from common.protocol.keys import Keys, Watched
+from common.protocol.txn import Delete, Put, mod_revision_is
 from manager.editing.edits import Edit, Stored
 
 

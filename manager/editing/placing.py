@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.jobs.job import JobSpec
-from common.planning.placement import is_eligible
-from common.stored.member import Member
+from common.protocol.member import Member
+from common.protocol.placement import is_eligible
 from manager.watching.eligibility import Eligibility
 
 

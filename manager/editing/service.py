@@ -34,9 +34,10 @@ from common.instants import iso
 from common.jobs.job import NEVER, JobSpec
 from common.jobs.reader import check_name
 from common.process import failpoints
-from common.stored.job_version import Change
-from common.stored.keys import Keys
-from common.stored.member import Member
+from common.protocol.job_version import Change
+from common.protocol.keys import Keys
+from common.protocol.member import Member
+from common.protocol.txn import Txn
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
 from manager.editing.advice import save_warnings, schedule_problems
@@ -334,14 +335,14 @@ class JobService:
         return _Outcome(before=stored, revision=stored.revision, edit=None)
 
     async def _read(self, name: str) -> Stored:
-        return Stored.found(name, await self._etcd.txn((), Stored.look(self._keys, name)))
+        return Stored.found(name, await self._etcd.txn(Txn((), Stored.look(self._keys, name))))
 
     async def _send(self, edit: Edit, deadline: float, done: str) -> tuple[int, Stored | None]:
         """(revision, None) once the edit is carried out; (0, what is there) where it certainly is not."""
         doubts = 0
         while True:
             try:
-                result = await self._etcd.txn(edit.compares, edit.then, edit.otherwise)
+                result = await self._etcd.txn(Txn(edit.compares, edit.then, edit.otherwise))
             except EtcdInDoubtError as error:
                 doubts, last = doubts + 1, str(error)
             except (EtcdError, UnavailableError) as error:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 from common.errors import UnavailableError
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import RunEntry, Verdict
+from common.protocol.txn import KeyValue
 from common.runlog import RunFilter, RunPage
-from common.stored.keys import Keys, RunId
-from common.stored.run import RunEntry, Verdict
 
 _PAGE: Final = 500
 _MOST: Final = 20_000

@@ -23,9 +23,17 @@ from typing import Final, TypeAlias
 
 from common.clock import Clock
 from common.errors import ConflictError, UnavailableError
-from common.etcd import (
+from common.etcd import EtcdClient
+from common.instants import iso
+from common.jobs.reader import check_name
+from common.protocol.job_version import Change
+from common.protocol.keys import Keys, Watched, encode_mark, read_mark, sequence_name
+from common.protocol.member import Beat
+from common.protocol.planner import undecided
+from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.saved_job import Again, SavedJob
+from common.protocol.txn import (
     Compare,
-    EtcdClient,
     Get,
     GetKey,
     KeyValue,
@@ -36,15 +44,7 @@ from common.etcd import (
     mod_revision_is,
     value_is,
 )
-from common.instants import iso
-from common.jobs.reader import check_name
-from common.planning.planner import undecided
 from common.schedules.leaving_out import spans_of
-from common.stored.job_version import Change
-from common.stored.keys import Keys, Watched, encode_mark, read_mark, sequence_name
-from common.stored.member import Beat
-from common.stored.run import RunRecord, Verdict, final_entry
-from common.stored.saved_job import Again, SavedJob
 from manager.editing.chain_edits import Chained, edit_chain
 from manager.editing.edits import Edit, Stored, former, passed_record, readable
 from manager.editing.inventory import Inventory

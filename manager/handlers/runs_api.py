@@ -8,9 +8,9 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from common.runlog import RunFilter
-from common.stored.keys import RunId
-from common.stored.run import Verdict
 from manager.calls.inputs import Fields, read_reason
 from manager.handlers.jobs_api import DEFAULT_LIMIT, MAX_LIMIT
 from manager.parts import PARTS, Parts, answer, caller

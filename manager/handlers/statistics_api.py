@@ -9,8 +9,8 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.errors import NotFoundError
+from common.protocol.run import Verdict
 from common.runlog import DayCounts
-from common.stored.run import Verdict
 from manager.calls.inputs import Fields
 from manager.parts import PARTS, answer
 

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from common.configuration.config import ManagerConfig, shown
 from common.errors import EtcdError, UnavailableError
-from common.stored.member import Beat
+from common.protocol.member import Beat
 from common.version import VERSION
 from manager.cluster.clock_views import clock_view
 from manager.parts import PARTS, Parts, answer

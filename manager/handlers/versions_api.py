@@ -9,10 +9,10 @@ from typing import Any
 from aiohttp import web
 
 from common.errors import InvalidInputError, NotFoundError, Problem
-from common.etcd import KeyValue
 from common.jobs.reader import check_name, parse_job
-from common.stored.job_version import Change, JobVersion, changed_fields
-from common.stored.saved_job import SavedJob
+from common.protocol.job_version import Change, JobVersion, changed_fields
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue
 from manager.calls.inputs import Fields, if_match, read_reason
 from manager.editing.service import StaleRevisionError
 from manager.handlers.jobs_api import row_at, stale

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.stored.run import Verdict
+from common.protocol.run import Verdict
 from manager.handlers.bulk_api import MAX_NAMES, Action
 from manager.handlers.runs_api import RUNNING
 from manager.handlers.statistics_api import DEFAULT_DAYS, MAX_DAYS

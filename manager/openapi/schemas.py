@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.stored.job_version import Change
-from common.stored.request import Origin
-from common.stored.roster import Left
-from common.stored.run import Trigger, Verdict
+from common.protocol.job_version import Change
+from common.protocol.request import Origin
+from common.protocol.roster import Left
+from common.protocol.run import Trigger, Verdict
 from manager.openapi.job_schema import job_schema
 from manager.runs.pending import WaitKind
 

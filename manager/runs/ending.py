@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.stored.keys import RunId
-from common.stored.member import Beat
+from common.protocol.keys import RunId
+from common.protocol.member import Beat
 from manager.editing.inventory import Inventory
 
 _READ_EVERY_S: Final = 3.0

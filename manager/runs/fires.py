@@ -11,11 +11,11 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
 from common.jobs.job import JobSpec, Overlap
-from common.planning.planner import Fires as FirePlan
-from common.planning.planner import undecided
+from common.protocol.keys import Keys, decode_mark
+from common.protocol.planner import Fires as FirePlan
+from common.protocol.planner import undecided
 from common.runlog import RunFilter
 from common.schedules.jitter import dispatch_ms
-from common.stored.keys import Keys, decode_mark
 from manager.editing.advice import fire_view, mark_fault
 from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.runs.history import History

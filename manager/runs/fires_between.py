@@ -18,11 +18,11 @@ from common.etcd import EtcdClient
 from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
+from common.protocol.job_version import JobVersion
+from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
+from common.protocol.member import Member
+from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
-from common.stored.job_version import JobVersion
-from common.stored.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
-from common.stored.member import Member
-from common.stored.saved_job import SavedJob
 from manager.background.versions import Versions
 from manager.editing.advice import mark_fault
 from manager.editing.inventory import Inventory

@@ -7,8 +7,8 @@ from typing import Final
 
 from common.errors import EtcdError, UnavailableError
 from common.jobs.job import JobSpec
-from common.planning.placement import is_eligible
-from common.stored.member import Beat, Member
+from common.protocol.member import Beat, Member
+from common.protocol.placement import is_eligible
 from manager.editing.inventory import Inventory
 
 NO_FREE_SLOT: Final = "a free slot: no worker shows one"

@@ -9,13 +9,14 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import ConflictError, EtcdInDoubtError, EtcronError, OvertakenError, UnavailableError
-from common.etcd import Compare, EtcdClient, Get, KeyValue, Put, absent, create_revision_is, mod_revision_is
+from common.etcd import EtcdClient
 from common.jobs.reader import check_name
-from common.stored.give_up import GiveUp
-from common.stored.keys import Keys, RunId
-from common.stored.kill import OVERDUE_MS, Kill
-from common.stored.run import EntryState, RunEntry
-from common.stored.saved_job import SavedJob
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import OVERDUE_MS, Kill
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Compare, Get, KeyValue, Put, Txn, absent, create_revision_is, mod_revision_is
 from manager.calls.allowances import refuse_beyond
 from manager.editing.service import pause_before_retry, trust_clock
 from manager.runs.ending import EndingRuns
@@ -70,7 +71,7 @@ class GiveUpService:
             )
             try:
                 compares = [mod_revision_is(there.key, there.mod_revision), *allowed]
-                if (await self._etcd.txn(compares, [Put(self._keys.give_up(run), wish.to_json())])).succeeded:
+                if (await self._etcd.txn(Txn(compares, [Put(self._keys.give_up(run), wish.to_json())]))).succeeded:
                     break
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
@@ -93,7 +94,7 @@ class GiveUpService:
         """What has to stay true for it; None: it has ended, and its worker sees to its record."""
         keys = self._keys
         session = keys.worker(entry.worker, entry.session)
-        found = await self._etcd.txn((), [Get(session), Get(keys.kill(run)), Get(keys.job(run.job_name))])
+        found = await self._etcd.txn(Txn((), [Get(session), Get(keys.kill(run)), Get(keys.job(run.job_name))]))
         is_live, kill, job = found.one(0) is not None, found.one(1), found.one(2)
         if not is_live:
             return [absent(session)]

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
-from common.etcd import KeyValue
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.run import RunEntry
+from common.protocol.txn import KeyValue
 from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
-from common.stored.keys import RunId
-from common.stored.kill import Kill
-from common.stored.run import RunEntry
 from manager.runs.ending import EndingRuns, LeftProcesses, shown
 from manager.runs.pending import Pending, Seen
 from manager.views import open_run_view, run_view

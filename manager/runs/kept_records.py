@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
-from common.stored.keys import Keys, RunId
-from common.stored.run import RunEntry
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import RunEntry
 
 MOST: Final = 500
 NO_RECORDS: Final = (

@@ -9,11 +9,12 @@ from enum import Enum, auto
 
 from common.clock import Clock
 from common.errors import EtcdInDoubtError, OvertakenError, UnavailableError
-from common.etcd import Compare, EtcdClient, Get, KeyValue, Put, create_revision_is, mod_revision_is, present
+from common.etcd import EtcdClient
 from common.jobs.reader import check_name
-from common.stored.keys import Keys, RunId, Watched
-from common.stored.kill import Kill
-from common.stored.run import EntryState, RunEntry
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.kill import Kill
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.txn import Compare, Get, KeyValue, Put, Txn, create_revision_is, mod_revision_is, present
 from manager.editing.service import pause_before_retry, trust_clock
 from manager.runs.pending import is_request_of
 
@@ -96,7 +97,7 @@ class KillService:
         """The run's key, or else its request's; a claim turns one into the other, so both are read at one revision."""
         keys = self._keys
         reads = [Get(keys.run(run)), Get(keys.request(run)), Get(keys.chain(run.job))]
-        found = await self._etcd.txn((), reads)
+        found = await self._etcd.txn(Txn((), reads))
         chain = found.one(2)
         link = chain if chain is not None and is_request_of(keys, chain, run) else None
         return found.one(0) or found.one(1) or link
@@ -127,7 +128,7 @@ class KillService:
         tries = 0
         while True:
             try:
-                return (await self._etcd.txn([only_if or present(self._keys.run(run))], puts)).succeeded
+                return (await self._etcd.txn(Txn([only_if or present(self._keys.run(run))], puts))).succeeded
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error

@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from common.errors import UnavailableError
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.run import RunEntry
+from common.protocol.txn import KeyValue
 from common.runlog import RunFilter
-from common.stored.keys import Keys
-from common.stored.run import RunEntry
 from manager.editing.unblock import Decided
 from manager.runs.history import History
 from manager.runs.told_fires import end_ms, run_id_of

@@ -9,11 +9,12 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, Get, GetPrefix, KeyValue, Operation
+from common.etcd import EtcdClient
 from common.jobs.job import JobSpec, Overlap
-from common.stored.keys import Keys, RunId
-from common.stored.member import Member
-from common.stored.request import Request
+from common.protocol.keys import Keys, RunId
+from common.protocol.member import Member
+from common.protocol.request import Request
+from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Txn
 from manager.editing.edits import Stored
 from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.watching.eligibility import Eligibility
@@ -80,7 +81,7 @@ class Pending:
             keys.run(run), keys.request(run), keys.chain(run.job), keys.lock(run.job), keys.job(run.job_name),
             keys.kill(run),
         ]  # fmt: skip
-        found = await self._etcd.txn((), [Get(key) for key in reads])
+        found = await self._etcd.txn(Txn((), [Get(key) for key in reads]))
         requests = (_read(keys, found.one(index)) for index in (1, 2))
         request = next((one for one in requests if one is not None and one.run_id == run), None)
         return Seen(run=found.one(0), request=request, lock=found.one(3), job=found.one(4), kill=found.one(5))
@@ -99,7 +100,7 @@ class Pending:
         reads: list[Operation] = [GetPrefix(prefix, limit=MOST_LISTED) for prefix in prefixes]
         reads += [Get(keys.lock(job)), Get(keys.job(job))]
         try:
-            found = await self._etcd.txn((), reads)
+            found = await self._etcd.txn(Txn((), reads))
         except (EtcdError, UnavailableError):
             return []
         requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := _read(keys, kv)) is not None]

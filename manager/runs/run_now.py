@@ -32,14 +32,15 @@ from common.errors import (
     Problem,
     UnavailableError,
 )
-from common.etcd import Compare, EtcdClient, Get, KeyValue, Operation, Put, mod_revision_is
+from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
-from common.stored.keys import Keys, RunId, Watched, sequence_name
-from common.stored.remembered import Remembered, digest_of
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger
+from common.protocol.keys import Keys, RunId, Watched, sequence_name
+from common.protocol.remembered import Remembered, digest_of
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger
+from common.protocol.txn import Compare, Get, KeyValue, Operation, Put, Txn, mod_revision_is
 from manager.calls import allowances
 from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.idempotency import KEPT_MS, Idempotency, refuse_another_request
@@ -211,7 +212,7 @@ class RunNow:
         return [Get(key) for key in keys]
 
     async def _look(self, call: _Call) -> _There:
-        result = await self._etcd.txn((), self._reads(call))
+        result = await self._etcd.txn(Txn((), self._reads(call)))
         return _There(job=result.one(0), own=result.one(1), dedupe=result.one(2) if call.dedupe_key else None)
 
     def _known(self, call: _Call, there: _There) -> Asked | None:
@@ -286,7 +287,7 @@ class RunNow:
         doubts, otherwise = 0, self._reads(call)
         while True:
             try:
-                result = await self._etcd.txn(compares, then, otherwise)
+                result = await self._etcd.txn(Txn(compares, then, otherwise))
             except EtcdInDoubtError as error:
                 doubts, last = doubts + 1, str(error)
             except (EtcdError, UnavailableError) as error:

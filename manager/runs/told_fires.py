@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from common.jobs.job import JobSpec
-from common.stored.keys import RunId
-from common.stored.run import Verdict
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
+from common.protocol.saved_job import SavedJob
 from manager.watching.eligibility import Eligibility
 
 _NO_RECORD: Final = (

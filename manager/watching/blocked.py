@@ -14,7 +14,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import EtcdClient
-from common.stored.keys import Keys, read_mark, split_sequence
+from common.protocol.keys import Keys, read_mark, split_sequence
 from manager.watching.catalog import Catalog, ListState
 
 _log = logging.getLogger(__name__)

@@ -16,9 +16,10 @@ from enum import StrEnum
 from typing import Self, TypeAlias
 
 from common.errors import InvalidInputError, Problem
-from common.etcd import Change, KeyValue
-from common.stored.keys import Keys
-from common.stored.saved_job import SavedJob
+from common.etcd import Change
+from common.protocol.keys import Keys
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue
 from manager.watching.waiting import Changes
 
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]

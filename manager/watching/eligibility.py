@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from common.jobs.job import JobSpec
-from common.planning.nobody import why_nobody
-from common.planning.placement import Candidate, Placement, bucket_of, is_eligible
-from common.stored.member import Member
+from common.protocol.member import Member
+from common.protocol.nobody import why_nobody
+from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

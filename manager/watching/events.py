@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
+from common.protocol.keys import RunId
 from common.runlog import JobResults
-from common.stored.keys import RunId
 from common.version import VERSION
 from manager.json_text import dumps
 

@@ -8,10 +8,11 @@ from itertools import chain
 
 from msgspec import Struct
 
-from common.etcd import Change, KeyValue
+from common.etcd import Change
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry, Trigger
+from common.protocol.txn import KeyValue
 from common.runlog import RunFilter
-from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry, Trigger
 from manager.watching.waiting import Changes
 
 Place = tuple[int, str]

@@ -12,10 +12,11 @@ from typing import Final, Protocol
 
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
-from common.etcd import Change, EtcdClient, GetKey, KeyValue, Mirror, MirrorTimings
+from common.etcd import Change, EtcdClient, Mirror, MirrorTimings
 from common.instants import iso
-from common.stored.keys import Keys, RunId, Watched
-from common.stored.member import Member, is_worker_name
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.member import Member, is_worker_name
+from common.protocol.txn import GetKey, KeyValue, Txn
 from manager.watching.blocked import BlockedJobs
 from manager.watching.catalog import Catalog, KnownJob
 from manager.watching.open_runs import OpenRuns
@@ -166,7 +167,7 @@ class Watching:
         while True:
             await asyncio.sleep(_SENTINELS_S)
             try:
-                answer = await self._etcd.txn((), [GetKey(key)])
+                answer = await self._etcd.txn(Txn((), [GetKey(key)]))
             except EtcronError as error:
                 extra = {"action": "sentinel.unread", "key": key, "error": str(error)}
                 _log.debug("the sentinel of the jobs was not read", extra=extra)

@@ -16,7 +16,7 @@ import pytest
 from bench.filling import save_directly, writes_of_filling
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.etcd_metrics import EtcdCounts, etcd_counts, writes_for_no_fire
 from tests.support.waiting import wait_until

@@ -13,7 +13,7 @@ import pytest
 
 from common.etcd import EtcdClient
 from common.instants import iso
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.etcd import EtcdClient
-from common.stored.keys import Keys, encode_mark
+from common.protocol.keys import Keys, encode_mark
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.waiting import wait_until
 

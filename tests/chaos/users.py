@@ -17,8 +17,8 @@ import aiohttp
 from yarl import URL
 
 from common.errors import EtcronError
-from common.etcd import Get
-from common.stored.saved_job import Again, SavedJob
+from common.protocol.saved_job import Again, SavedJob
+from common.protocol.txn import Get, Txn
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import DRAINED, MADE_AGAIN, SAVED_BETWEEN, Call, Fault, Op, Stage, boot_ns, wall_ms
@@ -207,7 +207,7 @@ class Users:
         """The job's own revision and etcd's, read after the answer; and what an unblocking has written of it."""
         try:
             async with asyncio.timeout(3):
-                found = await self._fleet.client.txn((), [Get(KEYS.job(job))])
+                found = await self._fleet.client.txn(Txn((), [Get(KEYS.job(job))]))
         except (EtcronError, TimeoutError):  # etcd is away: the edit counts all the same
             return None, None, None
         kv = found.one(0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from playwright.async_api import Page
 
 from common.etcd import EtcdClient
-from common.stored.clocks import Clocks, Measured
-from common.stored.keys import Keys
+from common.protocol.clocks import Clocks, Measured
+from common.protocol.keys import Keys
 from tests.console.console import AXE, Console, findings, settled
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until

@@ -7,12 +7,13 @@ from urllib.parse import quote
 
 from playwright.async_api import expect
 
-from common.etcd import EtcdClient, Put
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import OVERDUE_MS, Kill
+from common.protocol.member import Beat, EndingRun
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.txn import Put, Txn
 from common.runlog import RunLog
-from common.stored.keys import Keys, RunId
-from common.stored.kill import OVERDUE_MS, Kill
-from common.stored.member import Beat, EndingRun
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
 from tests.console.console import Console
 from tests.support.cluster import Cluster
 from tests.support.waiting import wait_until
@@ -29,7 +30,7 @@ async def test_run_whose_kill_is_pending_for_a_minute_is_given_up(
         dispatch_ms=now_ms - 1000,
     )  # fmt: skip
     async with EtcdClient([cluster.etcd.endpoint]) as etcd:
-        await etcd.txn((), [Put(keys.run(run), entry.to_json()), Put(keys.lock(name), str(run).encode())])
+        await etcd.txn(Txn((), [Put(keys.run(run), entry.to_json()), Put(keys.lock(name), str(run).encode())]))
         page = await console.open(f"/runs/{quote(str(run), safe='')}")
         await expect(page.locator("#state")).to_have_text(" running")
         await expect(page.locator("#give-up")).to_have_count(0)
@@ -60,10 +61,10 @@ async def test_run_that_is_ending_shows_what_is_left_of_it_and_is_given_up(
     beat = Beat(kind="worker", wall_ms=plan_ms, ending_count=1, ending=(left,))
     async with EtcdClient([cluster.etcd.endpoint]) as etcd, RunLog(cluster.log_store.uri) as runlog:
         await runlog.write([record])
-        await etcd.txn((), [
+        await etcd.txn(Txn((), [
             Put(keys.run(run), entry.to_json()), Put(keys.lock(name), str(run).encode()),
             Put(keys.beat("stuck"), beat.to_json()),
-        ])  # fmt: skip
+        ]))  # fmt: skip
         page = await console.open(f"/jobs/{name}")
         await expect(page.locator("#facts")).to_contain_text("ending")
         await page.goto(f"/runs/{quote(str(run), safe='')}")

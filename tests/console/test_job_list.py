@@ -7,8 +7,9 @@ import re
 
 from playwright.async_api import Locator, expect
 
-from common.etcd import Delete, EtcdClient
-from common.stored.keys import Keys
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.txn import Delete, Txn
 from tests.console.console import Console, overflow, settled
 from tests.support.cluster import Cluster
 
@@ -149,7 +150,7 @@ async def test_key_whose_name_no_job_can_have_breaks_no_page(console: Console, c
             await expect(rows).to_have_count(0)
         finally:
             for foreign in names:
-                await etcd.txn([], [Delete(Keys("/etcron").job(foreign))])
+                await etcd.txn(Txn([], [Delete(Keys("/etcron").job(foreign))]))
 
 
 async def test_redrawn_row_keeps_the_focus(console: Console, cluster: Cluster, name: str) -> None:

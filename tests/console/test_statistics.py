@@ -7,9 +7,9 @@ import re
 from playwright.async_api import expect
 
 from common.clock import SystemClock
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunLog
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.console.console import AXE, Console, findings, settled
 from tests.console.test_redrawing import BY_HAND
 from tests.support.cluster import Cluster

@@ -11,8 +11,9 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import ConfigError, EtcdAccessError, UnavailableError
-from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Put, Session, absent, check_access
+from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Session, check_access
 from common.etcd.types import to_bytes
+from common.protocol.txn import Put, Txn, absent
 from tests.support.background import running
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
 from tests.support.etcd_server import EtcdServer
@@ -61,7 +62,7 @@ async def test_a_user_with_a_role_on_the_prefix_can_do_all_that_etcron_does(clie
     await check_access(client, PREFIX)
     await client.put(KEY, b"one")
     lease = await client.lease_grant(60)
-    await client.txn([absent(KEY + "b")], [Put(KEY + "b", b"", lease.id)])
+    await client.txn(Txn([absent(KEY + "b")], [Put(KEY + "b", b"", lease.id)]))
     assert await client.lease_time_to_live(lease.id) is not None
     await client.lease_revoke(lease.id)
     assert await client.count(PREFIX + "/") == 1
@@ -115,7 +116,7 @@ async def test_a_missing_permission_is_a_refusal_with_the_command_that_grants_it
     with pytest.raises(EtcdAccessError, match="grant-permission"):
         await client.put("/other/a", b"")
     with pytest.raises(EtcdAccessError, match="grant-permission"):
-        await client.txn([absent(KEY)], [Put(KEY, b""), Put("/other/a", b"")])
+        await client.txn(Txn([absent(KEY)], [Put(KEY, b""), Put("/other/a", b"")]))
     assert await client.get(KEY) is None
     with pytest.raises(ConfigError, match="readwrite --prefix=true /other/") as refused:
         await check_access(client, "/other")
@@ -139,7 +140,7 @@ async def test_no_page_goes_beyond_what_a_role_may_read(client: EtcdClient, monk
         f"{PREFIX}/\udcff",
     ]
     for start in range(0, len(keys), 120):
-        await client.txn([], [Put(key, b"") for key in keys[start : start + 120]])
+        await client.txn(Txn([], [Put(key, b"") for key in keys[start : start + 120]]))
     read = [kv.key async for page in client.read_prefix(f"{PREFIX}/", page=7) for kv in page.kvs]
     assert read == sorted(keys, key=to_bytes)
 
@@ -223,7 +224,7 @@ async def test_session_mirror_and_election_go_on_across_a_new_token(
         assert session.healthy
         assert session.incarnation == incarnation
         assert election.leading
-        assert (await client.txn([session.alive, leading, election.compare], [Put(KEY, b"")])).succeeded
+        assert (await client.txn(Txn([session.alive, leading, election.compare], [Put(KEY, b"")]))).succeeded
         await session.close()
 
 

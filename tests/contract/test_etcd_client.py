@@ -9,9 +9,10 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import ConfigError, EtcdCompactedError, EtcdRefusedError
-from common.etcd import EtcdClient, KeyValue, Put
+from common.etcd import EtcdClient
 from common.etcd.calls import Calls
 from common.etcd.types import to_bytes, to_text
+from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.etcd_server import EtcdServer, whole_version
 
 pytestmark = pytest.mark.etcd
@@ -69,8 +70,8 @@ async def test_delete_prefix_deletes_what_is_under_it_and_nothing_else(client: E
 
 async def test_get_many_finds_those_that_exist_in_more_than_one_request(client: EtcdClient, prefix: str) -> None:
     keys = [f"{prefix}{number:03}" for number in range(300)]
-    await client.txn([], [Put(key, key.encode()) for key in keys[:100]])
-    await client.txn([], [Put(key, key.encode()) for key in keys[200:]])
+    await client.txn(Txn([], [Put(key, key.encode()) for key in keys[:100]]))
+    await client.txn(Txn([], [Put(key, key.encode()) for key in keys[200:]]))
     found = await client.get_many([*keys, keys[0]])
     assert {key: kv.value for key, kv in found.items()} == {key: key.encode() for key in keys[:100] + keys[200:]}
     there = await client.get_keys([*keys, keys[0]])
@@ -80,7 +81,7 @@ async def test_get_many_finds_those_that_exist_in_more_than_one_request(client: 
 async def test_pages_of_five_thousand_keys_are_of_one_revision(client: EtcdClient, prefix: str) -> None:
     keys = [f"{prefix}{number:05}" for number in range(5_000)]
     for start in range(0, len(keys), 125):
-        await client.txn([], [Put(key, b"old") for key in keys[start : start + 125]])
+        await client.txn(Txn([], [Put(key, b"old") for key in keys[start : start + 125]]))
 
     read: list[KeyValue] = []
     revisions = set()
@@ -103,7 +104,7 @@ async def test_many_keys_are_not_counted_again_for_each_page(
 ) -> None:
     keys = [f"{prefix}job-{number}" for number in range(20_000)]
     for start in range(0, len(keys), 125):
-        await client.txn([], [Put(key, b"") for key in keys[start : start + 125]])
+        await client.txn(Txn([], [Put(key, b"") for key in keys[start : start + 125]]))
     counted, ask = list[int](), Calls.read
 
     async def read(self: Calls, method: str, request: Any, *, what: str) -> Any:
@@ -124,7 +125,7 @@ async def test_every_key_is_read_once_whatever_bytes_it_has(
     monkeypatch.setattr("common.etcd.paging.ROOM", 2 * page)
     keys = [bytes(letters) for size in (1, 2, 3) for letters in product(b"\x00a\xc3\xfe\xff", repeat=size)]
     for start in range(0, len(keys), 120):
-        await own_client.txn([], [Put(to_text(key), b"") for key in keys[start : start + 120]])
+        await own_client.txn(Txn([], [Put(to_text(key), b"") for key in keys[start : start + 120]]))
     for prefix in (b"", b"a", b"\xff", b"\xff\xff", b"a\xff", b"\x00", b"a\xff\xff\xff"):
         pages = own_client.read_prefix(to_text(prefix), page=page)
         read = [to_bytes(kv.key) async for one in pages for kv in one.kvs]
@@ -134,7 +135,7 @@ async def test_every_key_is_read_once_whatever_bytes_it_has(
 async def test_a_revision_that_is_compacted_between_two_pages_is_an_error(own_client: EtcdClient) -> None:
     keys = [f"/many/{number:04}" for number in range(1_000)]
     for start in range(0, len(keys), 125):
-        await own_client.txn([], [Put(key, b"") for key in keys[start : start + 125]])
+        await own_client.txn(Txn([], [Put(key, b"") for key in keys[start : start + 125]]))
     pages = own_client.read_prefix("/many/", page=100)
     await anext(pages)
     await own_client.compact(await own_client.put("/many/new", b""))

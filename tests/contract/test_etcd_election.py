@@ -7,7 +7,8 @@ import asyncio
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Compare, Election, EtcdClient, MirrorTimings, Session
+from common.etcd import Election, EtcdClient, MirrorTimings, Session
+from common.protocol.txn import Compare, Txn
 from tests.support.background import running
 from tests.support.waiting import wait_until
 
@@ -32,7 +33,7 @@ class Candidate:
 
 
 async def true(client: EtcdClient, compare: Compare) -> bool:
-    return (await client.txn([compare], [])).succeeded
+    return (await client.txn(Txn([compare], []))).succeeded
 
 
 async def test_one_of_two_leads_and_the_other_follows_when_its_lease_is_revoked(

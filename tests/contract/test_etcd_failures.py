@@ -10,7 +10,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient, GetPrefix, Put, _rpc, absent
+from common.etcd import EtcdClient, _rpc
+from common.protocol.txn import GetPrefix, Put, Txn, absent
 from tests.support.etcd_server import EtcdServer, cluster, fill, free_port
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
@@ -69,10 +70,10 @@ async def test_a_frozen_server_is_given_up_at_the_deadline(own_etcd: EtcdServer)
 async def test_readers_that_go_away_do_not_take_etcd_with_them(own_etcd: EtcdServer, own_client: EtcdClient) -> None:
     """etcd before 3.5.5 panics when the caller of a transaction without a write goes away while it is carried out."""
     for start in range(0, 2_000, 100):
-        await own_client.txn([], [Put(f"/k/{number:05}", b"x" * 100) for number in range(start, start + 100)])
+        await own_client.txn(Txn([], [Put(f"/k/{number:05}", b"x" * 100) for number in range(start, start + 100)]))
     for chance in range(20):
         reads = [GetPrefix("/k/", limit=1_000) for _ in range(20)]
-        tasks = [asyncio.create_task(own_client.txn([], reads)) for _ in range(4)]
+        tasks = [asyncio.create_task(own_client.txn(Txn([], reads))) for _ in range(4)]
         await asyncio.wait(tasks, timeout=chance / 400)
         for task in tasks:
             task.cancel()
@@ -88,12 +89,12 @@ async def test_a_write_whose_answer_is_lost_is_in_doubt_and_not_sent_again(
         await behind.get(prefix)
         proxy.set(Mode.CUT_REPLY)
         with pytest.raises(EtcdInDoubtError, match=proxy.endpoint):
-            await behind.txn([absent(prefix + "a")], [Put(prefix + "a", b"")])
+            await behind.txn(Txn([absent(prefix + "a")], [Put(prefix + "a", b"")]))
         assert proxy.cuts == 1
 
         # It was carried out, once; the identical transaction settles it.
         await wait_until(lambda: works(behind), description="the connection is back")
-        settled = await behind.txn([absent(prefix + "a")], [Put(prefix + "a", b"")])
+        settled = await behind.txn(Txn([absent(prefix + "a")], [Put(prefix + "a", b"")]))
         assert not settled.succeeded
         kv = await client.get(prefix + "a")
         assert kv is not None

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from common.etcd import EtcdClient, Put
+from common.etcd import EtcdClient
+from common.protocol.txn import Put, Txn
 
 pytestmark = pytest.mark.etcd
 
@@ -19,7 +20,7 @@ async def test_no_thread_is_ended_and_made_anew_when_a_process_is_forked(client:
     for _ in range(3):
         # With a group of its own Popen forks, as it also does where the machine has no process left for its vfork.
         subprocess.run(["true"], group=os.getgid(), check=True)
-        result = await client.txn([], [Put(prefix + "a", b"2")])
+        result = await client.txn(Txn([], [Put(prefix + "a", b"2")]))
         assert result.succeeded
     assert before <= _threads()
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from common.etcd import EtcdClient, Get, GetKey, KeyRevisions, Put, absent
+from common.etcd import EtcdClient
 from common.etcd._rpc import Channel, messages
+from common.protocol.txn import Get, GetKey, KeyRevisions, Put, Txn, absent
 from tests.support.deciding import MINUTE, NOON, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
@@ -41,8 +42,8 @@ async def test_what_is_taken_from_it_is_the_same_on_every_version(client: EtcdCl
     made = await client.put(key, b"one")
     changed = await client.put(key, b"two", lease.id)
     expected = KeyRevisions(key=key, create_revision=made, mod_revision=changed, version=2)
-    alone = await client.txn([], [GetKey(key)])
-    inside = await client.txn([absent(key)], [Put(key, b"three")], [Get(key), GetKey(key), GetKey(prefix + "b")])
+    alone = await client.txn(Txn([], [GetKey(key)]))
+    inside = await client.txn(Txn([absent(key)], [Put(key, b"three")], [Get(key), GetKey(key), GetKey(prefix + "b")]))
     assert alone.key(0) == inside.key(1) == expected
     assert await client.get_keys([key, prefix + "b"]) == {key: expected}
     assert inside.key(2) is None

@@ -13,9 +13,10 @@ from typing import Any, cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, DeletePrefix, EtcdClient, Get, Mirror, MirrorTimings, Operation, Page, Put
+from common.etcd import Change, EtcdClient, Mirror, MirrorTimings, Page
 from common.etcd.mirror import AT_ONCE
 from common.etcd.stream import Stream
+from common.protocol.txn import DeletePrefix, Get, Operation, Put, Txn
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
 from tests.support.fake_clock import FakeClock
@@ -67,8 +68,8 @@ async def synced(mirror: Mirror) -> None:
 
 
 async def test_tells_what_is_there_then_every_change(client: EtcdClient, prefix: str) -> None:
-    await client.txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120)])
-    await client.txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120, 240)])
+    await client.txn(Txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120)]))
+    await client.txn(Txn([], [Put(f"{prefix}{number:03}", b"old") for number in range(120, 240)]))
     copy = Copy()
     mirror = mirror_of(client, prefix, copy)
     async with running(mirror.run()):
@@ -108,8 +109,8 @@ async def test_a_batch_larger_than_an_answer_arrives_whole(client: EtcdClient, p
         await synced(mirror)
         puts: list[Operation] = [Put(f"{prefix}{number:03}", bytes(11_000)) for number in range(128)]
         for _ in range(3):  # more than a megabyte each: etcd sends each revision in fragments
-            await client.txn([], puts)
-        await client.txn([], [DeletePrefix(prefix)])
+            await client.txn(Txn([], puts))
+        await client.txn(Txn([], [DeletePrefix(prefix)]))
         await client.put(prefix + "end", b"")
         await wait_until(lambda: prefix + "end" in copy.values, description="everything has arrived")
         assert list(copy.values) == [prefix + "end"]
@@ -203,11 +204,11 @@ async def test_a_compaction_beyond_the_last_event_costs_a_reading_but_where_a_se
         async with running(one.run()), running(other.run()):
             await synced(one)
             await synced(other)
-            await own_client.txn([], [Put("/p/a", b""), Put("/seen", b"")])
+            await own_client.txn(Txn([], [Put("/p/a", b""), Put("/seen", b"")]))
             await wait_until(lambda: all("/p/a" in copy.values for copy in copies), description="both are told")
             for _ in range(3):
                 await own_client.put("/elsewhere", b"")
-            answer = await own_client.txn((), [Get("/seen")])
+            answer = await own_client.txn(Txn((), [Get("/seen")]))
             sentinel = answer.one(0)
             assert sentinel is not None
             assert not one.missed(sentinel.mod_revision, answer.revision)
@@ -385,7 +386,7 @@ async def test_a_sentinel_that_has_arrived_is_not_missed(client: EtcdClient, pre
     mirror = mirror_of(client, prefix, copy)
     async with running(mirror.run()):
         await synced(mirror)
-        result = await client.txn([], [Put(prefix + "a", b""), Put("/seen" + prefix, b"")])
+        result = await client.txn(Txn([], [Put(prefix + "a", b""), Put("/seen" + prefix, b"")]))
         await wait_until(lambda: mirror.revision >= result.revision, description="the write has arrived")
         assert not mirror.missed(result.revision)
 
@@ -402,7 +403,7 @@ async def test_a_sentinel_of_a_write_that_never_arrives_makes_it_read_again(clie
 
 
 async def test_a_change_that_is_not_taken_harms_no_other(client: EtcdClient, prefix: str) -> None:
-    await client.txn([], [Put(prefix + key, b"") for key in ("a", "bad", "z")])
+    await client.txn(Txn([], [Put(prefix + key, b"") for key in ("a", "bad", "z")]))
     copy = Copy()
     copy.bad.add(prefix + "bad")
     failed: list[tuple[str, str]] = []
@@ -437,7 +438,7 @@ async def test_many_changes_are_told_some_at_a_time_and_others_have_their_turn_i
 
     async def fill() -> None:
         for start in range(0, 3000, 100):
-            await client.txn([], [Put(f"{prefix}{number:04}", b"") for number in range(start, start + 100)])
+            await client.txn(Txn([], [Put(f"{prefix}{number:04}", b"") for number in range(start, start + 100)]))
 
     await fill()
     mirror = Mirror(client, prefix, lists.append, clock=SystemClock(), timings=PATIENT)
@@ -455,7 +456,7 @@ async def test_many_changes_are_told_some_at_a_time_and_others_have_their_turn_i
 
 async def test_what_was_not_told_before_an_interruption_is_told_after_it(client: EtcdClient, prefix: str) -> None:
     """Cancelled in the middle of a page, it has not taken the rest of the page for told."""
-    await client.txn([], [Put(f"{prefix}{number:03}", b"") for number in range(120)])
+    await client.txn(Txn([], [Put(f"{prefix}{number:03}", b"") for number in range(120)]))
     copy = Copy()
     reading: asyncio.Task[None] | None = None
 

@@ -9,18 +9,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import UnavailableError
-from common.etcd import (
-    Compare,
-    Delete,
-    Ending,
-    EtcdClient,
-    Operation,
-    Put,
-    Session,
-    SessionRefusedError,
-    mod_revision_is,
-    none_under,
-)
+from common.etcd import Ending, EtcdClient, Session, SessionRefusedError
+from common.protocol.txn import Compare, Delete, Operation, Put, Txn, mod_revision_is, none_under
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy
@@ -53,7 +43,7 @@ async def opened(
 
 async def holds(client: EtcdClient, session: Session) -> bool:
     """Whether etcd takes the session's word."""
-    return (await client.txn([session.alive], [])).succeeded
+    return (await client.txn(Txn([session.alive], []))).succeeded
 
 
 def confirmed_again(session: Session) -> Callable[[], bool]:

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 import pytest
 
 from common.errors import EtcdLeaseGoneError
-from common.etcd import (
+from common.etcd import EtcdClient
+from common.protocol.txn import (
     MAX_COMPARES,
     MAX_OPS,
     MAX_READS,
     Compare,
     Delete,
     DeletePrefix,
-    EtcdClient,
     Get,
     GetKey,
     GetPrefix,
     Operation,
     Put,
+    Txn,
     absent,
     create_revision_is,
     lease_is,
@@ -85,14 +86,16 @@ def compares_of(given: Situation) -> dict[str, tuple[Compare, bool]]:
 async def test_each_compare_is_true_and_false_where_it_should_be(client: EtcdClient, situation: Situation) -> None:
     expected = {name: truth for name, (_, truth) in compares_of(situation).items()}
     actual = {
-        name: (await client.txn([compare], [])).succeeded for name, (compare, _) in compares_of(situation).items()
+        name: (await client.txn(Txn([compare], []))).succeeded for name, (compare, _) in compares_of(situation).items()
     }
     assert actual == expected
 
 
 async def test_one_false_compare_among_many_stops_the_whole_branch(client: EtcdClient, situation: Situation) -> None:
     compares = [present(situation.key), value_is(situation.key, b"other"), absent(situation.missing)]
-    result = await client.txn(compares, [Put(situation.missing, b"x")], [Get(situation.key), Get(situation.missing)])
+    result = await client.txn(
+        Txn(compares, [Put(situation.missing, b"x")], [Get(situation.key), Get(situation.missing)])
+    )
     assert not result.succeeded
     found = result.one(0)
     assert found is not None
@@ -114,7 +117,7 @@ async def test_results_are_in_the_order_of_the_operations(client: EtcdClient, pr
         GetPrefix(prefix + "b/", limit=1),
         Delete(prefix + "a"),
     ]
-    result = await client.txn([], then)
+    result = await client.txn(Txn([], then))
     assert [kv.value for kv in result.kvs(0)] == [b"a"]
     assert result.results[1] is None
     assert result.deleted(2) == 0
@@ -131,7 +134,7 @@ async def test_results_are_in_the_order_of_the_operations(client: EtcdClient, pr
 
 
 async def test_asking_a_result_for_something_else_is_a_programming_error(client: EtcdClient, prefix: str) -> None:
-    result = await client.txn([], [Put(prefix + "a", b""), Get(prefix + "b"), GetKey(prefix + "b")])
+    result = await client.txn(Txn([], [Put(prefix + "a", b""), Get(prefix + "b"), GetKey(prefix + "b")]))
     for index in (0, 2):
         with pytest.raises(TypeError, match="not a read of values"):
             result.one(index)
@@ -146,13 +149,13 @@ async def test_a_dead_lease_fails_the_whole_transaction(client: EtcdClient, pref
     lease = await client.lease_grant(60)
     await client.lease_revoke(lease.id)
     with pytest.raises(EtcdLeaseGoneError):
-        await client.txn([], [Put(prefix + "a", b""), Put(prefix + "b", b"", lease.id), Put(prefix + "c", b"")])
+        await client.txn(Txn([], [Put(prefix + "a", b""), Put(prefix + "b", b"", lease.id), Put(prefix + "c", b"")]))
     assert await client.count(prefix) == 0
 
 
 async def test_a_put_without_its_lease_detaches_the_key(client: EtcdClient, situation: Situation) -> None:
     await client.put(situation.key, b"three")
-    assert not (await client.txn([lease_is(situation.key, situation.lease)], [])).succeeded
+    assert not (await client.txn(Txn([lease_is(situation.key, situation.lease)], []))).succeeded
     await client.lease_revoke(situation.lease)
     assert await client.get(situation.key) is not None
 
@@ -161,18 +164,18 @@ async def test_the_largest_transaction_that_etcd_takes(client: EtcdClient, prefi
     compares = [absent(f"{prefix}{number}") for number in range(MAX_COMPARES)]
     then = [Put(f"{prefix}{number}", b"") for number in range(MAX_OPS)]
     otherwise = [Get(f"{prefix}{number}") for number in range(MAX_OPS)]
-    assert (await client.txn(compares, then, otherwise)).succeeded
-    result = await client.txn(compares, then, otherwise)
+    assert (await client.txn(Txn(compares, then, otherwise))).succeeded
+    result = await client.txn(Txn(compares, then, otherwise))
     assert not result.succeeded
     assert all(result.one(index) for index in range(MAX_OPS))
 
 
 async def test_reading_several_keys_makes_no_revision(client: EtcdClient, prefix: str) -> None:
     keys = [f"{prefix}{number:03}" for number in range(MAX_READS)]
-    put = await client.txn([], [Put(keys[0], b"one"), Put(keys[-1], b"two")])
+    put = await client.txn(Txn([], [Put(keys[0], b"one"), Put(keys[-1], b"two")]))
     watched = await client.get(keys[0])
     for compares, succeeded in (((), True), ([present(keys[0])], True), ([absent(keys[0])], False)):
-        result = await client.txn(compares, [Get(key) for key in keys], [GetPrefix(prefix), Get(keys[1])])
+        result = await client.txn(Txn(compares, [Get(key) for key in keys], [GetPrefix(prefix), Get(keys[1])]))
         assert (result.succeeded, result.revision) == (succeeded, put.revision)
         found = [result.kvs(index) for index in range(len(result.results))]
         assert [kv.value for kvs in found for kv in kvs] == [b"one", b"two"]
@@ -180,21 +183,21 @@ async def test_reading_several_keys_makes_no_revision(client: EtcdClient, prefix
     assert await client.get(keys[0]) == watched
     assert await client.count(prefix) == 2
     with pytest.raises(ValueError, match=f"it takes {MAX_READS}"):
-        await client.txn([], [Get(prefix)] * (MAX_READS + 1))
+        await client.txn(Txn([], [Get(prefix)] * (MAX_READS + 1)))
 
 
 async def test_a_branch_that_is_not_taken_may_be_all_that_reads(client: EtcdClient, prefix: str) -> None:
     await client.put(prefix + "a", b"one")
-    taken = await client.txn([absent(prefix + "a")], [], [Get(prefix + "a")])
+    taken = await client.txn(Txn([absent(prefix + "a")], [], [Get(prefix + "a")]))
     assert taken.one(0) is not None
-    left = await client.txn([present(prefix + "a")], [], [Get(prefix + "a")])
+    left = await client.txn(Txn([present(prefix + "a")], [], [Get(prefix + "a")]))
     assert (left.succeeded, left.results) == (True, ())
 
 
 async def test_one_read_gives_what_it_gives_beside_a_compare(client: EtcdClient, prefix: str) -> None:
-    await client.txn([], [Put(prefix + "a", b"one"), Put(prefix + "ab", b"two")])
+    await client.txn(Txn([], [Put(prefix + "a", b"one"), Put(prefix + "ab", b"two")]))
     for read in (Get(prefix + "a"), Get(prefix + "b"), GetPrefix(prefix + "a"), GetPrefix(prefix + "a", limit=1)):
-        assert await client.txn([], [read]) == await client.txn([present(prefix + "a")], [read])
+        assert await client.txn(Txn([], [read])) == await client.txn(Txn([present(prefix + "a")], [read]))
 
 
 @pytest.mark.parametrize(
@@ -211,13 +214,13 @@ async def test_what_etcd_never_takes_is_refused_before_it_is_sent(
     client: EtcdClient, compares: list[Compare], then: list[Operation], problem: str
 ) -> None:
     with pytest.raises(ValueError, match=problem):
-        await client.txn(compares, then)
+        await client.txn(Txn(compares, then))
     with pytest.raises(ValueError, match=problem):
-        await client.txn(compares, [], then)
+        await client.txn(Txn(compares, [], then))
 
 
 async def test_a_key_may_be_put_in_both_branches(client: EtcdClient, prefix: str) -> None:
-    await client.txn([absent(prefix + "a")], [Put(prefix + "a", b"then")], [Put(prefix + "a", b"otherwise")])
+    await client.txn(Txn([absent(prefix + "a")], [Put(prefix + "a", b"then")], [Put(prefix + "a", b"otherwise")]))
     kv = await client.get(prefix + "a")
     assert kv is not None
     assert kv.value == b"then"

@@ -15,7 +15,7 @@ import aiohttp
 import psutil
 
 from common.process import failpoints
-from common.stored.run import EntryState, RunEntry
+from common.protocol.run import EntryState, RunEntry
 from tests.chaos.check import violations
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Fleet, Member, running_fleet

@@ -8,7 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from common.stored.member import Member as Stored
+from common.protocol.member import Member as Stored
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Member
 from tests.chaos.history import Note, wall_ms

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.stored.member import Beat
+from common.protocol.member import Beat
 from tests.chaos.faults.breaking import KEYS
 from tests.chaos.fleet import Member
 from tests.chaos.jobs import Spec, lingering_jobs

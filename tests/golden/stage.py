@@ -13,8 +13,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import EtcdClient, Session
+from common.protocol.keys import Keys
 from common.runlog import RunLog
-from common.stored.keys import Keys
 from tests.support import managing, working
 from tests.support.golden import Recorder
 from tests.support.meeting import Meeting

@@ -12,10 +12,10 @@ from typing import Any, Final
 import pytest
 from pymongo import MongoClient
 
+from common.protocol.job_version import Change, JobVersion
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Trigger, Verdict
 from common.runlog.retention import RetentionState
-from common.stored.job_version import Change, JobVersion
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage
 from tests.support.golden import check
 from tests.support.records import record

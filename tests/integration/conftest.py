@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
-from common.stored.keys import CHAIN
+from common.etcd import EtcdClient
+from common.protocol.keys import CHAIN
+from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
 
 _WATCHED = re.compile(r"(?P<prefix>.*?)/(?P<name>jobs|requests|kills)/.+")
 
@@ -18,11 +19,9 @@ def _sentinels_come_with_writes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
     """Ours are told from a test's own by their compares."""
     carry_out, missing = EtcdClient.txn, list[str]()
 
-    async def txn(
-        client: EtcdClient, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        missing.extend(_without_sentinel(then) if compares else ())
-        return await carry_out(client, compares, then, otherwise)
+    async def txn(client: EtcdClient, transaction: Txn) -> TxnResult:
+        missing.extend(_without_sentinel(transaction.then) if transaction.compares else ())
+        return await carry_out(client, transaction)
 
     monkeypatch.setattr(EtcdClient, "txn", txn)
     yield

@@ -15,10 +15,10 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import UnavailableError
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from common.runlog.counting import day_of
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
 from tests.support.records import PLAN_0_MS, last_results, record

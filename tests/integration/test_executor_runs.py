@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from tests.support.executing import executing
 
 HOME = os.path.realpath(pwd.getpwuid(os.geteuid()).pw_dir)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until

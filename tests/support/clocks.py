@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from common.clock import SystemClock
 from common.clocks.watch import ClockWatch
 from common.etcd import EtcdClient
-from common.stored.clocks import Clocks, Measured
-from common.stored.keys import Keys
-from common.stored.member import Beat
+from common.protocol.clocks import Clocks, Measured
+from common.protocol.keys import Keys
+from common.protocol.member import Beat
 
 
 class OffClock(SystemClock):

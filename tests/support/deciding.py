@@ -11,13 +11,14 @@ from typing import Any
 from msgspec import structs
 
 from common.clock import SystemClock
-from common.etcd import Change, Delete, EtcdClient, KeyValue, Put, Session
+from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
-from common.planning.placement import Candidate, Placement
-from common.stored.keys import Keys, RunId, decode_mark, encode_mark
-from common.stored.request import Request
-from common.stored.run import RunEntry, RunRecord
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import Keys, RunId, decode_mark, encode_mark
+from common.protocol.placement import Candidate, Placement
+from common.protocol.request import Request
+from common.protocol.run import RunEntry, RunRecord
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Delete, KeyValue, Put, Txn
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
@@ -121,7 +122,7 @@ class World:
         spec = parse_job({field: value for field, value in job.items() if value is not None})
         value = SavedJob(spec=spec, anchor_ms=anchor_ms).to_json()
         puts = [Put(self.keys.job(name), value), Put(self.keys.mark(name), encode_mark(anchor_ms))]
-        await self.client.txn([], puts)
+        await self.client.txn(Txn([], puts))
         kv = await self.client.get(self.keys.job(name))
         assert kv is not None
         self.jobs[name] = read_job(name, kv)
@@ -130,7 +131,7 @@ class World:
         return kv.mod_revision
 
     async def delete(self, name: str = "job", *, tell: bool = True) -> None:
-        await self.client.txn([], [Delete(self.keys.job(name))])
+        await self.client.txn(Txn([], [Delete(self.keys.job(name))]))
         if tell:
             self.tell(self.keys.job(name), None)
 

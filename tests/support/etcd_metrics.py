@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.etcd import EtcdClient
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 
 _MUTATIONS: Final = re.compile(r"^etcd_mvcc_(?:put|delete)_total (\S+)$", re.MULTILINE)
 _RECEIVED: Final = re.compile(r"^grpc_server_msg_received_total\{(?=[^}]*etcdserverpb)[^}]*\} (\S+)$", re.MULTILINE)

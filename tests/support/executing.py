@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.executor import Executor, Launch, Outcome
 from worker.guardian.guard import Unguarded

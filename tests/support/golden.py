@@ -14,7 +14,7 @@ import re
 import secrets
 import sys
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -23,8 +23,22 @@ from types import CodeType, FrameType
 from typing import Any, Final
 
 from common.errors import EtcdInDoubtError
-from common.etcd import Compare, Delete, DeletePrefix, EtcdClient, Get, GetKey, GetPrefix, Operation, Put, TxnResult
-from common.etcd.txn import Relation, Target, only_read
+from common.etcd import EtcdClient
+from common.etcd.txn_messages import only_read
+from common.protocol.txn import (
+    Compare,
+    Delete,
+    DeletePrefix,
+    Get,
+    GetKey,
+    GetPrefix,
+    Operation,
+    Put,
+    Relation,
+    Target,
+    Txn,
+    TxnResult,
+)
 
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")
@@ -72,14 +86,8 @@ def _written(value: object, indent: str = "") -> str:
 
 @dataclass(slots=True, eq=False)
 class _Sent:
-    compares: Sequence[Compare]
-    then: Sequence[Operation]
-    otherwise: Sequence[Operation]
+    txn: Txn
     answer: str = "none"
-
-    @property
-    def writes(self) -> bool:
-        return any(operation.writes for operation in (*self.then, *self.otherwise))
 
 
 @dataclass(slots=True, eq=False)
@@ -103,11 +111,8 @@ class Recorder:
         recorder, token_hex = self, secrets.token_hex
         txn, put, grant = EtcdClient.txn, EtcdClient.put, EtcdClient.lease_grant
 
-        def recorded_txn(
-            client: EtcdClient, compares: Sequence[Compare], then: Sequence[Operation],
-            otherwise: Sequence[Operation] = (),
-        ) -> Awaitable[TxnResult]:  # fmt: skip
-            sent = _Sent(compares, tuple(then), tuple(otherwise))
+        def recorded_txn(client: EtcdClient, transaction: Txn) -> Awaitable[TxnResult]:
+            sent = _Sent(Txn(transaction.compares, tuple(transaction.then), tuple(transaction.otherwise)))
             return recorder._carry_out(partial(txn, client), sent, by_product=_is_called_by_product())
 
         async def recorded_put(client: EtcdClient, key: str, value: bytes, lease: int = 0) -> int:
@@ -148,19 +153,19 @@ class Recorder:
     # Recording
 
     async def _carry_out(self, txn: Callable[..., Awaitable[TxnResult]], sent: _Sent, *, by_product: bool) -> TxnResult:
-        is_one = by_product and self._is_on and only_read(sent.compares, sent.then, sent.otherwise) is None
+        is_one = by_product and self._is_on and only_read(sent.txn) is None
         if is_one:
             self.sent.append(sent)
         try:
-            result = await txn(sent.compares, sent.then, sent.otherwise)
+            result = await txn(sent.txn)
         except BaseException as error:
             sent.answer = type(error).__name__
             raise
         sent.answer = "then" if result.succeeded else "else"
-        for operation in sent.then if result.succeeded else sent.otherwise:
+        for operation in sent.txn.then if result.succeeded else sent.txn.otherwise:
             if isinstance(operation, Put):
                 self._written[operation.key].append(result.revision)
-        if is_one and self.losing and sent.writes and self.wanted(self._told(sent)):
+        if is_one and self.losing and sent.txn.writes and self.wanted(self._told(sent)):
             self.losing -= 1
             sent.answer += ", lost"
             raise EtcdInDoubtError("a lost answer")
@@ -184,9 +189,9 @@ class Recorder:
 
     def _told(self, sent: _Sent) -> dict[str, Any]:
         told = {
-            "if": [self._compare(compare) for compare in sent.compares],
-            "then": [self._operation(operation) for operation in sent.then],
-            "else": [self._operation(operation) for operation in sent.otherwise],
+            "if": [self._compare(compare) for compare in sent.txn.compares],
+            "then": [self._operation(operation) for operation in sent.txn.then],
+            "else": [self._operation(operation) for operation in sent.txn.otherwise],
             "answer": sent.answer,
         }
         return {name: part for name, part in told.items() if part}
@@ -331,8 +336,13 @@ def _is_site(called: ast.expr) -> bool:
 
 
 def _is_lone_read(call: ast.Call) -> bool:
-    """`txn((), [GetKey(key)])`: the client asks for it as a range."""
+    """`txn(Txn((), [GetKey(key)]))`: the client asks for it as a range."""
     match call.args:
+        case [ast.Call(func=ast.Name(id="Txn"), args=arguments)]:
+            pass
+        case arguments:
+            pass
+    match arguments:
         case [ast.Tuple(elts=[]) | ast.List(elts=[]), ast.List(elts=[ast.Call(func=ast.Name(id="Get" | "GetKey"))])]:
             return True
         case _:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.stored.member import Beat, Member
+from common.protocol.member import Beat, Member
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until
 

@@ -14,10 +14,11 @@ from aiohttp.web import Application, Request
 
 from common.clock import Clock, SystemClock
 from common.configuration.config import ManagerConfig, load_manager_config
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, decode_mark
+from common.protocol.run import RunRecord
+from common.protocol.txn import KeyValue
 from common.runlog import RunLog
-from common.stored.keys import Keys, decode_mark
-from common.stored.run import RunRecord
 from manager.app import create_app, loops_of
 from manager.calls.serving import Runner
 from manager.parts import PARTS, Parts

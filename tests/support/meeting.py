@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from common.etcd import Compare, EtcdClient, Operation, TxnResult
+from common.etcd import EtcdClient
+from common.protocol.txn import Operation, Txn, TxnResult
 
 
 class Meeting(EtcdClient):
@@ -15,13 +16,11 @@ class Meeting(EtcdClient):
         super().__init__([endpoint])
         self.event = event
 
-    async def txn(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        if compares and (event := self.event) is not None:
+    async def txn(self, transaction: Txn) -> TxnResult:
+        if transaction.compares and (event := self.event) is not None:
             self.event = None
             await event()
-        return await super().txn(compares, then, otherwise)
+        return await super().txn(transaction)
 
     async def writes_nothing(
         self, prefix: str, look: Callable[[], Awaitable[Any]], *, after: Sequence[Sequence[Operation]]
@@ -36,7 +35,7 @@ class Meeting(EtcdClient):
         async def meet() -> None:
             nonlocal there
             for operation in steps.pop(0):
-                await super(Meeting, self).txn([], [operation])
+                await super(Meeting, self).txn(Txn([], [operation]))
             there = await self._revisions(prefix)
             self.event = meet if steps else None
 

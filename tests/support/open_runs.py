@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from common.etcd import Put
-from common.stored.keys import RunId
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.txn import Put, Txn
 from tests.support.managing import Managed
 
 
@@ -31,7 +31,7 @@ async def claim(manager: Managed, job: str, plan_ms: int, **changes: Any) -> Run
         Put(manager.keys.run(run), open_entry(plan_ms, **changes).to_json()),
         Put(manager.keys.lock(job), str(run).encode()),
     ]
-    await manager.etcd.txn([], puts)
+    await manager.etcd.txn(Txn([], puts))
     return run
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunLog
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from worker.spooling.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000

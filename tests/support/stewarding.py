@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, cast
 
-from common.etcd import Change, KeyValue
-from common.stored.keys import RunId, decode_mark, encode_mark
-from common.stored.member import Beat, Member
-from common.stored.request import Request
-from common.stored.roster import RosterEntry
-from common.stored.run import RunRecord
+from common.etcd import Change
+from common.protocol.keys import RunId, decode_mark, encode_mark
+from common.protocol.member import Beat, Member
+from common.protocol.request import Request
+from common.protocol.roster import RosterEntry
+from common.protocol.run import RunRecord
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.working import SteppingClock, World
 from worker.absences import Absences

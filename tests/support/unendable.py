@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.dead_mount import DeadMount
 from tests.support.waiting import wait_until
 from tests.support.working import World

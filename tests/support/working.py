@@ -12,15 +12,16 @@ from typing import Any, cast
 
 from common.clock import Clock, SystemClock
 from common.configuration.config import WorkerConfig
-from common.etcd import Election, EtcdClient, EtcdUser, KeyValue, Put, Session, create_revision_is
+from common.etcd import Election, EtcdClient, EtcdUser, Session
 from common.jobs.reader import parse_job
 from common.process.lifecycle import Stop, run_loops
+from common.protocol.keys import Keys, RunId, Watched, encode_mark
+from common.protocol.kill import Kill
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue, Put, Txn, create_revision_is
 from common.runlog import RunLog
-from common.stored.keys import Keys, RunId, Watched, encode_mark
-from common.stored.kill import Kill
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry
-from common.stored.saved_job import SavedJob
 from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
@@ -104,9 +105,9 @@ class World:
         spec = parse_job({"name": name, "command": command, **trigger, **fields})
         value = SavedJob(spec=spec, anchor_ms=mark_ms).to_json()
         keys = self.keys
-        await self.etcd.txn([], [
+        await self.etcd.txn(Txn([], [
             Put(keys.job(name), value), Put(keys.mark(name), encode_mark(mark_ms)), Put(keys.seen(Watched.JOBS), b""),
-        ])  # fmt: skip
+        ]))  # fmt: skip
         kv = await self.etcd.get(keys.job(name))
         assert kv is not None
         return kv
@@ -119,13 +120,13 @@ class World:
             dispatch_ms=plan_ms, not_before_ms=SystemClock().wall_ms(), expires_ms=expires_ms,
         )  # fmt: skip
         puts = [Put(self.keys.request(run_id), request.to_json()), Put(self.keys.seen(Watched.REQUESTS), b"")]
-        await self.etcd.txn([], puts)
+        await self.etcd.txn(Txn([], puts))
         return run_id
 
     async def kill(self, run_id: RunId, by: str = "me") -> None:
         kill = Kill(run_id=run_id, by=by, at_ms=SystemClock().wall_ms(), reason="enough")
         puts = [Put(self.keys.kill(run_id), kill.to_json()), Put(self.keys.seen(Watched.KILLS), b"")]
-        await self.etcd.txn([], puts)
+        await self.etcd.txn(Txn([], puts))
 
     async def open_run(self, plan_ms: int = 1_790_000_000_000, *, name: str = "job", **changes: Any) -> KeyValue:
         """A run key, as a worker that is not there has left it, with its lock where it took one; its key."""
@@ -138,7 +139,7 @@ class World:
         puts = [Put(self.keys.run(run_id), entry.to_json())]
         if entry.locked:
             puts.append(Put(self.keys.lock(name), str(run_id).encode()))
-        await self.etcd.txn([], puts)
+        await self.etcd.txn(Txn([], puts))
         kv = await self.etcd.get(self.keys.run(run_id))
         assert kv is not None
         return kv

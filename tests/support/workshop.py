@@ -10,15 +10,16 @@ from typing import Any, cast
 
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, EtcronError
-from common.etcd import Change, EtcdClient, KeyValue, Put, Session, TxnResult
+from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
-from common.planning.planner import Decision
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.kill import Kill
-from common.stored.member import Member
-from common.stored.request import Request
-from common.stored.run import RunEntry, RunRecord, Verdict
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.kill import Kill
+from common.protocol.member import Member
+from common.protocol.planner import Decision
+from common.protocol.request import Request
+from common.protocol.run import RunEntry, RunRecord, Verdict
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue, Put, Txn, TxnResult
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog, read_job
@@ -111,15 +112,15 @@ class Losing(EtcdClient):
     carry_out = True
     writes = 0
 
-    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-        writes = any(operation.writes for operation in then)
+    async def txn(self, transaction: Txn) -> TxnResult:
+        writes = any(operation.writes for operation in transaction.then)
         self.writes += writes
         if self.losing and writes:
             self.losing -= 1
             if self.carry_out:
-                await super().txn(compares, then, otherwise)
+                await super().txn(transaction)
             raise EtcdInDoubtError("a lost answer")
-        return await super().txn(compares, then, otherwise)
+        return await super().txn(transaction)
 
 
 class Workshop:
@@ -168,7 +169,7 @@ class Workshop:
         spec = parse_job({"name": name, "command": f"run {name}"} | trigger | fields)
         value = SavedJob(spec=spec, anchor_ms=plan_ms - SECOND).to_json()
         mark = Put(self.keys.mark(name), encode_mark(plan_ms - SECOND))
-        await self.client.txn([], [Put(self.keys.job(name), value), mark])
+        await self.client.txn(Txn([], [Put(self.keys.job(name), value), mark]))
         kv = await self.client.get(self.keys.job(name))
         assert kv is not None
         self.catalog.on_changes([Change(key=kv.key, old_mod=None, new=kv)])
@@ -177,7 +178,7 @@ class Workshop:
         now_ms, sent = self.clock.wall_ms(), self.clock.boottime()
         part = self.claims.part(proposal, session=self.session, now_ms=now_ms)
         [batch] = self.claims.batches([part], session=self.session, now_ms=now_ms)
-        [result], _ = self.claims.read(batch, await self.client.txn(*self.claims.transaction(batch)), sent=sent)
+        [result], _ = self.claims.read(batch, await self.client.txn(self.claims.transaction(batch)), sent=sent)
         self.dispatcher.won(result, self.session)
         run = self.table.get(RunId.planned(name, plan_ms))
         assert run is not None

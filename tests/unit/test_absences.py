@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.stored.member import Member
+from common.protocol.member import Member
 from tests.support.fake_clock import FakeClock
 from worker.absences import Absences
 

@@ -8,9 +8,9 @@ from bench.filling import saved
 from bench.simulate_etcd import CountingEtcd
 from bench.simulate_fleet import Outcome, Scenario, simulate
 from bench.simulate_standing import standing, stored
-from common.etcd import Delete, Get, Put, absent, create_revision_is, lease_is, mod_revision_is, value_is
 from common.jobs.reader import parse_job
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
+from common.protocol.txn import Delete, Get, Put, Txn, absent, create_revision_is, lease_is, mod_revision_is, value_is
 
 FIRES = 40
 
@@ -66,15 +66,15 @@ def test_the_same_seed_has_the_same_outcome() -> None:
 
 def test_an_etcd_that_counts_decides_like_etcd() -> None:
     etcd = CountingEtcd(workers={"/etcron/jobs/": 7}, managers={"/etcron/": 2})
-    made = etcd.txn([absent("/etcron/jobs/a")], [Put("/etcron/jobs/a", b"1", 5), Put("/etcron/marks/a", b"2")])
+    made = etcd.txn(Txn([absent("/etcron/jobs/a")], [Put("/etcron/jobs/a", b"1", 5), Put("/etcron/marks/a", b"2")]))
     assert (made.succeeded, made.revision) == (True, 2)
     assert (etcd.counts.mutations, etcd.counts.to_workers, etcd.counts.to_managers) == (2, 7, 4)
     held = [
         value_is("/etcron/marks/a", b"2"), mod_revision_is("/etcron/jobs/a", 2), lease_is("/etcron/jobs/a", 5),
         create_revision_is("/etcron/jobs/a", 2), mod_revision_is("/etcron/jobs/b", 0),
     ]  # fmt: skip
-    assert etcd.txn(held, [Delete("/etcron/jobs/b")]).deleted(0) == 0
-    refused = etcd.txn([value_is("/etcron/jobs/b", b"")], [Put("/etcron/jobs/b", b"3")], [Get("/etcron/marks/a")])
+    assert etcd.txn(Txn(held, [Delete("/etcron/jobs/b")])).deleted(0) == 0
+    refused = etcd.txn(Txn([value_is("/etcron/jobs/b", b"")], [Put("/etcron/jobs/b", b"3")], [Get("/etcron/marks/a")]))
     assert not refused.succeeded
     assert refused.kvs(0) == (etcd.get("/etcron/marks/a"),)
     assert (etcd.counts.mutations, etcd.counts.requests) == (2, 3)

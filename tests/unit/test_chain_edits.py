@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from common.duration import parse_duration
-from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
 from common.instants import from_ms
 from common.jobs.job import JobSpec
+from common.protocol.chain import link_at
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
 from common.schedules.moment import Moment
-from common.stored.chain import link_at
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.saved_job import SavedJob
 from manager.editing.chain_edits import Chained
 from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 

@@ -9,8 +9,8 @@ import pytest
 
 from common.beat_pace import BEAT_S, SOON_S, BeatPace
 from common.clocks.watch import ClockWatch, WatchedClock
-from common.stored.clocks import Clocks, Measured, off_by
-from common.stored.member import Beat
+from common.protocol.clocks import Clocks, Measured, off_by
+from common.protocol.member import Beat
 from manager.cluster.clock_views import clock_view
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock

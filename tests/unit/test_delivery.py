@@ -14,11 +14,11 @@ import pytest
 
 from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord
 from common.runlog import Advance, OwedCounts, Rejection, Source, WriteResult
 from common.runlog.documents import last_order
 from common.runlog.last import advances_of, joined
-from common.stored.keys import RunId
-from common.stored.run import RunRecord
 from tests.support.background import running
 from tests.support.records import record
 from tests.support.waiting import wait_until

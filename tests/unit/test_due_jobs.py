@@ -7,8 +7,8 @@ import asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import RunId
-from common.stored.request import Origin, Request
+from common.protocol.keys import RunId
+from common.protocol.request import Origin, Request
 from worker.requests.due_jobs import DueJobs
 from worker.requests.lineup import Lineup
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from worker.launcher.environment import Marks, allowed_in, give_commands_default_signals, variables
 
 MARKS = Marks(run_id=RunId.planned("backup", 1_700_000_000_123, 2), plan_ms=1_700_000_000_123, fence=42,

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.etcd import Compare, Delete, Get, GetKey, GetPrefix, Operation, present
-from common.etcd.txn import Read, only_read, reading_request
+from common.etcd.txn_messages import only_read, reading_request
+from common.protocol.txn import Compare, Delete, Get, GetKey, GetPrefix, Operation, Read, Txn, present
 
 
 @pytest.mark.parametrize(
@@ -21,17 +21,20 @@ from common.etcd.txn import Read, only_read, reading_request
 def test_reads_are_never_alone_in_their_transaction(
     compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
 ) -> None:
-    assert only_read(compares, then, otherwise) is None
-    request = reading_request(compares, then, otherwise)
-    assert [one.WhichOneof("request") for one in request.success] == ["request_range"] * len(then) + ["request_txn"]
+    transaction = Txn(compares, then, otherwise)
+    assert only_read(transaction) is None
+    request = reading_request(transaction)
+    assert [one.WhichOneof("request") for one in request.success] == ["request_range"] * len(transaction.then) + [
+        "request_txn"
+    ]
     assert not request.success[-1].request_txn.ByteSize()
-    assert [one.WhichOneof("request") for one in request.failure] == ["request_range"] * len(otherwise)
+    assert [one.WhichOneof("request") for one in request.failure] == ["request_range"] * len(transaction.otherwise)
 
 
 @pytest.mark.parametrize("read", [Get("a"), GetKey("a"), GetPrefix("a", limit=1)], ids=repr)
 def test_one_read_that_depends_on_nothing_needs_no_transaction(read: Read) -> None:
-    assert only_read([], [read], []) is read
+    assert only_read(Txn([], [read])) is read
 
 
 def test_one_write_is_no_read() -> None:
-    assert only_read([], [Delete("a")], []) is None
+    assert only_read(Txn([], [Delete("a")])) is None

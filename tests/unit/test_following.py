@@ -9,14 +9,14 @@ import pytest
 from msgspec import structs
 
 from common.duration import parse_duration
-from common.etcd import Delete, KeyValue, Put, absent, mod_revision_is, value_is
 from common.instants import from_ms
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.txn import Delete, KeyValue, Put, absent, mod_revision_is, value_is
 from common.schedules.moment import Moment
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from worker.catalog import CatalogJob
 from worker.launch import OUT_OF_TOUCH, SHUTDOWN
 from worker.settling.following import NOTHING, End, Facts, Follow, another_attempt, follow, merged, next_link

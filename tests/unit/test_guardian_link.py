@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.fake_clock import FakeClock
 from worker.guardian.link import GuardianLink, _Open
 from worker.guardian.messages import (

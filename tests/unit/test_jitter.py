@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.planning.planner import Fires
+from common.protocol.planner import Fires
 from common.schedules.jitter import dispatch_ms
 from common.schedules.schedule import parse_cron
 from common.schedules.triggers import AtSchedule, EverySchedule

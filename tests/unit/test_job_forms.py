@@ -12,8 +12,8 @@ from common.jobs import forms
 from common.jobs.forms import LONGEST_CHECKED_BY_FORM, parse_known
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
+from common.protocol.saved_job import SavedJob
 from common.schedules.schedule import CronSchedule
-from common.stored.saved_job import SavedJob
 
 SAID: dict[str, Any] = {"cronExpr": "0 0 3 * * * *", "labels": {"team": "a"}, "retry": {"limit": 3}, "slots": 1}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import MAX_MARK_MS, Keys, RunId, Watched, decode_mark, encode_mark, sequence_name
+from common.protocol.keys import MAX_MARK_MS, Keys, RunId, Watched, decode_mark, encode_mark, sequence_name
 
 KEYS = Keys("/etcron")
 JOBS = st.from_regex(r"[A-Za-z0-9._-]{1,128}", fullmatch=True).filter(lambda name: name not in {".", ".."})

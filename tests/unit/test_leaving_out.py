@@ -8,9 +8,9 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.jobs.reader import parse_job
+from common.protocol.saved_job import Again, SavedJob
 from common.schedules.leaving_out import LeavingOut, spans_of
 from common.schedules.schedule import parse_cron
-from common.stored.saved_job import Again, SavedJob
 
 SECOND = 1_000
 BASE = 1_790_000_000_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import RunId
-from common.stored.request import Origin, Request
+from common.protocol.keys import RunId
+from common.protocol.request import Origin, Request
 from worker.requests.lineup import Lineup, order_of
 from worker.requests.request_turns import Timetable, Turn
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.stored.member import Member
+from common.protocol.member import Member
 from tests.support.fake_clock import FakeClock
 from worker.looks_afresh import EVERY_S, LooksAfresh
 

@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.duration import parse_duration
-from common.etcd import Delete, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
-from common.etcd.txn import KeyRead
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.member import Member
+from common.protocol.run import Verdict
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Delete, KeyRead, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
 from common.schedules.job_calendar import Calendar
 from common.schedules.moment import parse_moment
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.member import Member
-from common.stored.run import Verdict
-from common.stored.saved_job import SavedJob
 from manager.editing.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.jobs.job import JobSpec
-from common.stored.member import Member
+from common.protocol.member import Member
 from manager.calls.guards import Hosts
 from manager.calls.inputs import Fields, form_job
 from manager.editing.advice import mark_fault, save_warnings, schedule_problems

@@ -12,24 +12,24 @@ import bson
 import pytest
 
 from common.errors import EtcronError
-from common.etcd import KeyValue
 from common.instants import iso
 from common.jobs.reader import parse_job
-from common.planning.placement import Candidate, Placement
+from common.protocol.clocks import Clocks, Measured
+from common.protocol.drain import Drain
+from common.protocol.job_version import Change, JobVersion
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill
+from common.protocol.member import Beat, Member
+from common.protocol.placement import Candidate, Placement
+from common.protocol.remembered import Remembered
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.saved_job import Pause, SavedJob
+from common.protocol.txn import KeyValue
 from common.runlog.counting import OwedCounts, Written
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
 from common.runlog.versions import _document as version_document
-from common.stored.clocks import Clocks, Measured
-from common.stored.drain import Drain
-from common.stored.job_version import Change, JobVersion
-from common.stored.keys import Keys, RunId
-from common.stored.kill import Kill
-from common.stored.member import Beat, Member
-from common.stored.remembered import Remembered
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
-from common.stored.saved_job import Pause, SavedJob
 from manager.calls.idempotency import Idempotency, _again
 from manager.editing.inventory import SeenWorker
 from manager.json_text import dumps

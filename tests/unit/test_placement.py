@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import common.planning.placement as placement_module
+import common.protocol.placement as placement_module
 from common.jobs.reader import parse_job
-from common.planning.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible
+from common.protocol.placement import BUCKETS, LATER, Candidate, Placement, bucket_of, is_eligible
 
 NAMES = st.lists(st.text("abcdefghij-0123456789", min_size=1, max_size=8), min_size=1, max_size=8, unique=True)
 FIRE_0_MS = 1_790_000_000_000

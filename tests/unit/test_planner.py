@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from common.jobs.job import Misfire, MisfirePolicy
-from common.planning.planner import (
+from common.protocol.planner import (
     COUNT_LIMIT,
     Decision,
     FireRange,

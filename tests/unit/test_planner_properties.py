@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.jobs.job import Misfire, MisfirePolicy
-from common.planning.planner import COUNT_LIMIT, Decision, Fires, decide, decide_for_nobody, undecided
+from common.protocol.planner import COUNT_LIMIT, Decision, Fires, decide, decide_for_nobody, undecided
 
 NOW = 1_790_000_000_000
 

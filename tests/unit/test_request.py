@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import MAX_MARK_MS, RunId
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger
+from common.protocol.keys import MAX_MARK_MS, RunId
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger
 
 INSTANTS = st.integers(0, MAX_MARK_MS)
 TEXTS = st.text(max_size=20)

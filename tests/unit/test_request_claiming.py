@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from common.errors import EtcdBusyError, EtcdInDoubtError, UnavailableError
-from common.stored.keys import Keys, RunId
-from common.stored.request import Origin, Request
+from common.protocol.keys import Keys, RunId
+from common.protocol.request import Origin, Request
+from common.protocol.txn import Txn
 from tests.support.fake_clock import FakeClock
 from worker.catalog import CatalogJob
 from worker.refusals import Refusals
@@ -27,8 +28,8 @@ DOUBT, BUSY, AWAY = EtcdInDoubtError("no answer"), EtcdBusyError("too much to do
 class Claim:
     """What a claim says of the answers below."""
 
-    def transaction(self) -> tuple[str]:
-        return ("the claim",)
+    def transaction(self) -> str:
+        return "the claim"
 
     def won(self, *, fence: int, sent: float) -> object:
         return fence, sent
@@ -61,7 +62,7 @@ class Etcd:
         self.claiming: RequestClaiming | None = None
         self.clock = FakeClock()
 
-    async def txn(self, *transaction: object) -> object:
+    async def txn(self, transaction: Txn) -> object:
         assert self.claiming is not None
         self.sent.append(transaction)
         self.counts.append((self.claiming.unsettled, self.claiming.sending, self.claiming.slots))
@@ -94,7 +95,7 @@ async def tried(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, lis
     counted.settle()
     assert (claiming.unsettled, claiming.sending, claiming.slots) == (0, 0, 0)
     assert not etcd.answers
-    assert set(etcd.sent) == {("the claim",)}, "the same each time"
+    assert set(etcd.sent) == {"the claim"}, "the same each time"
     return result, called
 
 

@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from common.etcd import KeyValue, Session, TxnResult
+from common.etcd import Session
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from common.stored.keys import Keys, RunId
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry
+from common.protocol.keys import Keys, RunId
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.txn import KeyValue, TxnResult
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims
 from worker.identity import Identity

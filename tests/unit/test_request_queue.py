@@ -10,11 +10,12 @@ import pytest
 from msgspec.structs import replace
 
 from common.errors import UnavailableError
-from common.etcd import Change, KeyValue
+from common.etcd import Change
 from common.jobs.reader import parse_job
-from common.stored.keys import Keys, RunId
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger
+from common.protocol.keys import Keys, RunId
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from worker.catalog import CatalogJob

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.stored.keys import MAX_MARK_MS, RunId
-from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.keys import MAX_MARK_MS, RunId
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 
 TEXTS = st.text(max_size=20)
 MS = st.integers(0, MAX_MARK_MS)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from worker.commands.run_watch import RunWatch
 from worker.commands.running import Running

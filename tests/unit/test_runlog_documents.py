@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import OwedResults
 from common.runlog.documents import last_document, last_order, page_key, plan_key
 from common.runlog.last import advances_of
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.support.records import record
 
 

@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidInputError
-from common.etcd import Change, KeyValue
+from common.etcd import Change
 from common.jobs.fields import FIELDS, NEWER
 from common.jobs.reader import parse_job
-from common.stored.keys import MAX_MARK_MS, Keys
-from common.stored.saved_job import SavedJob, fields_for_older
+from common.protocol.keys import MAX_MARK_MS, Keys
+from common.protocol.saved_job import SavedJob, fields_for_older
+from common.protocol.txn import KeyValue
 from common.version import VERSION
 from worker.catalog import Catalog
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.jobs.job import JobSpec
-from common.stored.saved_job import Pause, SavedJob
+from common.protocol.saved_job import Pause, SavedJob
 
 OFF = JobSpec(name="j", command="a", cron_exprs=("@daily",), enabled=False)
 

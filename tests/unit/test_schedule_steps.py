@@ -14,7 +14,7 @@ import pytest
 from common.instants import to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from common.planning.planner import Fires, decide
+from common.protocol.planner import Fires, decide
 from common.schedules.schedule import Schedule
 from manager.editing.advice import preview
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 from tests.support.disks import full_disk
 from tests.support.records import record, waiting_in
 from worker.spooling.spool import Spool, SpoolError

@@ -9,9 +9,9 @@ import pytest
 
 from common.etcd import Session
 from common.jobs.reader import parse_job
-from common.stored.keys import RunId
-from common.stored.request import Request
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.keys import RunId
+from common.protocol.request import Request
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
 from worker.catalog import CatalogJob
 from worker.runs import Run
 from worker.settling.unlock_pace import is_wanted_soon

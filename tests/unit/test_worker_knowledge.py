@@ -7,12 +7,13 @@ from typing import Any
 
 import pytest
 
-from common.etcd import Change, KeyValue
+from common.etcd import Change
 from common.jobs.reader import parse_job
-from common.stored.keys import Keys, RunId
-from common.stored.kill import Kill
-from common.stored.member import Beat, Member
-from common.stored.request import Origin, Request
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill
+from common.protocol.member import Beat, Member
+from common.protocol.request import Origin, Request
+from common.protocol.txn import KeyValue
 from worker.catalog import Catalog, CatalogJob
 from worker.kills import Kills
 from worker.members import Beats, Members

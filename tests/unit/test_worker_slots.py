@@ -6,8 +6,8 @@ from typing import cast
 
 from common.etcd import Session
 from common.jobs.reader import parse_job
-from common.stored.keys import RunId
-from common.stored.run import EntryState, RunEntry
+from common.protocol.keys import RunId
+from common.protocol.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
 from worker.runs import Run, RunTable
 

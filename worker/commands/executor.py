@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from common.clock import Clock
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from worker.commands.end_dates import EndDates
 from worker.commands.exit import OwnPeak, reap
 from worker.commands.run_watch import RunWatch

@@ -7,7 +7,7 @@ import fcntl
 import os
 from collections.abc import Sequence
 
-from common.stored.run import Verdict
+from common.protocol.run import Verdict
 from worker.commands.exit import Exit
 from worker.commands.output import Output
 from worker.launch import Ending, Launch, Outcome, exit_in_words

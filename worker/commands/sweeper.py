@@ -24,7 +24,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from common.clock import Clock
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from worker.machine.looks import Looks
 from worker.machine.process_group import ProcessGroup
 from worker.machine.processes import Process, all_processes, run_mark, send

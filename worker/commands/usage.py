@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from worker.commands.running import Running
 from worker.machine.processes import tree_peak_rss
 

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.planning.planner import Decision
-from common.stored.keys import Keys
-from common.stored.run import RunRecord
+from common.protocol.keys import Keys
+from common.protocol.planner import Decision
+from common.protocol.run import RunRecord
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.deciding.passing_over import pass_over
 from worker.proposals import Answer, Blocker, Proposal, Result

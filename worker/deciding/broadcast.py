@@ -24,11 +24,12 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Compare, EtcdClient, GetKey, KeyValue, Operation, Put, Session, absent, mod_revision_is
-from common.planning.placement import is_eligible
-from common.planning.planner import undecided
-from common.stored.keys import Keys, encode_mark, read_mark, sequence_name
-from common.stored.run import RunRecord, Verdict, final_entry
+from common.etcd import EtcdClient, Session
+from common.protocol.keys import Keys, encode_mark, read_mark, sequence_name
+from common.protocol.placement import is_eligible
+from common.protocol.planner import undecided
+from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.txn import Compare, GetKey, KeyValue, Operation, Put, Txn, absent, mod_revision_is
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.identity import Identity
@@ -227,7 +228,7 @@ class Broadcast:
             then.append(Put(run_key, entry.to_json()))
             otherwise.append(GetKey(run_key))
         try:
-            result = await self._client.txn(compares, then, otherwise)
+            result = await self._client.txn(Txn(compares, then, otherwise))
         except (EtcdError, UnavailableError):
             return False
         if step.record is not None:

@@ -19,7 +19,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from common.etcd import (
+from common.etcd import Session
+from common.protocol.keys import Keys, Watched, encode_mark, read_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.txn import (
     MAX_COMPARES,
     MAX_OPS,
     Compare,
@@ -29,16 +33,13 @@ from common.etcd import (
     KeyValue,
     Operation,
     Put,
-    Session,
+    Txn,
     TxnResult,
     absent,
     create_revision_is,
     mod_revision_is,
     value_is,
 )
-from common.stored.keys import Keys, Watched, encode_mark, read_mark
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from worker.catalog import CatalogJob
 from worker.deciding.passed import passed_record
 from worker.identity import Identity
@@ -125,10 +126,8 @@ class Claims:
                 batches[-1].takes(part)
         return batches
 
-    def transaction(
-        self, batch: Batch, *, asks_why: bool = True
-    ) -> tuple[list[Compare], list[Operation], list[Operation]]:
-        """The compares and both branches of a batch; the one without ``asks_why`` has no reads for a refusal."""
+    def transaction(self, batch: Batch, *, asks_why: bool = True) -> Txn:
+        """All of a batch; the one without ``asks_why`` has no reads for a refusal."""
         compares: list[Compare] = [batch.session.alive]
         then: list[Operation] = []
         otherwise: list[Operation] = [Get(batch.session.key)] if asks_why else []
@@ -139,7 +138,7 @@ class Claims:
                 otherwise += part.otherwise
         if any(part.proposal.decision.requests for part in batch.parts):
             then.append(Put(self._keys.seen(Watched.REQUESTS), b""))
-        return compares, then, otherwise
+        return Txn(compares, then, otherwise)
 
     def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
         """What became of each proposal, and the parts that an answer about others leaves to be sent again. Of a

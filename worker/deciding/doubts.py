@@ -23,8 +23,9 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, KeyValue, Session
-from common.stored.keys import Keys
+from common.etcd import EtcdClient, Session
+from common.protocol.keys import Keys
+from common.protocol.txn import KeyValue
 from worker.deciding.claims import Batch, Claims, Part, carried_out
 from worker.deciding.passing_over import pass_over
 from worker.proposals import Answer, Result
@@ -105,7 +106,7 @@ class Doubts:
         """What became of the batch as far as can be told, and whether that is the last word; None: etcd is silent."""
         sent = self._clock.boottime()
         try:
-            answer = await self._client.txn(*self._claims.transaction(batch))
+            answer = await self._client.txn(self._claims.transaction(batch))
             results, again = self._claims.read(batch, answer, sent=sent)
             if answer.succeeded:
                 return results, True

@@ -24,22 +24,22 @@ from typing import Final, Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import (
+from common.etcd import EtcdClient, Session
+from common.jobs.job import Overlap
+from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol.kill import Kill
+from common.protocol.txn import (
     Delete,
-    EtcdClient,
     Get,
     GetKey,
     KeyValue,
     Put,
-    Session,
+    Txn,
     absent,
     create_revision_is,
     mod_revision_is,
     value_is,
 )
-from common.jobs.job import Overlap
-from common.stored.keys import Keys, RunId, Watched, encode_mark, read_mark
-from common.stored.kill import Kill
 from worker.deciding.agenda import Agenda, Agendum
 from worker.members import Members
 from worker.proposals import Blocker
@@ -183,15 +183,17 @@ class LockWaits:
         kill = Kill(run_id=run_id, by=BY_SCHEDULE, at_ms=now_ms, reason=REPLACED)
         base_ms = agendum.base_ms
         result = await self._client.txn(
-            [
-                session.alive,
-                mod_revision_is(keys.job(job.name), job.revision),
-                value_is(mark, encode_mark(base_ms)),
-                create_revision_is(lock, holder.lock_revision),
-                absent(kill_key),
-            ],
-            [Put(kill_key, kill.to_json()), Put(keys.seen(Watched.KILLS), str(run_id).encode())],
-            [Get(mark), GetKey(lock), GetKey(kill_key)],
+            Txn(
+                [
+                    session.alive,
+                    mod_revision_is(keys.job(job.name), job.revision),
+                    value_is(mark, encode_mark(base_ms)),
+                    create_revision_is(lock, holder.lock_revision),
+                    absent(kill_key),
+                ],
+                [Put(kill_key, kill.to_json()), Put(keys.seen(Watched.KILLS), str(run_id).encode())],
+                [Get(mark), GetKey(lock), GetKey(kill_key)],
+            )
         )
         if result.succeeded:
             extra = {"action": "run.replaced", "run": str(run_id), "plan_ms": newest_ms}
@@ -206,7 +208,7 @@ class LockWaits:
         elif killed is not None:
             # Without the sentinel: who misses this keeps a kill that applies to no run that there is, until the new one
             # is put, which has it.
-            await self._client.txn([mod_revision_is(kill_key, killed.mod_revision)], [Delete(kill_key)])
+            await self._client.txn(Txn([mod_revision_is(kill_key, killed.mod_revision)], [Delete(kill_key)]))
 
     def _killed(self, agendum: Agendum, holder: Blocker) -> None:
         if agendum in self._waiting:

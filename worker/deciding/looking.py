@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 
 from common.etcd import EtcdClient
-from common.planning.planner import Held
-from common.stored.keys import Keys, read_mark
+from common.protocol.keys import Keys, read_mark
+from common.protocol.planner import Held
 from common.timings import Timings
 from worker.aside import Aside
 from worker.deciding.agenda import Agenda, Agendum, Cue

@@ -12,8 +12,9 @@ from bisect import bisect_right
 from collections.abc import Collection
 from typing import Final
 
-from common.etcd import MAX_READS, EtcdClient, KeyValue
-from common.stored.keys import Keys
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.txn import MAX_READS, KeyValue
 
 _PAGE: Final = 1000
 _PROBE: Final = 8

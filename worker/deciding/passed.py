@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from common.planning.planner import Decision
-from common.stored.run import RunRecord, Verdict
+from common.protocol.planner import Decision
+from common.protocol.run import RunRecord, Verdict
 from worker.catalog import CatalogJob
 from worker.settling.records import fire_record
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import logging
 
-from common.etcd import EtcdClient, Put, Session, mod_revision_is, present, value_is
-from common.stored.keys import Keys, encode_mark
+from common.etcd import EtcdClient, Session
+from common.protocol.keys import Keys, encode_mark
+from common.protocol.txn import Put, Txn, mod_revision_is, present, value_is
 from worker.proposals import Proposal
 
 _log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ async def pass_over(client: EtcdClient, keys: Keys, proposal: Proposal, session:
         value_is(mark, encode_mark(proposal.decision.from_ms)),
         present(keys.run(in_the_way)),
     ]
-    result = await client.txn(compares, [Put(mark, encode_mark(in_the_way.plan_ms))])
+    result = await client.txn(Txn(compares, [Put(mark, encode_mark(in_the_way.plan_ms))]))
     if result.succeeded:
         extra = {"action": "fire.passed_over", "run": str(in_the_way)}
         _log.error("%s has a run key that no decision has put there; it is passed over", in_the_way, extra=extra)

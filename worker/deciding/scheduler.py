@@ -1,6 +1,6 @@
 """The loop: wait until something is due, decide what to do about it, apply it.
 
-Deciding is arithmetic (:mod:`common.planning`); applying is one transaction for up to 30 jobs (:mod:`claims`,
+Deciding is arithmetic (:mod:`common.protocol`); applying is one transaction for up to 30 jobs (:mod:`claims`,
 :mod:`sending`), whose answers are taken in by :mod:`answers`. What was won goes to the dispatcher, which starts it at
 its dispatch time. What others have left undecided is found by reading the marks (:mod:`looking`); what waits for a lock
 is woken by :mod:`lock_waits`.
@@ -19,8 +19,8 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.planning.planner import Decision, Held, decide
-from common.stored.keys import Keys, split_sequence
+from common.protocol.keys import Keys, split_sequence
+from common.protocol.planner import Decision, Held, decide
 from common.timings import Timings
 from worker.absences import Absences
 from worker.alarm import Alarm

@@ -8,8 +8,9 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient, TxnResult
+from common.etcd import EtcdClient
 from common.process import failpoints
+from common.protocol.txn import TxnResult
 from worker.deciding.claims import Batch, Claims
 from worker.deciding.doubts import Doubts, Told
 from worker.proposals import Answer, Proposal, Result
@@ -93,10 +94,10 @@ class Sending:
     async def _answer(self, batch: Batch) -> TxnResult:
         """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
         if len(batch.parts) >= _LARGE:
-            answer = await self._client.txn(*self._claims.transaction(batch, asks_why=False))
+            answer = await self._client.txn(self._claims.transaction(batch, asks_why=False))
             if answer.succeeded:
                 return answer
-        return await self._client.txn(*self._claims.transaction(batch))
+        return await self._client.txn(self._claims.transaction(batch))
 
     async def _refused(self, batch: Batch, error: Exception) -> None:
         """etcd is there and will not: in halves, down to the one that it refuses; the others are decided."""

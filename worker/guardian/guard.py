@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 
 
 class Guard(Protocol):

@@ -21,7 +21,7 @@ from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import Session
 from common.process.cancellation import until_first
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from worker.guardian.child import Child
 from worker.guardian.messages import (
     Adopt,

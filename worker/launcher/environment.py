@@ -20,7 +20,7 @@ from common.instants import iso
 from worker.machine.marks import INSTANCE_MARK, RESERVED, RUN_MARK
 
 if TYPE_CHECKING:
-    from common.stored.keys import RunId
+    from common.protocol.keys import RunId
 
 _REMEMBERED: Final = 256
 _RESTORED_BY_SUBPROCESS = frozenset({signal.SIGPIPE, signal.SIGXFSZ})

@@ -6,8 +6,8 @@ import heapq
 from bisect import bisect_left, insort
 from collections.abc import Iterator, ValuesView
 
-from common.stored.keys import RunId
-from common.stored.request import Request
+from common.protocol.keys import RunId
+from common.protocol.request import Request
 
 Place = tuple[int, RunId]
 

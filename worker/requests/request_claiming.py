@@ -14,10 +14,11 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient, KeyValue, Session
+from common.etcd import EtcdClient, Session
 from common.process import failpoints
-from common.stored.keys import Keys, read_mark
-from common.stored.request import Request
+from common.protocol.keys import Keys, read_mark
+from common.protocol.request import Request
+from common.protocol.txn import KeyValue
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims
 from worker.identity import Identity
@@ -101,7 +102,7 @@ class RequestClaiming:
             if failpoints.armed:
                 failpoints.hit("before_claim")
             try:
-                result = await self._client.txn(*transaction)
+                result = await self._client.txn(transaction)
             except EtcdInDoubtError:
                 doubtful = True
                 await asyncio.sleep(_RETRY_S)

@@ -12,23 +12,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from common.etcd import (
-    Compare,
+from common.etcd import Session
+from common.protocol.keys import MAX_MARK_MS, Keys, Watched
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.txn import (
     Delete,
     Get,
     KeyValue,
     Operation,
     Put,
-    Session,
+    Txn,
     TxnResult,
     absent,
     create_revision_is,
     mod_revision_is,
     value_is,
 )
-from common.stored.keys import MAX_MARK_MS, Keys, Watched
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry
 from worker.catalog import CatalogJob
 from worker.deciding.claims import Claims
 from worker.identity import Identity
@@ -53,8 +53,8 @@ class RequestClaim:
     mark: KeyValue | None = None
     """Of a retry: the job's mark, as it was read just before."""
 
-    def transaction(self) -> tuple[list[Compare], list[Operation], list[Operation]]:
-        """The compares and both branches."""
+    def transaction(self) -> Txn:
+        """The claim, and what tells why it is refused."""
         keys, request, job, run_id = self.keys, self.request, self.job, self.request.run_id
         compares = [
             self.session.alive,
@@ -74,7 +74,7 @@ class RequestClaim:
             compares.append(value_is(self.mark.key, self.mark.value))
         reads = [keys.run(run_id), keys.lock(job.sequence), request.key(keys), keys.job(job.name), self.session.key]
         reads += [self.mark.key] if self.mark is not None else []
-        return compares, then, [Get(key) for key in reads]
+        return Txn(compares, then, [Get(key) for key in reads])
 
     def is_carried_out_in(self, refusal: TxnResult) -> int | None:
         """The fence, where an earlier sending of this claim shows in what is there now."""

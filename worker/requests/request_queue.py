@@ -19,9 +19,10 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Change, EtcdClient, KeyValue, Session
-from common.stored.keys import Keys, sequence_name
-from common.stored.request import Origin, Request
+from common.etcd import Change, EtcdClient, Session
+from common.protocol.keys import Keys, sequence_name
+from common.protocol.request import Origin, Request
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.alarm import Alarm
 from worker.aside import Aside

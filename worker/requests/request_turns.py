@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 
-from common.stored.request import Request
+from common.protocol.request import Request
 
 
 @dataclass(slots=True, eq=False)

@@ -22,10 +22,11 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
-from common.etcd import EtcdClient, Get, KeyValue, Put, Session, mod_revision_is
+from common.etcd import EtcdClient, Session
 from common.process.cancellation import until_all
-from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry, RunRecord, final_entry
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
+from common.protocol.txn import Get, KeyValue, Put, Txn, mod_revision_is
 from worker.commands.shortage import once_possible
 from worker.identity import Identity
 from worker.kills import Kills
@@ -158,7 +159,7 @@ class Adoption:
             compares = [session.alive, mod_revision_is(key, run.mod_revision)]
             sent = self._clock.boottime()
             try:
-                result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+                result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     self._refusals.note(str(run.run_id), error)
@@ -255,7 +256,7 @@ class Adoption:
             key, entry = former.kv.key, replace(former.entry, session=session.id)
             compares = [session.alive, mod_revision_is(key, former.kv.mod_revision)]
             try:
-                result = await self._client.txn(compares, [Put(key, entry.to_json())], [Get(key)])
+                result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
             except EtcdRefusedError as error:
                 if not is_for_good(error):
                     raise

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from common.errors import EtcronError
-from common.etcd import EtcdClient, KeyValue
-from common.stored.keys import Keys
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.txn import KeyValue
 from worker.catalog import Catalog, CatalogJob, read_job
 from worker.settling.following import End, Facts, Follow, another_attempt, follow
 

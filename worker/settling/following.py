@@ -20,13 +20,13 @@ from typing import Final, Self
 
 from msgspec import Struct
 
-from common.etcd import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
 from common.jobs.job import OnWorkerLost
-from common.stored.chain import link_after
-from common.stored.keys import Keys, RunId, Watched, read_mark
-from common.stored.request import Origin, Request
-from common.stored.run import RunEntry, RunRecord, Trigger, Verdict
-from common.stored.saved_job import first_attempt
+from common.protocol.chain import link_after
+from common.protocol.keys import Keys, RunId, Watched, read_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.saved_job import first_attempt
+from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
 from worker.catalog import CatalogJob
 from worker.launch import OUT_OF_TOUCH, SHUTDOWN
 

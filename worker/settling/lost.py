@@ -7,19 +7,20 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from common.errors import EtcronError
-from common.etcd import (
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import (
     Compare,
     Delete,
-    EtcdClient,
     KeyRevisions,
     KeyValue,
     Operation,
+    Txn,
     create_revision_is,
     mod_revision_is,
 )
-from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
-from common.stored.saved_job import SavedJob
 from worker.settling.aftermath import Aftermath
 from worker.settling.following import NOTHING, End
 
@@ -73,7 +74,7 @@ async def end_run(
         following = NOTHING
         if not run.has_ended:
             [following] = await aftermath.asked([End.by(run.entry, record, frees_lock=run.holds_lock)])
-        result = await client.txn([*compares, *following.compares], [*operations, *following.then])
+        result = await client.txn(Txn([*compares, *following.compares], [*operations, *following.then]))
         if result.succeeded:
             return result.revision
         if not following.compares:

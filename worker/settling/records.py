@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from common.planning.planner import FireRange
-from common.stored.kill import Kill
-from common.stored.run import RunEntry, RunRecord, Verdict, shown_command
+from common.protocol.kill import Kill
+from common.protocol.planner import FireRange
+from common.protocol.run import RunEntry, RunRecord, Verdict, shown_command
 from worker.catalog import CatalogJob
 from worker.launch import Outcome
 from worker.runs import Run

@@ -24,10 +24,11 @@ from msgspec.structs import replace
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcronError, UnavailableError
-from common.etcd import Delete, EtcdClient, Get, GetKey, Operation, Put, Session, create_revision_is, mod_revision_is
+from common.etcd import EtcdClient, Session
 from common.process import failpoints
-from common.stored.keys import Keys, RunId
-from common.stored.run import RunRecord, final_entry
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import RunRecord, final_entry
+from common.protocol.txn import Delete, Get, GetKey, Operation, Put, create_revision_is, mod_revision_is
 from worker.kills import Kills
 from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable

@@ -15,7 +15,8 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
-from common.etcd import MAX_COMPARES, MAX_OPS, Compare, EtcdClient, Operation, Put, TxnResult
+from common.etcd import EtcdClient
+from common.protocol.txn import MAX_COMPARES, MAX_OPS, Compare, Operation, Put, Txn, TxnResult
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 
 MAX_STEPS: Final = 120
@@ -113,7 +114,7 @@ class Steps:
         """The answer, once etcd is there; EtcdRefusedError: for good, and yet an earlier sending may be in doubt."""
         while True:
             try:
-                return await self._client.txn(compares, then, otherwise)
+                return await self._client.txn(Txn(compares, then, otherwise))
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from common.jobs.job import Overlap
-from common.stored.run import Verdict
+from common.protocol.run import Verdict
 from worker.runs import Run
 
 AT_ONCE_S: Final = 0.02

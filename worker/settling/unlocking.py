@@ -9,10 +9,11 @@ from typing import Final
 from msgspec.structs import replace
 
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
-from common.etcd import Delete, EtcdClient, KeyRevisions, Put, create_revision_is, mod_revision_is
+from common.etcd import EtcdClient
 from common.process import failpoints
-from common.stored.keys import Keys
-from common.stored.run import EntryState
+from common.protocol.keys import Keys
+from common.protocol.run import EntryState
+from common.protocol.txn import Delete, KeyRevisions, Put, create_revision_is, mod_revision_is
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 from worker.runs import Run
 from worker.settling.aftermath import Aftermath

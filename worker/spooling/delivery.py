@@ -21,9 +21,9 @@ from typing import Protocol
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.process import failpoints
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord
 from common.runlog import Advance, OwedCounts, OwedResults, Rejection, Source, WriteResult, Written
-from common.stored.keys import RunId
-from common.stored.run import RunRecord
 from worker.spooling.delivery_pace import Pace
 from worker.spooling.rejected import REJECTED, set_aside
 from worker.spooling.spool import CACHE_BYTES, Spool, SpoolError

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 from worker.spooling.spool_segments import sync_directory
 
 REJECTED: Final = "rejected.jsonl"

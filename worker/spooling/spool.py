@@ -31,7 +31,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.errors import EtcronError
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 from worker.disk import Disk
 from worker.spooling.spool_reading import Mark, read_page
 from worker.spooling.spool_room import Room

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 from worker.spooling.spool_segments import Segment, frame_size, frames, has_cursor, record_of
 
 _log = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 
 _SHARE: Final = 1000
 _LEAST_BYTES: Final = 256

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.compact_json import to_json
-from common.stored.run import RunRecord
+from common.protocol.run import RunRecord
 
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")

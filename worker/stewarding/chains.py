@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import EtcdClient, absent, none_under_since
-from common.stored.chain import is_chained
-from common.stored.keys import Keys
-from common.stored.request import Origin, Request
+from common.etcd import EtcdClient
+from common.protocol.chain import is_chained
+from common.protocol.keys import Keys
+from common.protocol.request import Origin, Request
+from common.protocol.txn import Txn, absent, none_under_since
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.requests.request_queue import RequestQueue
@@ -105,7 +106,7 @@ class Chains:
         known = max((one.revision for one in self._requests(job.name)), default=0)
         nothing_newer = none_under_since(self._keys.requests_of(job.name), known)
         compares = [*term.holds, absent(self._keys.lock(job.name)), nothing_newer, *link.compares]
-        result = await self._client.txn(compares, link.then)
+        result = await self._client.txn(Txn(compares, link.then))
         if result.succeeded:
             extra = {"action": "chain.mended", "job": job.name, "plan_ms": link.request.plan_ms}
             _log.warning("the chain of %r had no next link; it goes on", job.name, extra=extra)

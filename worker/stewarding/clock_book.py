@@ -29,7 +29,7 @@ from statistics import median, median_high, median_low
 from typing import Final
 
 from common.beat_pace import BEAT_S
-from common.stored.clocks import ENOUGH, MOST, Clocks, Measured
+from common.protocol.clocks import ENOUGH, MOST, Clocks, Measured
 
 _KEPT: Final = 12
 _OLD_MS: Final = 30_000

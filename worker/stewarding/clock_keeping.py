@@ -13,10 +13,11 @@ from typing import Final
 from common.beat_pace import BEAT_S
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Change, EtcdClient, GetKey, Put
-from common.stored.clocks import Clocks
-from common.stored.keys import MAX_MARK_MS, Keys
-from common.stored.member import Beat
+from common.etcd import Change, EtcdClient
+from common.protocol.clocks import Clocks
+from common.protocol.keys import MAX_MARK_MS, Keys
+from common.protocol.member import Beat
+from common.protocol.txn import GetKey, Put, Txn
 from worker.stewarding.clock_book import ClockBook, Hearing
 from worker.stewarding.steward import Term
 
@@ -98,7 +99,7 @@ class ClockKeeping:
         """Look once: whatever etcd writes after the revision that it answers with is put after this moment."""
         sent_ms = self._boot_ms()
         try:
-            answer = await self._client.txn([], [GetKey(self._keys.steward)])
+            answer = await self._client.txn(Txn([], [GetKey(self._keys.steward)]))
         except (EtcdError, UnavailableError):
             return  # what is heard meanwhile does not count
         self._probes.append((answer.revision, sent_ms))
@@ -119,7 +120,7 @@ class ClockKeeping:
         if not self._is_due(clocks, now_s):
             return
         put = Put(self._keys.clocks, clocks.to_json(), term.session.lease_id)
-        if (await self._client.txn(term.holds, [put])).succeeded:
+        if (await self._client.txn(Txn(term.holds, [put]))).succeeded:
             self._put, self._put_s = clocks, now_s
             self._former = clocks if clocks.measured else self._former
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import Delete, EtcdClient, KeyValue, mod_revision_is
-from common.stored.keys import Keys
-from common.stored.remembered import Remembered
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.remembered import Remembered
+from common.protocol.txn import Delete, KeyValue, Txn, mod_revision_is
 from worker.aside import Aside
 from worker.stewarding.steward import Term
 
@@ -57,4 +58,4 @@ class DedupeSweeping:
         for start in range(0, len(kvs), _IN_ONE):
             batch = kvs[start : start + _IN_ONE]
             compares = [mod_revision_is(kv.key, kv.mod_revision) for kv in batch]
-            await self._client.txn([*term.holds, *compares], [Delete(kv.key) for kv in batch])
+            await self._client.txn(Txn([*term.holds, *compares], [Delete(kv.key) for kv in batch]))

@@ -15,11 +15,12 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import UnavailableError
-from common.etcd import Compare, Delete, EtcdClient, Get, GetKey, KeyValue, absent, create_revision_is
-from common.stored.give_up import GiveUp
-from common.stored.keys import Keys, RunId
-from common.stored.kill import Kill
-from common.stored.run import EntryState, RunEntry, RunRecord
+from common.etcd import EtcdClient
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill
+from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.txn import Compare, Delete, Get, GetKey, KeyValue, Txn, absent, create_revision_is
 from worker.aside import Aside
 from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock
 from worker.stewarding.steward import Term
@@ -93,7 +94,7 @@ class GiveUps:
         """None: the run is ending, and its live worker is to free its lock."""
         keys, now_ms = self._keys, self._clock.wall_ms()
         kill_key, lock_key = keys.kill(wish.run_id), keys.lock(wish.run_id.job)
-        found = await self._client.txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)])
+        found = await self._client.txn(Txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)]))
         kv, kill, lock = found.one(0), found.one(1), found.key(2)
         if kv is None or kv.create_revision > wish.revision or now_ms - wish.at_ms > _KEPT_MS:
             return _Over()
@@ -139,4 +140,4 @@ class GiveUps:
 
     async def _sweep(self, term: Term, wish: GiveUp) -> None:
         key = self._keys.give_up(wish.run_id)
-        await self._client.txn([*term.holds, create_revision_is(key, wish.revision)], [Delete(key)])
+        await self._client.txn(Txn([*term.holds, create_revision_is(key, wish.revision)], [Delete(key)]))

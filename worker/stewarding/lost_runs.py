@@ -16,10 +16,11 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
-from common.etcd import Compare, EtcdClient, KeyRevisions, KeyValue, absent
+from common.etcd import EtcdClient
 from common.process import failpoints
-from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry, RunRecord
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.txn import Compare, KeyRevisions, KeyValue, absent
 from worker.aside import Aside
 from worker.members import Members
 from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock

@@ -21,8 +21,8 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.values import is_job_name
+from common.protocol.keys import Keys, RunId
 from common.runlog import KeptJob, OldRecord, RetentionState
-from common.stored.keys import Keys, RunId
 
 _log = logging.getLogger(__name__)
 

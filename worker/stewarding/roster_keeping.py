@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import Compare, Delete, EtcdClient, Operation, Put, absent, mod_revision_is, none_under, present
-from common.stored.keys import Keys
-from common.stored.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
+from common.protocol.txn import Compare, Delete, Operation, Put, Txn, absent, mod_revision_is, none_under, present
 from worker.members import Members
 from worker.roster import Roster
 from worker.stewarding.steward import Term
@@ -77,7 +78,7 @@ class RosterKeeping:
         self._left -= 1
         known = self._roster.by_name.get(name)
         as_known = absent(self._key(name)) if known is None else mod_revision_is(self._key(name), known.revision)
-        await self._client.txn([*term.holds, only_if, as_known], operations)
+        await self._client.txn(Txn([*term.holds, only_if, as_known], operations))
 
     def _is_away(self, name: str) -> Compare:
         return none_under(self._keys.worker_sessions(name))

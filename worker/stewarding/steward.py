@@ -18,9 +18,10 @@ from typing import Final, Protocol
 
 from common.clock import Clock
 from common.errors import ClockOffError, EtcdAccessError, EtcdError, UnavailableError
-from common.etcd import Compare, Election, EtcdClient, Session
+from common.etcd import Election, EtcdClient, Session
 from common.process.cancellation import until_first
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
+from common.protocol.txn import Compare
 
 _log = logging.getLogger(__name__)
 

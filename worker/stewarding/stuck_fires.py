@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import EtcdClient, KeyValue, Put, absent, mod_revision_is
-from common.planning.planner import Held
-from common.stored.keys import Keys, encode_mark, read_mark
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, encode_mark, read_mark
+from common.protocol.planner import Held
+from common.protocol.txn import KeyValue, Put, Txn, absent, mod_revision_is
 from common.timings import Timings
 from worker.absences import Absences
 from worker.aside import Aside
@@ -238,7 +239,7 @@ class StuckFires:
         compare = absent(key) if mark is None else mod_revision_is(key, mark.mod_revision)
         exists = mod_revision_is(self._keys.job(job.name), job.revision)
         new_mark = encode_mark(max(from_ms, job.anchor_ms))
-        result = await self._client.txn([*term.holds, exists, compare], [Put(key, new_mark)])
+        result = await self._client.txn(Txn([*term.holds, exists, compare], [Put(key, new_mark)]))
         if result.succeeded:
             extra = {"action": "mark.given", "job": job.name}
             _log.error("the job %r had no mark of its own save or later; it has one now", job.name, extra=extra)

@@ -15,11 +15,12 @@ from itertools import islice
 from typing import Final
 
 from common.clock import Clock
-from common.etcd import Compare, Delete, EtcdClient, KeyValue, Put, absent, create_revision_is, mod_revision_is
-from common.planning.nobody import why_nobody
-from common.stored.keys import Keys, Watched, read_mark
-from common.stored.request import Origin, Request
-from common.stored.run import RunRecord, Verdict, final_entry, shown_command
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, Watched, read_mark
+from common.protocol.nobody import why_nobody
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunRecord, Verdict, final_entry, shown_command
+from common.protocol.txn import Compare, Delete, KeyValue, Put, Txn, absent, create_revision_is, mod_revision_is
 from worker.aside import Aside
 from worker.catalog import Catalog, CatalogJob
 from worker.kills import Kills
@@ -227,7 +228,7 @@ class StuckRequests:
         compares = [*term.holds, mod_revision_is(request_key, request.revision), absent(key), *follow.compares]
         if end.confirm is not None and end.confirm not in follow.compares:
             compares.append(end.confirm)
-        result = await self._client.txn(compares, merged(operations, follow))
+        result = await self._client.txn(Txn(compares, merged(operations, follow)))
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
 
@@ -264,8 +265,10 @@ class StuckRequests:
         key = request.key(self._keys)
         renewed = replace(request, not_before_ms=now_ms)
         result = await self._client.txn(
-            [*term.holds, mod_revision_is(key, request.revision)],
-            [Put(key, renewed.to_json()), Put(self._keys.seen(Watched.REQUESTS), b"")],
+            Txn(
+                [*term.holds, mod_revision_is(key, request.revision)],
+                [Put(key, renewed.to_json()), Put(self._keys.seen(Watched.REQUESTS), b"")],
+            )
         )
         self._claimable_since.pop(str(request.run_id), None)
         if result.succeeded:

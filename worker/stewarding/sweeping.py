@@ -16,20 +16,20 @@ from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdCompactedError
-from common.etcd import (
+from common.etcd import EtcdClient, Mirror
+from common.protocol.keys import Keys, RunId, Watched, read_mark, split_sequence
+from common.protocol.txn import (
     Compare,
     Delete,
-    EtcdClient,
     KeyValue,
-    Mirror,
     Put,
+    Txn,
     absent,
     create_revision_is,
     mod_revision_is,
     none_under,
     value_is,
 )
-from common.stored.keys import Keys, RunId, Watched, read_mark, split_sequence
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
@@ -114,7 +114,7 @@ class Sweeping:
             if run not in there and request not in there and not is_link:
                 key = self._keys.kill(run_id)
                 compares = [*term.holds, absent(run), absent(request), create_revision_is(key, kill.revision)]
-                await self._client.txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")])
+                await self._client.txn(Txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")]))
 
     async def _sweep_locks(self, term: Term) -> None:
         """A lock and its run key come in one transaction: one without the other will never be freed by a run."""
@@ -135,7 +135,7 @@ class Sweeping:
     async def _free(self, term: Term, lock: KeyValue) -> None:
         """Whatever comes to hold the lock makes it anew: this one, by its create revision, stays an orphan."""
         compares = [*term.holds, create_revision_is(lock.key, lock.create_revision)]
-        result = await self._client.txn(compares, [Delete(lock.key)])
+        result = await self._client.txn(Txn(compares, [Delete(lock.key)]))
         if result.succeeded:
             extra = {"action": "lock.swept", "key": lock.key}
             _log.warning("the lock %r belonged to no run any more; it is free", lock.key, extra=extra)
@@ -147,7 +147,7 @@ class Sweeping:
             with self._aside.apart(key, 0):
                 kv = await self._client.get(key)
                 if kv is not None and key in self._members.detached:
-                    await self._client.txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)])
+                    await self._client.txn(Txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)]))
 
     async def _sweep_marks(self, term: Term) -> None:
         before_ms = self._clock.wall_ms() - MARK_KEPT_MS
@@ -158,7 +158,9 @@ class Sweeping:
                     continue
                 with self._aside.apart(kv.key, kv.mod_revision):
                     if (useless := self._is_useless(kv)) is not None:
-                        await self._client.txn([*term.holds, useless, value_is(kv.key, kv.value)], [Delete(kv.key)])
+                        await self._client.txn(
+                            Txn([*term.holds, useless, value_is(kv.key, kv.value)], [Delete(kv.key)])
+                        )
 
     def _is_useless(self, mark: KeyValue) -> Compare | None:
         """What has to be true in etcd for a mark of a day ago to be of no use any more; None: it is of use.
@@ -180,11 +182,11 @@ class Sweeping:
                 extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "count": count, "known": after}
                 _log.warning("%s has %d keys, not %d: read again", mirror.prefix, count, after, extra=extra)
                 mirror.resync("the count does not match")
-                await self._client.txn(term.holds, [Put(self._keys.seen(watched), b"")])
+                await self._client.txn(Txn(term.holds, [Put(self._keys.seen(watched), b"")]))
             elif mirror.misses > self._misses.get(watched, 0):
                 extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "misses": mirror.misses}
                 _log.warning("the watch of %s had missed something", mirror.prefix, extra=extra)
-                await self._client.txn(term.holds, [Put(self._keys.seen(watched), b"")])
+                await self._client.txn(Txn(term.holds, [Put(self._keys.seen(watched), b"")]))
                 self._misses[watched] = mirror.misses
 
     async def _compact(self) -> None:

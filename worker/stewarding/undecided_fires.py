@@ -18,26 +18,27 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from common.etcd import (
+from common.etcd import EtcdClient
+from common.jobs.job import JobSpec
+from common.protocol.keys import Keys, Watched, encode_mark
+from common.protocol.nobody import why_nobody
+from common.protocol.placement import is_eligible
+from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.txn import (
     Compare,
-    EtcdClient,
     GetKey,
     KeyValue,
     Operation,
     Put,
+    Txn,
     absent,
     create_revision_is,
     mod_revision_is,
     present,
     value_is,
 )
-from common.jobs.job import JobSpec
-from common.planning.nobody import why_nobody
-from common.planning.placement import is_eligible
-from common.planning.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
-from common.stored.keys import Keys, Watched, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.run import RunRecord, Verdict, final_entry
 from common.timings import Timings
 from worker.absences import Absences
 from worker.catalog import CatalogJob
@@ -230,7 +231,9 @@ class UndecidedFires:
     ) -> int | None:  # fmt: skip
         key = self._keys.run(record.run_id)
         compares = [*self._usual(case), absent(key), *([only_if] if only_if else [])]
-        result = await self._client.txn(compares, [self._move_mark(case, to_ms), self._final(record)], [GetKey(key)])
+        result = await self._client.txn(
+            Txn(compares, [self._move_mark(case, to_ms), self._final(record)], [GetKey(key)])
+        )
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
             return to_ms
@@ -239,7 +242,7 @@ class UndecidedFires:
     async def _pass_over(self, case: Case, record: RunRecord) -> int | None:
         """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""
         compares = [*self._usual(case), present(self._keys.run(record.run_id))]
-        passed = await self._client.txn(compares, [self._move_mark(case, record.plan_ms)])
+        passed = await self._client.txn(Txn(compares, [self._move_mark(case, record.plan_ms)]))
         if not passed.succeeded:
             return None
         name = case.job.name
@@ -262,7 +265,7 @@ class UndecidedFires:
             then.append(self._final(record))
         if job.keeps_one:
             compares.append(absent(keys.lock(job.sequence)))
-        result = await self._client.txn(compares, then)
+        result = await self._client.txn(Txn(compares, then))
         if not result.succeeded:
             return None
         if record is not None:

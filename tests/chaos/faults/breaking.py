@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NoReturn
 
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.chaos.fleet import Fleet
 from tests.chaos.history import Fault, wall_ms
 from tests.chaos.member import Member

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.errors import EtcronError
-from common.etcd import KeyValue
+from common.protocol.txn import KeyValue
 from tests.chaos.faults.breaking import ETCD, KEYS, Breaking, Table, not_now
 from tests.support.waiting import wait_until
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable
 
 from common.errors import EtcronError
-from common.etcd import Get
+from common.protocol.txn import Get, Txn
 from tests.chaos.faults.breaking import ETCD, KEYS, LOG_STORE, Breaking, Table
 from tests.chaos.member import Member
 from tests.support.proxy import Mode, Proxy
@@ -75,7 +75,7 @@ class NetworkFaults:
             _set(member.etcd, Mode.SWALLOW)
             await self._on.lasting(self._on.chance.uniform(2, 7))
             with contextlib.suppress(EtcronError):  # etcd may be away by another fault
-                await client.compact((await client.txn((), [Get(KEYS.steward)])).revision)
+                await client.compact((await client.txn(Txn((), [Get(KEYS.steward)]))).revision)
             await self._on.lasting(1)
             _set(member.etcd, Mode.RESET)
             _set(member.etcd, Mode.PASS)

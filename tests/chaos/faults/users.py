@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from common.errors import EtcronError
-from common.etcd import Put, value_is
-from common.stored.keys import encode_mark, read_mark
-from common.stored.run import EntryState, RunEntry
+from common.protocol.keys import encode_mark, read_mark
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.txn import Put, Txn, value_is
 from tests.chaos.faults.breaking import KEYS, Breaking, Table, not_now
 from tests.chaos.ground import end_processes_of
 from tests.chaos.history import wall_ms
@@ -132,7 +132,7 @@ class UserFaults:
         ahead_ms = wall_ms() + seconds * 1000
         if (read_mark(kv) or 0) < ahead_ms - 1000:
             ahead = Put(kv.key, encode_mark(ahead_ms))
-            return (await self._fleet.client.txn([value_is(kv.key, kv.value)], [ahead])).succeeded
+            return (await self._fleet.client.txn(Txn([value_is(kv.key, kv.value)], [ahead]))).succeeded
         return True
 
     async def _clock_leaps(self) -> None:

@@ -1,4 +1,4 @@
-"""The next step for a job's undecided fires, as `common.planning.planner` has it, without calendar and jitter."""
+"""The next step for a job's undecided fires, as `common.protocol.planner` has it, without calendar and jitter."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import psutil
 from aetcd import rpc
 
 from common.etcd import EtcdClient
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, Process
 
 _LOOKS = 5

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunLog
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.support.records import PLAN_0_MS, last_results, record
 
 

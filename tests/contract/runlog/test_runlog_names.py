@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.support.records import last_results
 
 

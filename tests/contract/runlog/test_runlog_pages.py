@@ -11,10 +11,10 @@ import pytest
 from bson import ObjectId
 
 from common.errors import InvalidInputError
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
 from common.runlog.pages import encode_cursor, plan_page
-from common.stored.keys import RunId
-from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 

@@ -10,12 +10,12 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from common.errors import UnavailableError
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import OwedCounts, RunLog, WriteResult, Written
 from common.runlog.client import bulk
 from common.runlog.counting import LAST_DAY, LifeCounts, day_of
 from common.runlog.results import WriteFaults
 from common.runlog.statistics import Statistics
-from common.stored.run import RunRecord, Verdict
 from tests.support.log_store import LogStore
 from tests.support.records import PLAN_0_MS, record
 

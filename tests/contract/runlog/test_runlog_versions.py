@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
+from common.protocol.job_version import Change, JobVersion
 from common.runlog import RunLog
 from common.runlog.versions import KEPT
-from common.stored.job_version import Change, JobVersion
 
 
 def version(number: int, job: str = "backup", **spec: Any) -> JobVersion:

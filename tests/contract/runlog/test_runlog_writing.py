@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import Rejection, RunLog, WriteResult
 from common.runlog.counting import day_of
-from common.stored.run import RunRecord, Verdict
 from tests.support.records import PLAN_0_MS, record
 
 

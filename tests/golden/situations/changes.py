@@ -6,10 +6,10 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from common.stored.drain import Drain
-from common.stored.keys import RunId, encode_mark, sequence_name
-from common.stored.request import Origin, Request
-from common.stored.roster import RosterEntry
+from common.protocol.drain import Drain
+from common.protocol.keys import RunId, encode_mark, sequence_name
+from common.protocol.request import Origin, Request
+from common.protocol.roster import RosterEntry
 from manager.background.versions import KEPT
 from tests.golden.stage import NOON, Stage, situation
 from tests.support.joining import join

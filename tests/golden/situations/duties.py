@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 from common.clock import SystemClock
 from common.etcd import Change
-from common.stored.keys import RunId, encode_mark
-from common.stored.remembered import Remembered
-from common.stored.roster import KEPT_MS
-from common.stored.run import RunRecord, Trigger, Verdict
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.remembered import Remembered
+from common.protocol.roster import KEPT_MS
+from common.protocol.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation
 from tests.integration.working import (
     test_chains,

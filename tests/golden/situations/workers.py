@@ -10,10 +10,10 @@ from typing import Any, cast
 from common.clock import SystemClock
 from common.etcd import Election, Mirror
 from common.etcd.access import check_access
-from common.stored.keys import RunId, Watched
-from common.stored.member import Member
-from common.stored.request import Origin, Request
-from common.stored.run import RunRecord, Trigger, Verdict
+from common.protocol.keys import RunId, Watched
+from common.protocol.member import Member
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation, touching
 from tests.integration.working import test_broadcast
 from tests.support.background import running

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from cli.times import local
-from common.etcd import KeyValue
 from common.instants import iso, to_ms
-from common.stored.keys import encode_mark
-from common.stored.run import Verdict
+from common.protocol.keys import encode_mark
+from common.protocol.run import Verdict
+from common.protocol.txn import KeyValue
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed, Place, ShiftedClock, managing
 from tests.support.open_runs import claim

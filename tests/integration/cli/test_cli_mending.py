@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.clock import SystemClock
-from common.stored.keys import encode_mark
+from common.protocol.keys import encode_mark
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.waiting import wait_until

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from common.stored.keys import RunId
-from common.stored.roster import Left, RosterEntry
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.roster import Left, RosterEntry
+from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.open_runs import claim

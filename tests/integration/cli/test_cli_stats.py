@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cli.stats_command import parser
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron
 from tests.support.managing import Managed
 from tests.support.open_runs import now_ms, record_of

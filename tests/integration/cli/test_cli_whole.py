@@ -13,9 +13,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from common.etcd import EtcdClient, Put
-from common.stored.keys import Keys, RunId
-from common.stored.run import EntryState, RunEntry
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry
+from common.protocol.txn import Put, Txn
 from tests.integration.cli.conftest import Etcron, Result
 from tests.support.cluster import ROOT, Cluster, running_cluster
 from tests.support.waiting import wait_until
@@ -116,7 +117,7 @@ async def test_run_of_a_machine_that_does_not_come_back_is_given_up(etcron: Etcr
         dispatch_ms=run.plan_ms or 0,
     )  # fmt: skip
     async with EtcdClient([cluster.etcd.endpoint]) as client:
-        await client.txn((), [Put(keys.run(run), entry.to_json()), Put(keys.lock("gone"), str(run).encode())])
+        await client.txn(Txn((), [Put(keys.run(run), entry.to_json()), Put(keys.lock("gone"), str(run).encode())]))
     assert (await etcron("run", "kill", str(run))).status == 1
     why = "given up by api 127.0.0.1: it burned"
     assert (await etcron.ok("run", "give-up", str(run), "--reason", "it burned")).out.strip() == f"{run} is lost: {why}"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
 
 import pytest
 
 import worker.deciding.doubts
 from common.errors import EtcdInDoubtError
-from common.etcd import EtcdClient, TxnResult
-from common.stored.run import Verdict
+from common.etcd import EtcdClient
+from common.protocol.run import Verdict
+from common.protocol.txn import Delete, Put, Txn, TxnResult
 from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy
@@ -38,30 +38,30 @@ class Doubtful(EtcdClient):
 
     def __init__(self, endpoints: Sequence[str]) -> None:
         super().__init__(endpoints)
-        self.held: list[tuple[Any, ...]] = []
+        self.held: list[Txn] = []
         self.lost = 0
         """Answers that were lost: what was to be carried out before that is."""
         self.looks = 0
         self.has_lost = asyncio.Event()
 
-    async def txn(self, compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-        if self.losing and any("/marks/" in operation.key for operation in then if operation.writes):
+    async def txn(self, transaction: Txn) -> TxnResult:
+        if self.losing and any("/marks/" in one.key for one in transaction.then if isinstance(one, Put | Delete)):
             self.losing -= 1
             if self.carry_out:
-                await super().txn(compares, then, otherwise)
+                await super().txn(transaction)
             else:
-                self.held.append((compares, then, otherwise))
+                self.held.append(transaction)
             self.lost += 1
             self.has_lost.set()
             raise EtcdInDoubtError("a lost answer")
         if not self.reachable:
             self.looks += 1
             raise EtcdInDoubtError("etcd is away")
-        return await super().txn(compares, then, otherwise)
+        return await super().txn(transaction)
 
     async def let_go(self) -> bool:
         """The transaction that was held back arrives; whether it was carried out."""
-        return (await super().txn(*self.held.pop(0))).succeeded
+        return (await super().txn(self.held.pop(0))).succeeded
 
 
 @asynccontextmanager
@@ -152,9 +152,11 @@ async def test_skip_carried_out_in_doubt_is_delivered(client: EtcdClient, etcd: 
         await world.settled()
         real, own.losing = own.txn, 0
 
-        async def txn(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-            result = await real(compares, then, otherwise)
-            if result.succeeded and any("/runs/" in op.key for op in then if op.writes):
+        async def txn(transaction: Txn) -> TxnResult:
+            result = await real(transaction)
+            if result.succeeded and any(
+                "/runs/" in one.key for one in transaction.then if isinstance(one, Put | Delete)
+            ):
                 own.txn = real  # type: ignore[method-assign]
                 raise EtcdInDoubtError("a lost answer")
             return result

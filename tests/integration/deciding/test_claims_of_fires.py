@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
 import pytest
 
 from common.errors import EtcdInDoubtError
-from common.etcd import Compare, Delete, EtcdClient, Operation, Put, TxnResult
-from common.planning.planner import Decision
-from common.stored.keys import RunId, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, Verdict
+from common.etcd import EtcdClient
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.planner import Decision
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, Verdict
+from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.meeting import Meeting
@@ -86,16 +87,14 @@ class _Counting(EtcdClient):
         self.losing = False
         """The answer to what comes after that."""
 
-    async def txn(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        if any(isinstance(operation, Put) and "/runs/" in operation.key for operation in then):
-            self.asked.append(len(otherwise))
-        result = await super().txn(compares, then, otherwise)
+    async def txn(self, transaction: Txn) -> TxnResult:
+        if any(isinstance(operation, Put) and "/runs/" in operation.key for operation in transaction.then):
+            self.asked.append(len(transaction.otherwise))
+        result = await super().txn(transaction)
         if self.asked == [0] and self.between is not None and not result.succeeded:
             between, self.between = self.between, None
             await between()
-        elif self.asked == [0, len(otherwise)] and self.losing:
+        elif self.asked == [0, len(transaction.otherwise)] and self.losing:
             self.losing = False
             raise EtcdInDoubtError("a lost answer")
         return result

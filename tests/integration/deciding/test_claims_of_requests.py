@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from common.etcd import Delete, EtcdClient, Operation, Put
-from common.stored.keys import RunId, encode_mark
-from common.stored.request import Origin, Request
+from common.etcd import EtcdClient
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.txn import Delete, Operation, Put, Txn
 from tests.support.deciding import NOON, World, planning
 from worker.requests.request_claims import RequestClaim, claim_of
 
@@ -31,7 +32,7 @@ async def a_claim(world: World) -> RequestClaim:
 
 
 async def is_carried_out(client: EtcdClient, claim: RequestClaim) -> bool:
-    return (await client.txn(*claim.transaction())).succeeded
+    return (await client.txn(claim.transaction())).succeeded
 
 
 def meanwhile(world: World, what: str) -> list[Operation]:
@@ -74,7 +75,7 @@ async def test_claims_nothing_where_something_is_not_as_it_was_seen(client: Etcd
     async with planning(client, prefix, start=False) as world:
         claim = await a_claim(world)
         for operation in meanwhile(world, what):
-            await client.txn([], [operation])
+            await client.txn(Txn([], [operation]))
         assert not await is_carried_out(client, claim)
 
 

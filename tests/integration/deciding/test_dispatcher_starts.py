@@ -8,8 +8,8 @@ from msgspec import structs
 import worker.dispatcher
 from common.clock import SystemClock
 from common.etcd import Session
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from common.etcd import EtcdClient, Put
+from common.etcd import EtcdClient
 from common.etcd.calls import Calls
-from common.stored.keys import Keys
+from common.protocol.keys import Keys
+from common.protocol.txn import Put, Txn
 from worker.deciding.mark_reading import read_marks
 
 pytestmark = pytest.mark.etcd
@@ -21,7 +22,7 @@ NAMES = [f"job-{number:05}" for number in range(2_500)]
 async def keys(client: EtcdClient, prefix: str) -> Keys:
     keys = Keys(prefix)
     for start in range(0, len(NAMES), 100):
-        await client.txn([], [Put(keys.mark(name), name.encode()) for name in NAMES[start : start + 100]])
+        await client.txn(Txn([], [Put(keys.mark(name), name.encode()) for name in NAMES[start : start + 100]]))
     return keys
 
 

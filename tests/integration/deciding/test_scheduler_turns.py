@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from common.etcd import EtcdClient, KeyValue
-from common.planning.placement import Candidate, Placement
-from common.planning.planner import Decision
-from common.stored.run import Verdict
+from common.etcd import EtcdClient
+from common.protocol.placement import Candidate, Placement
+from common.protocol.planner import Decision
+from common.protocol.run import Verdict
+from common.protocol.txn import KeyValue, Txn
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
 from worker.proposals import Answer, Proposal, Result
@@ -484,7 +485,7 @@ async def test_five_thousand_jobs_are_caught_up_with_constant_work(client: EtcdC
             puts = [
                 world.put_copy(kv, f"job{one}", NOON) for one in range(number, min(number + 60, 5000))
             ]  # fmt: skip
-            result = await client.txn([], [put for pair in puts for put in pair])
+            result = await client.txn(Txn([], [put for pair in puts for put in pair]))
             for one in range(number, min(number + 60, 5000)):
                 world.tell_copy(kv, f"job{one}", result.revision)
         world.clock.advance(60 * MINUTE)
@@ -529,9 +530,9 @@ async def test_mark_that_was_set_back_before_the_anchor_is_looked_at_with_pauses
         await world.set_mark(NOON - SECOND)
         sent, usual = [], client.txn
 
-        async def txn(compares: Any, then: Any, otherwise: Any = ()) -> Any:
-            sent.append(then)
-            return await usual(compares, then, otherwise)
+        async def txn(transaction: Txn) -> Any:
+            sent.append(transaction.then)
+            return await usual(transaction)
 
         monkeypatch.setattr(client, "txn", txn)
         world.at(NOON + SECOND)

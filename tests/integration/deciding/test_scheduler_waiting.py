@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from common.errors import EtcdInDoubtError
-from common.etcd import Delete, EtcdClient, KeyValue, Operation, Put, TxnResult
-from common.stored.keys import RunId, encode_mark
-from common.stored.kill import Kill
-from common.stored.run import RunRecord, Verdict
+from common.etcd import EtcdClient
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.kill import Kill
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, TxnResult
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
@@ -302,8 +303,8 @@ async def test_lock_that_comes_free_while_a_try_is_under_way_is_tried_again_at_o
         await world.lock()
         real, freed = client.txn, list[int]()
 
-        async def txn(*arguments: Any) -> TxnResult:
-            result = await real(*arguments)
+        async def txn(transaction: Txn) -> TxnResult:
+            result = await real(transaction)
             if not result.succeeded and world.clock.wall_ms() == NOON + MINUTE and not freed:
                 freed.append(await client.delete(world.keys.lock("job")))
                 world.planners[0].scheduler.lock_freed("job")
@@ -514,9 +515,11 @@ async def test_kill_whose_answer_is_lost_is_put_once(
         await world.lock(run)
         real, lost = client.txn, list[bool]()
 
-        async def txn(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-            result = await real(compares, then, otherwise)
-            if not lost and any(one.key.startswith(world.keys.kills) for one in then):
+        async def txn(transaction: Txn) -> TxnResult:
+            result = await real(transaction)
+            if not lost and any(
+                isinstance(one, Put) and one.key.startswith(world.keys.kills) for one in transaction.then
+            ):
                 lost.append(result.succeeded)
                 raise EtcdInDoubtError("the answer is lost")
             return result

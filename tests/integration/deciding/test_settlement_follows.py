@@ -10,10 +10,10 @@ import pytest
 import worker.settling.settlement
 import worker.settling.steps
 import worker.settling.unlocking
-from common.etcd import Delete, Put
-from common.stored.keys import RunId, encode_mark
-from common.stored.request import Origin
-from common.stored.run import EntryState, Verdict
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.request import Origin
+from common.protocol.run import EntryState, Verdict
+from common.protocol.txn import Delete, Put, Txn
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
@@ -180,7 +180,7 @@ async def test_attempt_that_is_there_already_stays_as_it_is(
 async def test_run_that_was_given_up_meanwhile_is_followed_by_nothing_of_ours(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, **RETRY)
-        await shop.client.txn([], [Delete(shop.keys.lock("job")), Put(shop.keys.lock("other"), b"")])
+        await shop.client.txn(Txn([], [Delete(shop.keys.lock("job")), Put(shop.keys.lock("other"), b"")]))
         await fails(shop, run)
         assert await shop.requests() == []
 
@@ -271,7 +271,9 @@ async def test_lost_answer_puts_the_link_once(etcd: EtcdServer, prefix: str, mon
             return bool(await shop.requests())
 
         await wait_until(is_there, description="the next link is there")
-        await shop.client.txn([], [Delete(shop.keys.chain("job")), Put(shop.keys.lock("job"), b"job@5#1")])  # claimed
+        await shop.client.txn(
+            Txn([], [Delete(shop.keys.chain("job")), Put(shop.keys.lock("job"), b"job@5#1")])
+        )  # claimed
         await shop.settled()
         assert await shop.requests() == []
         lock = await shop.lock()

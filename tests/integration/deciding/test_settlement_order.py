@@ -10,8 +10,8 @@ from msgspec import structs
 import worker.settling.settlement
 import worker.settling.steps
 import worker.settling.unlocking
-from common.stored.keys import RunId
-from common.stored.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.keys import RunId
+from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop

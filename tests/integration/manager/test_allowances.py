@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from common.etcd import Put
 from common.instants import iso
-from common.stored.keys import RunId
-from common.stored.remembered import ANYTHING, digest_of
+from common.protocol.keys import RunId
+from common.protocol.remembered import ANYTHING, digest_of
+from common.protocol.txn import Put, Txn
 from manager.calls import allowances
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import now_ms
@@ -33,7 +33,7 @@ async def refused(response: Any, most: str) -> dict[str, Any]:
 
 async def put_all(manager: Managed, keys: list[str]) -> None:
     for start in range(0, len(keys), 100):
-        await manager.etcd.txn((), [Put(key, b"{}") for key in keys[start : start + 100]])
+        await manager.etcd.txn(Txn((), [Put(key, b"{}") for key in keys[start : start + 100]]))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench.console_data import fill_etcd, job_name
-from common.stored.member import Member
+from common.protocol.member import Member
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.log_store import LogStore
 from tests.support.managing import Place, managing, problem_of

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import now_ms, record_of
 from tests.support.waiting import wait_until

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from common.stored.give_up import GiveUp
-from common.stored.keys import RunId
-from common.stored.member import Beat, EndingRun
-from common.stored.run import Verdict
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import RunId
+from common.protocol.member import Beat, EndingRun
+from common.protocol.run import Verdict
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, record_of
 from tests.support.waiting import wait_until

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common.stored.keys import Keys
-from common.stored.remembered import ANYTHING, Remembered
+from common.protocol.keys import Keys
+from common.protocol.remembered import ANYTHING, Remembered
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.waiting import wait_until
 

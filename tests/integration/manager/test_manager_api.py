@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
-from common.stored.member import Beat, Member
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.keys import RunId
+from common.protocol.member import Beat, Member
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from tests.support.managing import Managed, problem_of
 
 HOUR_MS = 3_600_000

@@ -7,10 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from common.clock import SystemClock
-from common.etcd import Delete, Put
 from common.instants import from_ms
 from common.jobs.reader import parse_job
-from common.stored.request import Request
+from common.protocol.request import Request
+from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
 from manager.editing.service import JobService
 from tests.support.managing import Managed, Place, problem_of
@@ -38,7 +38,7 @@ async def created(manager: Managed) -> int:
 async def hold(manager: Managed) -> None:
     """A run takes the link and the lock."""
     keys = manager.keys
-    await manager.etcd.txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))])
+    await manager.etcd.txn(Txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))]))
 
 
 async def test_first_save_asks_for_the_first_run_at_once(manager: Managed) -> None:
@@ -117,7 +117,7 @@ async def test_link_that_comes_during_a_pause_goes_with_it(manager: Managed, pla
 
     async def run_ends() -> None:
         keys = manager.keys
-        await manager.etcd.txn([], [Delete(keys.lock("j")), Put(keys.chain("j"), first.to_json())])
+        await manager.etcd.txn(Txn([], [Delete(keys.lock("j")), Put(keys.chain("j"), first.to_json())]))
 
     await save_meeting(place, run_ends, enabled=False)
     assert await link(manager) is None

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from common.clock import SystemClock
-from common.stored.member import Beat
+from common.protocol.member import Beat
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.open_runs import claim

@@ -10,11 +10,11 @@ import pytest
 from yarl import URL
 
 from common.clock import SystemClock
-from common.stored.drain import Drain
-from common.stored.keys import RunId
-from common.stored.member import Beat
-from common.stored.roster import Left, RosterEntry
-from common.stored.run import EntryState, RunEntry
+from common.protocol.drain import Drain
+from common.protocol.keys import RunId
+from common.protocol.member import Beat
+from common.protocol.roster import Left, RosterEntry
+from common.protocol.run import EntryState, RunEntry
 from tests.support.joining import join
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from common.instants import iso
-from common.stored.job_version import Change, JobVersion
-from common.stored.keys import RunId, encode_mark, sequence_name
-from common.stored.member import Beat
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunEntry, Verdict, final_entry
+from common.protocol.job_version import Change, JobVersion
+from common.protocol.keys import RunId, encode_mark, sequence_name
+from common.protocol.member import Beat
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from common.etcd import Put
-from common.stored.give_up import GiveUp
-from common.stored.keys import RunId
-from common.stored.kill import OVERDUE_MS, Kill
-from common.stored.run import EntryState, Verdict
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import RunId
+from common.protocol.kill import OVERDUE_MS, Kill
+from common.protocol.run import EntryState, Verdict
+from common.protocol.txn import Put, Txn
 from tests.support.background import running
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import claim, now_ms, settle
@@ -126,5 +126,5 @@ async def test_a_reason_is_needed(manager: Managed, body: dict[str, Any]) -> Non
 async def test_a_job_has_a_bound_of_wishes(manager: Managed) -> None:
     run = await claim(manager, "j", now_ms() - 1000)
     others = [RunId.planned("j", plan_ms) for plan_ms in range(1, 101)]
-    await manager.etcd.txn((), [Put(manager.keys.give_up(other), b"{}") for other in others])
+    await manager.etcd.txn(Txn((), [Put(manager.keys.give_up(other), b"{}") for other in others]))
     assert "at most 100" in await refused(manager, run, 429)

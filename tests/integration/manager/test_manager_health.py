@@ -11,11 +11,11 @@ from common.errors import EtcdAccessError, EtcdInDoubtError, Problem
 from common.etcd import EtcdClient, ask_for_password
 from common.instants import iso
 from common.jobs.reader import parse_job
+from common.protocol.keys import encode_mark
+from common.protocol.member import Beat
+from common.protocol.roster import Left, RosterEntry
+from common.protocol.saved_job import SavedJob
 from common.runlog import RetentionState
-from common.stored.keys import encode_mark
-from common.stored.member import Beat
-from common.stored.roster import Left, RosterEntry
-from common.stored.saved_job import SavedJob
 from manager.cluster.gateways import Gateways
 from manager.cluster.health import ETCD_IS_FULL
 from tests.support.descriptors import no_descriptor_left

@@ -7,9 +7,10 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
-from common.stored.kill import Kill
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.txn import Txn
 from tests.support.managing import Managed, Place, managing
 from tests.support.proxy import Mode, Proxy
 
@@ -87,10 +88,10 @@ async def test_kill_whose_answer_is_lost_is_asked_again(place: Place) -> None:
         await put_run(manager, run, run.plan_ms or 0)
         undisturbed = manager.parts.etcd.txn
 
-        async def cut(*arguments: object, **more: object) -> object:
+        async def cut(transaction: Txn) -> object:
             if not proxy.cuts:
                 proxy.set(Mode.CUT_REPLY)
-            return await undisturbed(*arguments, **more)  # type: ignore[arg-type]
+            return await undisturbed(transaction)
 
         with pytest.MonkeyPatch.context() as patch:
             replacement: Callable[..., Awaitable[object]] = cut

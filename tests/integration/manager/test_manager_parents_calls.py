@@ -7,10 +7,10 @@ import tracemalloc
 from typing import Any
 
 from common.etcd import EtcdClient
-from common.stored.keys import RunId
-from common.stored.member import Member
-from common.stored.run import RunRecord, Verdict
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import RunId
+from common.protocol.member import Member
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.saved_job import SavedJob
 from tests.support.managing import Managed
 
 JOB1 = '{"name":"job1","command":"echo hello","cronExpr":"*/5 * * * * * *"}'

@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
 from common.clock import SystemClock
 from common.errors import OvertakenError, UnavailableError
-from common.etcd import Compare, EtcdClient, Operation, Put, TxnResult
+from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.reader import parse_job
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.run import EntryState, RunEntry, RunRecord, Verdict
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Put, Txn, TxnResult
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
 from manager.calls.errors import failure_of
@@ -358,13 +359,11 @@ class Disturbed(EtcdClient):
         self._before = before
         self.edits = 0
 
-    async def txn(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
-        if compares:
+    async def txn(self, transaction: Txn) -> TxnResult:
+        if transaction.compares:
             self.edits += 1
             await self._before(self.edits)
-        return await super().txn(compares, then, otherwise)
+        return await super().txn(transaction)
 
 
 class Doubtful:
@@ -559,7 +558,7 @@ async def test_a_job_that_a_later_version_saved_is_not_edited_by_this_one(
 ) -> None:
     stored = {"name": "j", "command": "a", "cronExpr": "@daily", "anchorMs": 1, "description": "d"}
     value = json.dumps(stored | {"mustKnow": must_know, "savedVersion": "9.1.0"}).encode()
-    await manager.etcd.txn([], [Put(manager.keys.job("j"), value), Put(manager.keys.mark("j"), encode_mark(1))])
+    await manager.etcd.txn(Txn([], [Put(manager.keys.job("j"), value), Put(manager.keys.mark("j"), encode_mark(1))]))
     for method, path, body in (
         ("PUT", "", {"command": "b", "cronExpr": "@daily"}), ("POST", "/pause", {}), ("POST", "/unblock", {}),
     ):  # fmt: skip

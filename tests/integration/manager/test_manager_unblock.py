@@ -13,13 +13,14 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import ConflictError, UnavailableError
-from common.etcd import Delete, EtcdClient, Put
+from common.etcd import EtcdClient
 from common.instants import iso
-from common.stored.keys import RunId, decode_mark, encode_mark, sequence_name
-from common.stored.member import Beat
-from common.stored.request import Origin, Request
-from common.stored.run import RunEntry, RunRecord, Verdict, final_entry
-from common.stored.saved_job import Again, SavedJob
+from common.protocol.keys import RunId, decode_mark, encode_mark, sequence_name
+from common.protocol.member import Beat
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.saved_job import Again, SavedJob
+from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
 from manager.editing.inventory import Inventory
 from manager.editing.service import JobService
@@ -219,7 +220,7 @@ async def test_run_that_begins_meanwhile_keeps_its_place_in_the_chain(manager: M
     keys = manager.keys
 
     async def claim() -> None:
-        await manager.etcd.txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))])
+        await manager.etcd.txn(Txn([], [Put(keys.lock("j"), b"j@5#1"), Delete(keys.chain("j"))]))
 
     async with Meeting(place.etcd, claim) as etcd:
         await unblocking(manager, etcd).unblock("j", by="me")

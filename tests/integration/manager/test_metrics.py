@@ -11,10 +11,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as read_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.stored.clocks import Clocks, Measured
-from common.stored.keys import RunId
-from common.stored.member import Beat
-from common.stored.run import Verdict
+from common.protocol.clocks import Clocks, Measured
+from common.protocol.keys import RunId
+from common.protocol.member import Beat
+from common.protocol.run import Verdict
 from common.version import VERSION
 from manager.handlers import metrics_api
 from tests.support.etcd_server import EtcdServer, usual_etcd

@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from common.clock import SystemClock
-from common.stored.keys import encode_mark, sequence_name
+from common.protocol.keys import encode_mark, sequence_name
 from common.timings import Timings
 from manager.calls.inputs import MAX_REASON
 from manager.editing.service import JobService, StaleRevisionError

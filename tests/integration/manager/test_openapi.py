@@ -15,7 +15,7 @@ from aiohttp.web import Application
 
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from manager.app import create_app
 from manager.openapi import document
 from manager.openapi.job_schema import job_schema

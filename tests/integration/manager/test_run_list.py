@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.stored.keys import RunId
-from common.stored.run import EntryState, Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import EntryState, Verdict
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of, settle
 from tests.support.proxy import Mode, Proxy

@@ -12,14 +12,15 @@ from urllib.parse import quote
 
 import pytest
 
-from common.etcd import EtcdClient, Put
+from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.reader import parse_job
-from common.stored.keys import RunId, encode_mark
-from common.stored.member import Beat, Member
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, Trigger
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.member import Beat, Member
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, Trigger
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Put, Txn
 from manager.handlers.run_now_api import MAX_BYTES
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
@@ -185,14 +186,14 @@ async def test_an_answer_that_got_lost_asks_for_nothing_twice(
         await save(manager)
         txn = manager.parts.etcd.txn
 
-        async def cut(compares: Any, then: Any, otherwise: Any = ()) -> Any:
+        async def cut(transaction: Txn) -> Any:
             # Not the manager's own beat, which may come at any time.
-            asks = any(isinstance(one, Put) and one.key.startswith(manager.keys.requests) for one in then)
+            asks = any(isinstance(one, Put) and one.key.startswith(manager.keys.requests) for one in transaction.then)
             if asks and not proxy.cuts:
                 proxy.set(Mode.CUT_REPLY)
             elif asks:
                 await manager.etcd.delete_prefix(manager.keys.requests)
-            return await txn(compares, then, otherwise)
+            return await txn(transaction)
 
         monkeypatch.setattr(manager.parts.etcd, "txn", cut)
         accepted = await ask(manager, **body)
@@ -395,13 +396,13 @@ async def test_a_run_that_is_claimed_while_it_is_killed_is_killed_as_a_run(
     run = RunId.parse((await ask(manager))["runId"])
     txn, claimed = manager.parts.etcd.txn, False
 
-    async def claim_first(compares: Any, then: Any, otherwise: Any = ()) -> Any:
+    async def claim_first(transaction: Txn) -> Any:
         nonlocal claimed
-        if not claimed and any(operation.writes for operation in then):
+        if not claimed and any(operation.writes for operation in transaction.then):
             claimed = True
             await manager.etcd.delete(manager.keys.request(run))
             await claim(manager, "j", now_ms(), fire=run.fire)
-        return await txn(compares, then, otherwise)
+        return await txn(transaction)
 
     monkeypatch.setattr(manager.parts.etcd, "txn", claim_first)
     assert (await manager.call("POST", path_of(str(run), "/kill"), {}))["outcome"] == "pending"

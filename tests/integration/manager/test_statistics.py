@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from common.stored.keys import RunId
-from common.stored.run import Verdict
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import now_ms, record_of
 

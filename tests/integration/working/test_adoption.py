@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Put
-from common.stored.keys import RunId, Watched
-from common.stored.request import Origin, Request
-from common.stored.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.keys import RunId, Watched
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
+from common.protocol.txn import Put, Txn
 from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
@@ -256,7 +256,7 @@ async def test_what_the_log_store_knows_is_not_lost(
 async def test_a_final_key_of_a_former_life_is_delivered(place: Place, world: World) -> None:
     run_id = await of_a_former_life(place, world, locked=False)
     record = RunRecord(run_id=run_id, status=Verdict.SKIPPED, reason="overlap")
-    await world.etcd.txn([], [Put(world.keys.run(run_id), final_entry(record, instance="inst").to_json())])
+    await world.etcd.txn(Txn([], [Put(world.keys.run(run_id), final_entry(record, instance="inst").to_json())]))
     async with working(place) as worker:
         await worker.deciding()
         assert (await world.record(run_id))["status"] == "skipped"

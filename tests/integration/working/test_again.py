@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Put
-from common.stored.keys import RunId, Watched, encode_mark
-from common.stored.saved_job import Again, SavedJob
+from common.protocol.keys import RunId, Watched, encode_mark
+from common.protocol.saved_job import Again, SavedJob
+from common.protocol.txn import Put, Txn
 from tests.support.open_runs import record_of
 from tests.support.working import Place, World, working
 
@@ -25,10 +25,10 @@ async def test_they_run_once_under_the_next_attempt_but_for_those_that_were_star
     await world.runlog.write([record_of(RunId.planned("job", ms), plan_ms=ms) for ms in (first, started, last)])
     again = Again(until_ms=last, attempt=2, started={"": ((started, started),)})
     value = SavedJob(spec=saved.spec, anchor_ms=begin_ms - 1000, again=again).to_json()
-    await world.etcd.txn([], [
+    await world.etcd.txn(Txn([], [
         Put(world.keys.job("job"), value), Put(world.keys.mark("job"), encode_mark(begin_ms - 1000)),
         Put(world.keys.seen(Watched.JOBS), b""),
-    ])  # fmt: skip
+    ]))  # fmt: skip
     async with working(place) as worker:
         await worker.deciding()
         for plan_ms, attempt in ((first, 2), (first, 3), (last, 2), (last, 3), (after, 1), (after, 2)):

@@ -11,9 +11,10 @@ import pytest
 
 from common.clock import SystemClock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import Change, Delete, KeyValue, Put, Session, TxnResult
-from common.stored.keys import RunId, decode_mark, encode_mark
-from common.stored.run import RunRecord, Verdict
+from common.etcd import Change, Session
+from common.protocol.keys import RunId, decode_mark, encode_mark
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
 from tests.support.background import running
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
@@ -53,9 +54,9 @@ class Own:
 
     async def delete(self, at_ms: int) -> None:
         """As a manager does: the job's mark says when."""
-        await self.world.etcd.txn([], [
+        await self.world.etcd.txn(Txn([], [
             Delete(self.keys.job("job")), Put(self.keys.mark("job"), encode_mark(at_ms))
-        ])  # fmt: skip
+        ]))  # fmt: skip
         self.tell(None)
 
     async def mark(self, sequence: str = "job~w1") -> int | None:
@@ -297,12 +298,12 @@ async def test_whatever_etcd_says_it_is_tried_again(
     job = await own.save(anchor_ms=now_ms + 2000, command="false", tell=False)
     txn, failures = own.world.etcd.txn, [error] if carried_out else [error, error]
 
-    async def failing(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-        if failures and any(operation.writes for operation in then):
+    async def failing(transaction: Txn) -> TxnResult:
+        if failures and any(operation.writes for operation in transaction.then):
             if carried_out:
-                await txn(compares, then, otherwise)
+                await txn(transaction)
             raise failures.pop()
-        return await txn(compares, then, otherwise)
+        return await txn(transaction)
 
     monkeypatch.setattr(own.world.etcd, "txn", failing)
     own.tell(job)

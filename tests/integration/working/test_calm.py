@@ -7,11 +7,12 @@ from typing import cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Mirror, Operation, Put
+from common.etcd import Mirror
 from common.jobs.reader import parse_job
+from common.protocol.keys import Watched, encode_mark
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Operation, Put, Txn
 from common.schedules.schedule import CronSchedule
-from common.stored.keys import Watched, encode_mark
-from common.stored.saved_job import SavedJob
 from common.timings import Timings
 from tests.support.background import running
 from tests.support.etcd_metrics import etcd_counts
@@ -65,7 +66,7 @@ async def catalog(world: World) -> Catalog:
         value = SavedJob(spec=spec, anchor_ms=now_ms).to_json()
         puts += [Put(keys.job(name), value), Put(keys.mark(name), encode_mark(now_ms))]
     for start in range(0, len(puts), 2 * IN_ONE):
-        await world.etcd.txn([], [Put(keys.seen(Watched.JOBS), b""), *puts[start : start + 2 * IN_ONE]])
+        await world.etcd.txn(Txn([], [Put(keys.seen(Watched.JOBS), b""), *puts[start : start + 2 * IN_ONE]]))
     catalog = Catalog(keys, on_changed=lambda _: None)
     mirror = Mirror(world.etcd, keys.jobs, catalog.on_changes, clock=SystemClock())
     async with running(mirror.run()):

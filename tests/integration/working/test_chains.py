@@ -9,9 +9,10 @@ from typing import Any, cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, KeyRevisions, Put
-from common.stored.keys import Keys, RunId
-from common.stored.request import Origin, Request
+from common.etcd import Change
+from common.protocol.keys import Keys, RunId
+from common.protocol.request import Origin, Request
+from common.protocol.txn import KeyRevisions, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import World
 from worker.catalog import Catalog
@@ -84,7 +85,7 @@ def retry_of(keys: Keys) -> Put:
 @pytest.mark.parametrize("there", [lock_of, retry_of])
 async def test_chain_with_a_run_or_a_request_is_not_broken(office: Office, world: World, there: Any) -> None:
     await office.save()
-    await world.etcd.txn([], [there(world.keys)])
+    await world.etcd.txn(Txn([], [there(world.keys)]))
     await office.look()
     assert await world.link() is None
 

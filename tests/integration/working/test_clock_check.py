@@ -13,8 +13,9 @@ import pytest
 from common.clocks.check import FIRST_S, ClockCheck
 from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
-from common.etcd import EtcdClient, KeyValue
+from common.etcd import EtcdClient
 from common.instants import from_ms
+from common.protocol.txn import KeyValue
 from tests.support.background import running
 from tests.support.clocks import say_clocks
 from tests.support.disks import at_once

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from common.clock import SystemClock
-from common.stored.clocks import Clocks
-from common.stored.keys import RunId
+from common.protocol.clocks import Clocks
+from common.protocol.keys import RunId
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working

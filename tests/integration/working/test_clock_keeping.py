@@ -12,8 +12,9 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, Mirror
-from common.stored.clocks import Clocks
-from common.stored.member import Beat
+from common.protocol.clocks import Clocks
+from common.protocol.member import Beat
+from common.protocol.txn import Txn
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
@@ -252,8 +253,8 @@ async def test_beat_was_put_after_the_last_look_that_has_not_seen_it(
     async with listening(world) as steward:
         txn = world.etcd.txn
 
-        async def slowly(*arguments: Any) -> Any:
-            answer = await txn(*arguments)
+        async def slowly(transaction: Txn) -> Any:
+            answer = await txn(transaction)
             steward.clock.advance(500)
             return answer
 

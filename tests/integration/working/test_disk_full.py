@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Delete
-from common.stored.run import EntryState, RunRecord, Verdict
+from common.protocol.run import EntryState, RunRecord, Verdict
+from common.protocol.txn import Delete, Txn
 from tests.support.disks import full_disk
 from tests.support.records import record
 from tests.support.waiting import wait_until
@@ -77,7 +77,7 @@ async def test_record_of_a_run_that_was_given_up_meanwhile_comes_late_once_there
         await wait_until(lambda: run_id in worker.running(), description="it runs")
         with full_disk(worker.agent._spool.size_bytes + 50):
             await world.runlog.write([RunRecord(run_id=run_id, status=Verdict.LOST)])
-            await world.etcd.txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))])
+            await world.etcd.txn(Txn([], [Delete(world.keys.run(run_id)), Delete(world.keys.lock("job"))]))
             gate.touch()
             await wait_until(lambda: len(worker.parts.table) == 0, description="it is not this worker's any more")
 

@@ -15,11 +15,11 @@ import pytest
 from msgspec.structs import replace
 
 from common.clock import SystemClock
-from common.etcd import Delete, KeyValue, TxnResult
-from common.stored.give_up import GiveUp
-from common.stored.keys import RunId
-from common.stored.member import Beat
-from common.stored.run import EntryState
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import RunId
+from common.protocol.member import Beat
+from common.protocol.run import EntryState
+from common.protocol.txn import Delete, KeyValue, Txn, TxnResult
 from tests.support.cluster import Process
 from tests.support.dead_mount import DeadMount
 from tests.support.unendable import leaves, left
@@ -169,13 +169,13 @@ async def test_run_that_changes_while_it_is_settled_is_settled_all_the_same(
         await worker.deciding()
         send, lock, key, met = worker.client.txn, world.keys.lock("job"), world.keys.run(run_id), list[str]()
 
-        async def after_another_write(compares: Any, then: Any, otherwise: Any = ()) -> TxnResult:
-            if Delete(lock) in then and not met:
+        async def after_another_write(transaction: Txn) -> TxnResult:
+            if Delete(lock) in transaction.then and not met:
                 met.append(lock)
                 entry = await world.entry(run_id)
                 assert entry is not None
                 await world.etcd.put(key, entry.to_json())
-            return await send(compares, then, otherwise)
+            return await send(transaction)
 
         monkeypatch.setattr(worker.client, "txn", after_another_write)
         mount.come_back()

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Put
 from common.jobs.reader import parse_job
-from common.stored.chain import link_at
-from common.stored.keys import RunId, Watched, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger, Verdict
-from common.stored.saved_job import SavedJob
+from common.protocol.chain import link_at
+from common.protocol.keys import RunId, Watched, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger, Verdict
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Put, Txn
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 
@@ -145,11 +145,11 @@ async def save_chain(world: World, command: str, after: str) -> None:
     link = link_at(spec, now_ms, job_create_revision=0)
     assert link is not None
     keys = world.keys
-    await world.etcd.txn([], [
+    await world.etcd.txn(Txn([], [
         Put(keys.job("job"), SavedJob(spec=spec, anchor_ms=now_ms).to_json()), Put(keys.seen(Watched.JOBS), b""),
         Put(keys.mark("job"), encode_mark(now_ms)), Put(keys.chain("job"), link.to_json()),
         Put(keys.seen(Watched.REQUESTS), b""),
-    ])  # fmt: skip
+    ]))  # fmt: skip
 
 
 async def successes(world: World) -> list[dict[str, Any]]:
@@ -207,7 +207,7 @@ async def test_run_now_moves_the_next_link_and_adds_none(place: Place, world: Wo
             dispatch_ms=now_ms, not_before_ms=now_ms, trigger=Trigger.API,
         )  # fmt: skip
         puts = [Put(asked.key(world.keys), asked.to_json()), Put(world.keys.seen(Watched.REQUESTS), b"")]
-        await world.etcd.txn([], puts)
+        await world.etcd.txn(Txn([], puts))
         _, second = await runs_again(world, 2)
 
         async def has_moved() -> bool:
@@ -245,7 +245,7 @@ async def test_failed_link_is_tried_again_and_the_next_link_waits_for_it(place: 
         link = link_at(SavedJob.from_json(job.value, name="job").spec, 5000, job_create_revision=job.create_revision)
         assert link is not None
         await world.etcd.txn(
-            [], [Put(world.keys.chain("job"), link.to_json()), Put(world.keys.seen(Watched.REQUESTS), b"")]
+            Txn([], [Put(world.keys.chain("job"), link.to_json()), Put(world.keys.seen(Watched.REQUESTS), b"")])
         )
         one, two = await records_of(world, link.run_id, 2)
         assert (one["status"], two["status"]) == (Verdict.FAILED, Verdict.SUCCESS)

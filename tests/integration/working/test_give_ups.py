@@ -8,11 +8,11 @@ from typing import cast
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Delete, KeyValue, Operation, Put
-from common.stored.give_up import GiveUp
-from common.stored.keys import RunId, Watched
-from common.stored.kill import OVERDUE_MS, Kill
-from common.stored.run import EntryState, RunRecord, Verdict
+from common.protocol.give_up import GiveUp
+from common.protocol.keys import RunId, Watched
+from common.protocol.kill import OVERDUE_MS, Kill
+from common.protocol.run import EntryState, RunRecord, Verdict
+from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
 from tests.integration.working.test_lost_runs import Delivered, Store
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
@@ -208,7 +208,7 @@ async def test_live_worker_that_could_not_end_a_run_learns_that_it_was_given_up(
         await worker.deciding()
         await wait_until(heedless.exists, description="it heeds no TERM")
         kill = old_kill(run_id, SystemClock().wall_ms() - OVERDUE_MS)
-        await world.etcd.txn([], [Put(keys.kill(run_id), kill.to_json()), Put(keys.seen(Watched.KILLS), b"")])
+        await world.etcd.txn(Txn([], [Put(keys.kill(run_id), kill.to_json()), Put(keys.seen(Watched.KILLS), b"")]))
         wish = GiveUp(run_id=run_id, by="ann", at_ms=SystemClock().wall_ms(), reason="stuck")
         await world.etcd.put(keys.give_up(run_id), wish.to_json())
         assert (await world.record(run_id))["reason"] == "given up by ann: stuck"

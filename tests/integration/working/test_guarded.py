@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
+from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 from worker.guardian import child, link

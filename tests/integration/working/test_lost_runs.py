@@ -9,10 +9,11 @@ from typing import Any, cast
 import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
-from common.etcd import Change, Delete, EtcdClient, KeyValue, Operation, Put
-from common.stored.keys import RunId
-from common.stored.request import Origin
-from common.stored.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.etcd import Change, EtcdClient
+from common.protocol.keys import RunId
+from common.protocol.request import Origin
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
@@ -291,10 +292,10 @@ async def test_what_etcd_refused_to_write_is_lost_since_when_it_was(
 def _refusing(client: EtcdClient) -> Any:
     usual = client.txn
 
-    async def txn(compares: Any, then: Any, otherwise: Any = ()) -> Any:
-        if any(operation.writes for operation in then):
+    async def txn(transaction: Txn) -> Any:
+        if any(operation.writes for operation in transaction.then):
             raise EtcdRefusedError("etcdserver: too many requests")
-        return await usual(compares, then, otherwise)
+        return await usual(transaction)
 
     return txn
 

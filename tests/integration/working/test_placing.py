@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Delete, KeyValue, Put
-from common.stored.drain import Drain
-from common.stored.keys import encode_mark
+from common.protocol.drain import Drain
+from common.protocol.keys import encode_mark
+from common.protocol.txn import Delete, KeyValue, Put, Txn
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 
@@ -277,9 +277,9 @@ async def test_an_edit_pause_and_deletion_of_a_broadcast_job_leave_no_fire_undec
         await world.save(cron=SECOND, broadcast=True, command="true edited")
         await all_fired(world, whole_second(2000), {"w1", "w2"})
         deleted_ms = SystemClock().wall_ms()
-        await world.etcd.txn([], [
+        await world.etcd.txn(Txn([], [
             Delete(world.keys.job("job")), Put(world.keys.mark("job"), encode_mark(deleted_ms)),
-        ])  # fmt: skip
+        ]))  # fmt: skip
         for worker in both.values():
             await wait_until(lambda one=worker: not one.parts.catalog.sequences, description="it is closed")  # type: ignore[misc]
         for name in ("w1", "w2"):

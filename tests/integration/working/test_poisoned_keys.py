@@ -10,8 +10,8 @@ from collections import Counter
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Put
-from common.stored.keys import RunId, Watched
+from common.protocol.keys import RunId, Watched
+from common.protocol.txn import Put, Txn
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -62,7 +62,9 @@ async def test_a_request_for_a_time_that_is_no_date_ends_no_worker(place: Place,
         times = {"planMs": 10**17, "dispatchMs": 0, "notBeforeMs": 0}
         asked = {"origin": "runNow", "jobCreateRevision": job.create_revision, "trigger": "api", **times}
         odd = world.keys.request(RunId("job", "r-1"))
-        await world.etcd.txn([], [Put(odd, json.dumps(asked).encode()), Put(world.keys.seen(Watched.REQUESTS), b"")])
+        await world.etcd.txn(
+            Txn([], [Put(odd, json.dumps(asked).encode()), Put(world.keys.seen(Watched.REQUESTS), b"")])
+        )
         run_id = await world.ask(job, SystemClock().wall_ms())
         assert (await world.record(run_id))["status"] == "success"
         assert await world.has(odd), "nobody has claimed it"

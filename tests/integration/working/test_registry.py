@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from common.etcd import Put
 from common.process.load import machine_load
-from common.stored.member import Beat
+from common.protocol.member import Beat
+from common.protocol.txn import Put, Txn
 from tests.support.cluster import Process
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.waiting import wait_until
@@ -161,7 +161,7 @@ async def test_own_dead_sessions_are_replaced_at_once(place: Place, world: World
         value = (await world.sessions())[0].value
     lease = await world.etcd.lease_grant(60)
     dead = [world.keys.worker("w1", f"{lease.id:x}"), world.keys.worker("w1", "77"), world.keys.worker("w1", "78")]
-    await world.etcd.txn([], [Put(dead[0], value, lease.id), Put(dead[1], value), Put(dead[2], value)])
+    await world.etcd.txn(Txn([], [Put(dead[0], value, lease.id), Put(dead[1], value), Put(dead[2], value)]))
     async with working(place) as worker:
         await worker.deciding()
         (kv,) = await world.sessions()

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, Put
-from common.stored.keys import RunId
-from common.stored.request import Origin, Request
+from common.etcd import Change
+from common.protocol.keys import RunId
+from common.protocol.request import Origin, Request
+from common.protocol.txn import Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
@@ -204,7 +205,7 @@ async def test_what_makes_up_for_misfires_is_claimed_oldest_first_though_it_take
                 not_before_ms=now_ms, expires_ms=now_ms + 600_000,
             )  # fmt: skip
             puts.append(Put(request.key(world.keys), request.to_json()))
-        await world.etcd.txn([], puts)
+        await world.etcd.txn(Txn([], puts))
         records = await settled(world, 20)
     by_plan = sorted(records, key=lambda one: int(str(one["planTime"])))
     claimed = [int(str(one["fence"])) for one in by_plan]

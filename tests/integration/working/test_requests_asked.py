@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import KeyValue, Put
-from common.stored.keys import RunId, Watched, encode_mark
-from common.stored.kill import Kill
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger
+from common.protocol.keys import RunId, Watched, encode_mark
+from common.protocol.kill import Kill
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger
+from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
@@ -41,7 +41,7 @@ def request(job: KeyValue, fire: str | None = None, **changes: Any) -> Request:
 
 async def put(world: World, *requests: Request) -> None:
     puts = [Put(one.key(world.keys), one.to_json()) for one in requests]
-    await world.etcd.txn([], [*puts, Put(world.keys.seen(Watched.REQUESTS), b"")])
+    await world.etcd.txn(Txn([], [*puts, Put(world.keys.seen(Watched.REQUESTS), b"")]))
 
 
 def retry(job: KeyValue, mark_ms: int, **changes: Any) -> Request:
@@ -240,12 +240,12 @@ async def test_a_mark_that_moves_between_the_look_and_the_claim_is_noticed(
         client, moved = worker.parts.requests._client, False
         txn = client.txn
 
-        async def late(compares: Any, then: Any, otherwise: Any = ()) -> Any:
+        async def late(transaction: Txn) -> Any:
             nonlocal moved
-            if not moved and any(getattr(one, "key", "") == world.keys.run(asked.run_id) for one in then):
+            if not moved and any(getattr(one, "key", "") == world.keys.run(asked.run_id) for one in transaction.then):
                 moved = True
                 await world.etcd.put(world.keys.mark("job"), encode_mark(hour_ms))
-            return await txn(compares, then, otherwise)
+            return await txn(transaction)
 
         monkeypatch.setattr(client, "txn", late)
         await put(world, asked)
@@ -266,7 +266,7 @@ async def test_a_kill_that_comes_with_it_is_no_race(place: Place, world: World, 
         for one in asked:  # the watch on the requests may be ahead of that on the kills: etcd itself has to refuse
             kill = Kill(run_id=one.run_id, by="me", at_ms=now_ms())
             puts = [Put(keys.kill(one.run_id), kill.to_json()), Put(one.key(keys), one.to_json())]
-            await world.etcd.txn([], puts)
+            await world.etcd.txn(Txn([], puts))
         assert {(await world.record(one.run_id))["reason"] for one in asked} == {"before start"}
     assert not evidence.exists()
 

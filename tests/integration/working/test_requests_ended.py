@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import KeyValue, Put
 from common.jobs.reader import parse_job
-from common.stored.keys import RunId, Watched, encode_mark
-from common.stored.remembered import Remembered
-from common.stored.request import Origin, Request
-from common.stored.run import Trigger
-from common.stored.saved_job import SavedJob
+from common.protocol.keys import RunId, Watched, encode_mark
+from common.protocol.remembered import Remembered
+from common.protocol.request import Origin, Request
+from common.protocol.run import Trigger
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
@@ -33,11 +33,11 @@ async def save_after(world: World, **fields: Any) -> KeyValue:
     """An ``after`` job whose lock somebody holds, so that nothing of it starts."""
     spec = parse_job({"name": "job", "command": "true", "after": "1h", **fields})
     keys = world.keys
-    await world.etcd.txn([], [
+    await world.etcd.txn(Txn([], [
         Put(keys.job("job"), SavedJob(spec=spec, anchor_ms=now_ms()).to_json()),
         Put(keys.mark("job"), encode_mark(now_ms())), Put(keys.seen(Watched.JOBS), b""),
         Put(keys.lock("job"), b"job@5#1"),
-    ])  # fmt: skip
+    ]))  # fmt: skip
     kv = await world.etcd.get(keys.job("job"))
     assert kv is not None
     return kv

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from common.errors import UnavailableError
+from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
-from common.stored.run import RunRecord, Verdict
 from tests.support.background import running
 from tests.support.records import PLAN_0_MS, record
 from tests.support.waiting import wait_until

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Mirror, Put
-from common.stored.member import Member
-from common.stored.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
+from common.etcd import Mirror
+from common.protocol.member import Member
+from common.protocol.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
+from common.protocol.txn import Put, Txn
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
@@ -122,7 +123,7 @@ async def test_they_are_forgotten_after_30_days_and_beyond_1000_the_first_to_lea
         for number in range(MOST_KEPT + 10)
     ]
     for start in range(0, len(puts), 100):
-        await office.world.etcd.txn([], puts[start : start + 100])
+        await office.world.etcd.txn(Txn([], puts[start : start + 100]))
     await office.remembered()
     await office.perform()
     there = await office.perform()

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from common.clock import SystemClock
+from common.protocol.run import Verdict
 from common.runlog.counting import day_of
-from common.stored.run import Verdict
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 from worker.stewarding import statistics

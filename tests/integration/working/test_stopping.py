@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from common.clock import SystemClock
-from common.stored.keys import RunId
-from common.stored.roster import Left, RosterEntry
+from common.protocol.keys import RunId
+from common.protocol.roster import Left, RosterEntry
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working

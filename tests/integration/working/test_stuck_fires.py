@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from common.errors import EtcdRefusedError, UnavailableError
-from common.etcd import Delete, EtcdClient, Operation, Put
+from common.etcd import EtcdClient
 from common.instants import iso
-from common.planning.placement import bucket_of
-from common.stored.keys import Keys, RunId, encode_mark
-from common.stored.run import Verdict
+from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.placement import bucket_of
+from common.protocol.run import Verdict
+from common.protocol.txn import Delete, Operation, Put
 from tests.support.meeting import Meeting
 from tests.support.stewarding import SECOND, Office
 from tests.support.working import World

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from common.etcd import Change, Delete, Operation, Put
-from common.stored.keys import RunId, encode_mark
-from common.stored.request import Origin, Request
-from common.stored.run import RunRecord, Verdict, final_entry
+from common.etcd import Change
+from common.protocol.keys import RunId, encode_mark
+from common.protocol.request import Origin, Request
+from common.protocol.run import RunRecord, Verdict, final_entry
+from common.protocol.txn import Delete, Operation, Put
 from tests.support.meeting import Meeting
 from tests.support.stewarding import HOUR, SECOND, Office, key_value
 from tests.support.working import World

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from common.clock import SystemClock
-from common.etcd import Change, Delete, Mirror, MirrorTimings, Operation, Put
-from common.stored.keys import Keys, RunId, Watched, encode_mark
+from common.etcd import Change, Mirror, MirrorTimings
+from common.protocol.keys import Keys, RunId, Watched, encode_mark
+from common.protocol.txn import Delete, Operation, Put
 from tests.support.background import running
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.clock import SystemClock
-from common.stored.drain import Drain
+from common.protocol.drain import Drain
 from tests.support.disks import full_disk
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

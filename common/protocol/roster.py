@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
-from common.stored.member import MOST_SLOTS, Member
-from common.stored.values import MALFORMED, brief, instant, name, texts, whole
+from common.protocol.member import MOST_SLOTS, Member
+from common.protocol.values import MALFORMED, brief, instant, name, texts, whole
 
 KEPT_MS: Final = 30 * 86_400_000
 MOST_KEPT: Final = 1000

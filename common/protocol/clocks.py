@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
-from common.stored.values import MALFORMED, brief, name, whole
+from common.protocol.values import MALFORMED, brief, name, whole
 
 ENOUGH: Final = 3
 """With fewer clocks nobody can tell which of them is wrong."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Self
 
-from common.stored.keys import CHAIN, Keys, RunId
-from common.stored.run import Trigger
-from common.stored.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
+from common.protocol.keys import CHAIN, Keys, RunId
+from common.protocol.run import Trigger
+from common.protocol.values import MALFORMED, brief, instant, instant_or_none, name, text, texts, whole, words_or_none
 
 
 class Origin(StrEnum):

@@ -11,8 +11,8 @@ whoever writes one may write over another. Pure: standard library and its neighb
 from __future__ import annotations
 
 from common.jobs.job import JobSpec
-from common.stored.keys import RunId
-from common.stored.request import Origin, Request
+from common.protocol.keys import RunId
+from common.protocol.request import Origin, Request
 
 MADE_WITH_ITS_JOB = 0
 """In place of the job's create revision, in a link that is put by the transaction that makes the job: its own."""

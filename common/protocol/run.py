@@ -16,8 +16,8 @@ from msgspec import Meta, Struct, field
 from msgspec.structs import astuple, replace
 
 from common.compact_json import to_json
-from common.stored.keys import MAX_MARK_MS, RunId
-from common.stored.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
+from common.protocol.keys import MAX_MARK_MS, RunId
+from common.protocol.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
 
 _Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
 """Milliseconds since the epoch, as whoever reads an entry may rely on."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
 
-from common.stored.values import MALFORMED, brief, instant, text, texts, tree, whole
+from common.protocol.values import MALFORMED, brief, instant, text, texts, tree, whole
 
 ANYTHING: Final = "~"
 """In place of a job, for calls that start no run; no job is called so."""

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Self
 
 from common.compact_json import to_json
-from common.stored.values import MALFORMED, brief, instant, tree, whole, words_or_none
+from common.protocol.values import MALFORMED, brief, instant, tree, whole, words_or_none
 
 
 class Change(StrEnum):

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from common.stored.values import MALFORMED, instant, words, words_or_none
+from common.protocol.values import MALFORMED, instant, words, words_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
-from common.stored.values import (
+from common.protocol.values import (
     MALFORMED,
     brief,
     instant,

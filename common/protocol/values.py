@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, TypeGuard
 
-from common.stored.keys import MAX_MARK_MS
+from common.protocol.keys import MAX_MARK_MS
 
 MALFORMED: Final = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError)
 """What reading a document meets that is not as it should be."""

@@ -21,9 +21,9 @@ from common.jobs.job import JobSpec
 from common.jobs.reader import KNOWN, load_object
 from common.jobs.reading import printable
 from common.jobs.values import is_job_name
+from common.protocol.values import is_instant, words
 from common.schedules.leaving_out import LeavingOut, Span
 from common.schedules.schedule import Schedule
-from common.stored.values import is_instant, words
 from common.version import VERSION
 
 _OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason", "again"})

@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Final, Self
 
-from common.stored.keys import RunId
-from common.stored.values import MALFORMED, brief, instant, words, words_or_none
+from common.protocol.keys import RunId
+from common.protocol.values import MALFORMED, brief, instant, words, words_or_none
 
 OVERDUE_MS: Final = 60_000
 """A kill that is pending for so long, beyond the job's grace: its worker cannot end the run."""

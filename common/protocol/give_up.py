@@ -9,8 +9,8 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from common.stored.keys import RunId
-from common.stored.values import MALFORMED, brief, instant, words
+from common.protocol.keys import RunId
+from common.protocol.values import MALFORMED, brief, instant, words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from common.instants import iso
 from common.jobs.job import JobSpec
-from common.planning.placement import fits, is_eligible
+from common.protocol.placement import fits, is_eligible
 
 _SHOWN: Final = 3
 _DAY_MS: Final = 86_400_000

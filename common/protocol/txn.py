@@ -1,0 +1,231 @@
+"""Transactions: compares, operations and their result, as typed values; all or nothing, decided by etcd alone.
+
+    txn = Txn(
+        compares=[session.alive, value_is(mark, b"0000000000000001"), absent(run)],
+        then=[Put(mark, b"0000000000000002"), Put(run, record)],
+        otherwise=[Get(mark)],
+    )
+    result = await client.txn(txn)
+    if not result.succeeded:
+        print(result.one(0))
+
+etcd evaluates all compares at one revision, then runs one of the two branches; the writes of a branch share one
+revision. A value compare on a missing key is false. A put with a dead lease fails the whole transaction, and a put
+that does not name the lease of a leased key detaches the key. A caller's transactions do not nest: etcd leaves their
+order open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import ClassVar
+
+from msgspec import Struct
+
+MAX_COMPARES = 128
+"""etcd's own limit (`--max-txn-ops`) on the compares of a transaction."""
+MAX_OPS = 128
+"""etcd's own limit on the operations of a branch."""
+MAX_READS = MAX_OPS - 1
+"""The most operations of `then` where neither branch writes: one place is etcron's own."""
+
+
+class KeyRevisions(Struct, frozen=True, kw_only=True, gc=False):
+    """What etcd tells of a key without its value, whatever its version: 3.7 answers such a read from its index, which
+    does not know the lease."""
+
+    key: str
+    create_revision: int
+    """The revision of the write that made the key; it changes when a key is deleted and made again."""
+    mod_revision: int
+    """The revision of the newest write to the key."""
+    version: int
+    """How often the key was written since it was made, from 1."""
+
+
+class KeyValue(KeyRevisions, frozen=True, kw_only=True, gc=False):
+    """A key as etcd held it at some revision."""
+
+    value: bytes
+    lease: int
+    """The lease that it is attached to, or 0."""
+
+
+class Relation(IntEnum):
+    """How a compare relates what etcd holds to what is given (etcd's numbers)."""
+
+    EQUAL = 0
+    GREATER = 1
+    LESS = 2
+    NOT_EQUAL = 3
+
+
+class Target(IntEnum):
+    """What of a key is compared (etcd's numbers)."""
+
+    VERSION = 0
+    CREATE_REVISION = 1
+    MOD_REVISION = 2
+    VALUE = 3
+    LEASE = 4
+
+
+class Compare(Struct, frozen=True, gc=False):
+    """One condition of a transaction; made by the functions below. All numbers of a missing key are 0."""
+
+    key: str
+    target: Target
+    relation: Relation
+    operand: int | bytes
+    prefix: bool = False
+    """Whether the condition is on every key that starts with `key`."""
+
+
+def mod_revision_is(key: str, revision: int) -> Compare:
+    """True when the newest write to the key was at this revision (0: the key does not exist)."""
+    return Compare(key, Target.MOD_REVISION, Relation.EQUAL, revision)
+
+
+def mod_revision_below(key: str, revision: int) -> Compare:
+    """True when the newest write to the key was before this revision, or the key does not exist."""
+    return Compare(key, Target.MOD_REVISION, Relation.LESS, revision)
+
+
+def create_revision_is(key: str, revision: int) -> Compare:
+    """True when the key was made at this revision (0: it does not exist)."""
+    return Compare(key, Target.CREATE_REVISION, Relation.EQUAL, revision)
+
+
+def value_is(key: str, value: bytes) -> Compare:
+    """True when the key exists and has exactly this value."""
+    return Compare(key, Target.VALUE, Relation.EQUAL, value)
+
+
+def lease_is(key: str, lease: int) -> Compare:
+    """True when the key exists and is attached to this lease (a missing or a detached key has lease 0)."""
+    return Compare(key, Target.LEASE, Relation.EQUAL, lease)
+
+
+def absent(key: str) -> Compare:
+    """True when the key does not exist."""
+    return Compare(key, Target.CREATE_REVISION, Relation.EQUAL, 0)
+
+
+def present(key: str) -> Compare:
+    """True when the key exists."""
+    return Compare(key, Target.CREATE_REVISION, Relation.GREATER, 0)
+
+
+def none_under(prefix: str) -> Compare:
+    """True when no key starts with the prefix."""
+    return Compare(prefix, Target.CREATE_REVISION, Relation.EQUAL, 0, prefix=True)
+
+
+def none_under_since(prefix: str, revision: int) -> Compare:
+    """True when no key that starts with the prefix was written after this revision."""
+    return Compare(prefix, Target.MOD_REVISION, Relation.LESS, revision + 1, prefix=True)
+
+
+class Put(Struct, frozen=True, gc=False):
+    """Writes the key; attached to `lease`, or detached from any where it is 0. Its result is None."""
+
+    key: str
+    value: bytes
+    lease: int = 0
+    writes: ClassVar[bool] = True
+
+
+class Delete(Struct, frozen=True, gc=False):
+    """Deletes the key if it exists. Its result is the number of keys deleted, 0 or 1."""
+
+    key: str
+    writes: ClassVar[bool] = True
+
+
+class DeletePrefix(Struct, frozen=True):
+    """Deletes every key that starts with the prefix. Its result is their number."""
+
+    prefix: str
+    writes: ClassVar[bool] = True
+
+
+class Get(Struct, frozen=True, gc=False):
+    """Reads the key. Its result is a tuple of one `KeyValue`, or of none."""
+
+    key: str
+    writes: ClassVar[bool] = False
+
+
+class KeyRead(Struct, frozen=True, gc=False):
+    """What a `GetKey` has found. It is no tuple of `KeyValue`, so that nobody takes a value or a lease out of it."""
+
+    key: KeyRevisions | None
+
+
+class GetKey(Struct, frozen=True, gc=False):
+    """Reads whether the key exists, and its revisions; neither its value nor its lease. Its result is a `KeyRead`."""
+
+    key: str
+    writes: ClassVar[bool] = False
+
+
+class GetPrefix(Struct, frozen=True):
+    """Reads the first `limit` keys that start with the prefix, in order. Its result is a tuple of `KeyValue`."""
+
+    prefix: str
+    limit: int = 1_000
+    writes: ClassVar[bool] = False
+
+
+Read = Get | GetKey | GetPrefix
+Operation = Put | Delete | DeletePrefix | Read
+Result = tuple[KeyValue, ...] | KeyRead | int | None
+
+
+class Txn(Struct, frozen=True):
+    """`then` where every compare is true, else `otherwise`: one of them, whole, at one revision."""
+
+    compares: Sequence[Compare]
+    then: Sequence[Operation]
+    otherwise: Sequence[Operation] = ()
+
+    @property
+    def writes(self) -> bool:
+        """Whether one of its branches may change something."""
+        return any(operation.writes for branch in (self.then, self.otherwise) for operation in branch)
+
+
+class TxnResult(Struct, frozen=True, kw_only=True):
+    """Which branch ran, at which revision, and what each of its operations gave, in their order."""
+
+    succeeded: bool
+    revision: int
+    """etcd's revision after the transaction; that of its writes, where it wrote."""
+    results: tuple[Result, ...]
+
+    def kvs(self, index: int) -> tuple[KeyValue, ...]:
+        """What the read at this place of the branch that ran has found."""
+        found = self.results[index]
+        if not isinstance(found, tuple):
+            raise TypeError(f"operation {index} of this branch is not a read of values: it gave {found!r}")
+        return found
+
+    def one(self, index: int) -> KeyValue | None:
+        """The first key that the read at this place has found, or None."""
+        found = self.kvs(index)
+        return found[0] if found else None
+
+    def key(self, index: int) -> KeyRevisions | None:
+        """What the `GetKey` at this place has found, or None."""
+        found = self.results[index]
+        if not isinstance(found, KeyRead):
+            raise TypeError(f"operation {index} of this branch is not a read of a key alone: it gave {found!r}")
+        return found.key
+
+    def deleted(self, index: int) -> int:
+        """How many keys the delete at this place has deleted."""
+        count = self.results[index]
+        if not isinstance(count, int):
+            raise TypeError(f"operation {index} of this branch is not a delete: it gave {count!r}")
+        return count
