@@ -21,15 +21,15 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient, Session, _rpc
 from common.etcd.types import range_end
 from common.jobs.job import JobSpec
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.planner import decide
+from common.protocol.proposals import Answer, Proposal
 from common.protocol.txn import Delete, Put, Txn, create_revision_is, mod_revision_is
 from tests.support.cluster import EVERY_SECOND
 from tests.support.etcd_server import EtcdServer, usual_etcd
-from worker.catalog import CatalogJob, read_job
-from worker.deciding.claims import Claims
-from worker.identity import Identity
-from worker.proposals import Answer, Proposal
 from worker.settling.steps import MAX_STEPS
 
 _KEYS: Final = Keys()
@@ -92,7 +92,7 @@ async def _claimed(arguments: tuple[str, ...], together: int, seconds: float) ->
 class _Runner:
     """Has some jobs fire, all of them and again, as a worker would if commands took no time."""
 
-    def __init__(self, etcd: EtcdClient, session: Session, jobs: Sequence[CatalogJob], anchor_ms: int) -> None:
+    def __init__(self, etcd: EtcdClient, session: Session, jobs: Sequence[PlannedJob], anchor_ms: int) -> None:
         self._etcd = etcd
         self._session = session
         self._jobs = jobs

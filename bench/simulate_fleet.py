@@ -23,10 +23,10 @@ from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.placement import Candidate, Placement, bucket_of
+from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Origin, Request
 from common.protocol.txn import Put, Txn, absent, mod_revision_is, value_is
 from common.timings import Timings
-from worker.catalog import CatalogJob, read_job
 from worker.deciding.hedges import OFFER_AFTER_MS
 
 MIDNIGHT_MS: Final = 1_790_035_200_000
@@ -114,7 +114,7 @@ class _Fleet:
             for number, (name, health) in enumerate(zip(names, healths, strict=True))
         }  # fmt: skip
 
-    def _jobs(self) -> Iterable[CatalogJob]:
+    def _jobs(self) -> Iterable[PlannedJob]:
         """Saved as a manager saves them, and read as a worker reads them."""
         is_burst = self._scenario.seconds == 1
         for number in range(self._scenario.fires):
@@ -129,7 +129,7 @@ class _Fleet:
             yield read_job(name, kv)
 
     @staticmethod
-    def _plan_of(job: CatalogJob) -> int:
+    def _plan_of(job: PlannedJob) -> int:
         plan_ms = job.schedule.next_after_ms(MIDNIGHT_MS - 1)
         assert plan_ms is not None
         return plan_ms
@@ -138,7 +138,7 @@ class _Fleet:
         before = self._etcd.counts.copy()
         self._plan(rank=0, after_ms=-_TIMINGS.claim_lead_ms, tell=SimulatedWorker.come_up)
         self._plan(rank=1, after_ms=_TIMINGS.hedge_ms, tell=SimulatedWorker.hedge)
-        due: dict[int, list[tuple[CatalogJob, int]]] = defaultdict(list)
+        due: dict[int, list[tuple[PlannedJob, int]]] = defaultdict(list)
         for job, plan_ms in self._fires:
             due[-(-job.dispatch_ms(plan_ms) // 1000)].append((job, plan_ms))
         for second, fires in due.items():
@@ -160,14 +160,14 @@ class _Fleet:
 
     # Ranks
 
-    def _firsts(self, job: CatalogJob, plan_ms: int) -> tuple[str, ...]:
+    def _firsts(self, job: PlannedJob, plan_ms: int) -> tuple[str, ...]:
         return self._placement.firsts(bucket_of(job.name, str(plan_ms)))
 
     def _plan(
-        self, *, rank: int, after_ms: int, tell: Callable[[SimulatedWorker, Sequence[tuple[CatalogJob, int]]], None]
+        self, *, rank: int, after_ms: int, tell: Callable[[SimulatedWorker, Sequence[tuple[PlannedJob, int]]], None]
     ) -> None:
         """What comes up for one worker at the same moment comes up together."""
-        told: dict[tuple[int, str], list[tuple[CatalogJob, int]]] = defaultdict(list)
+        told: dict[tuple[int, str], list[tuple[PlannedJob, int]]] = defaultdict(list)
         for job, plan_ms in self._fires:
             firsts = self._firsts(job, plan_ms)
             if rank < len(firsts):
@@ -177,7 +177,7 @@ class _Fleet:
 
     # The steward
 
-    def _look(self, jobs: Sequence[tuple[CatalogJob, int]]) -> None:
+    def _look(self, jobs: Sequence[tuple[PlannedJob, int]]) -> None:
         """Once a second, the marks of the jobs that had a fire 5 s ago, in one batched read."""
         marks = self._etcd.get_many([_KEYS.mark(job.name) for job, _ in jobs])
         for job, plan_ms in jobs:
@@ -188,7 +188,7 @@ class _Fleet:
             if any(self._workers[name].free_slots for name in order[2:]):
                 self._offer(job, plan_ms, order)
 
-    def _offer(self, job: CatalogJob, plan_ms: int, order: Sequence[str]) -> None:
+    def _offer(self, job: PlannedJob, plan_ms: int, order: Sequence[str]) -> None:
         """As `worker.stewarding.undecided_fires` does; the two compares of the steward's office are left out."""
         request = Request(
             run_id=RunId.planned(job.name, plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
@@ -220,6 +220,6 @@ class _Fleet:
             at_ms = seen.not_before_ms + rank * _TIMINGS.hedge_ms
             self._at(at_ms, lambda name=name: self._workers[name].turn_at(job, seen))  # type: ignore[misc]
 
-    def _is_undecided(self, job: CatalogJob, plan_ms: int) -> bool:
+    def _is_undecided(self, job: PlannedJob, plan_ms: int) -> bool:
         mark_ms = read_mark(self._etcd.get(_KEYS.mark(job.name)))
         return mark_ms is not None and mark_ms < plan_ms

@@ -16,17 +16,17 @@ from typing import Final
 from bench.simulate_etcd import CountingEtcd
 from common.clock import SystemClock
 from common.etcd import EtcdClient, Lease, Session
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, read_mark
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import decide
+from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.request import Request
+from common.protocol.request_claims import claim_of
 from common.protocol.run import RunEntry
 from common.protocol.txn import Compare, Delete, Put, Txn, create_revision_is, mod_revision_is
-from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims
 from worker.deciding.hedges import OFFER_AFTER_MS
-from worker.identity import Identity
-from worker.proposals import Answer, Proposal, Result
-from worker.requests.request_claims import claim_of
 from worker.runs import Run, RunTable
 from worker.settling.steps import MAX_STEPS
 from worker.settling.unlock_pace import AT_ONCE_S, TOGETHER_S
@@ -100,10 +100,10 @@ class SimulatedWorker:
         key = keys.worker(name, f"{lease.id:x}")
         self._session = Session(client, lease=lease, key=key, value=b"", clock=SystemClock())
         etcd.txn(Txn([], [Put(key, b"{}", lease.id)]))
-        self._wanted: dict[str, tuple[CatalogJob, int]] = {}
-        self._to_hedge: list[tuple[CatalogJob, int, int]] = []
+        self._wanted: dict[str, tuple[PlannedJob, int]] = {}
+        self._to_hedge: list[tuple[PlannedJob, int, int]] = []
         self._hedged: set[str] = set()
-        self._requests: dict[str, tuple[CatalogJob, Request]] = {}
+        self._requests: dict[str, tuple[PlannedJob, Request]] = {}
         self._to_start: deque[Run] = deque()
         self._to_unlock: list[Run] = []
         self._to_deliver: list[Run] = []
@@ -124,13 +124,13 @@ class SimulatedWorker:
 
     # Fires
 
-    def come_up(self, fires: Sequence[tuple[CatalogJob, int]]) -> None:
+    def come_up(self, fires: Sequence[tuple[PlannedJob, int]]) -> None:
         """Fires of which it is the first in rank may be claimed from now on."""
         if self.health is not Health.DEAD:
             self._wanted.update((job.name, (job, plan_ms)) for job, plan_ms in fires)
             self._wake()
 
-    def hedge(self, fires: Sequence[tuple[CatalogJob, int]]) -> None:
+    def hedge(self, fires: Sequence[tuple[PlannedJob, int]]) -> None:
         """It is the second in rank, and it is time to look, once it has slots to spare."""
         if self.health is not Health.DEAD:
             until_ms = self._timeline.now_ms() + OFFER_AFTER_MS
@@ -192,7 +192,7 @@ class SimulatedWorker:
 
     # Requests
 
-    def turn_at(self, job: CatalogJob, request: Request) -> None:
+    def turn_at(self, job: PlannedJob, request: Request) -> None:
         """Its rank's time for the request has come: it claims it, or waits for a slot."""
         key = request.key(self._keys)
         if self.health is not Health.DEAD and self._etcd.get(key) is not None:
@@ -208,7 +208,7 @@ class SimulatedWorker:
                 del self._requests[key]
                 self._claim_request(job, request)
 
-    def _claim_request(self, job: CatalogJob, request: Request) -> None:
+    def _claim_request(self, job: PlannedJob, request: Request) -> None:
         claim = claim_of(
             request, job, self._session, keys=self._keys, identity=self._identity, claims=self._claims,
             now_ms=self._timeline.now_ms(), mark=None,
@@ -223,7 +223,7 @@ class SimulatedWorker:
     # Runs
 
     def _won(
-        self, run_id: RunId, job: CatalogJob, entry: RunEntry, revision: int, request: Request | None = None
+        self, run_id: RunId, job: PlannedJob, entry: RunEntry, revision: int, request: Request | None = None
     ) -> None:
         run = Run(
             run_id=run_id, job=job, entry=entry, fence=revision, mod_revision=revision, session=self._session, sent=0.0,

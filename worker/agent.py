@@ -23,12 +23,12 @@ from common.protocol.drain import Drain
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat
-from common.protocol.run import Verdict
+from common.protocol.run import OUT_OF_TOUCH, Verdict
 from common.runlog import RunLog
 from worker.commands.leftovers import end_leftovers, groups_of, look_for_leftovers
 from worker.commands.shortage import once_possible
 from worker.data_directory import DataDirectory
-from worker.launch import OUT_OF_TOUCH, Ending, Outcome
+from worker.launch import Ending, Outcome
 from worker.looks_afresh import LooksAfresh
 from worker.parts import Parts
 from worker.runs import Phase, Run

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from common.clock import Clock
 from common.configuration.config import WorkerConfig
+from common.protocol.member import Identity
 from worker.clock_memory import ClockMemory
-from worker.identity import Identity, load_identity
+from worker.identity import load_identity
 from worker.spooling.spool import Spool
 from worker.spooling.spool_name import name_of_spool
 

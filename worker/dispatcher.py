@@ -15,35 +15,26 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import Any
 
-from msgspec.structs import replace
-
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
+from common.protocol.member import Identity
+from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
+from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import (
-    Delete,
-    Get,
-    GetKey,
-    Operation,
-    Put,
     Txn,
     TxnResult,
-    create_revision_is,
-    mod_revision_is,
 )
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
-from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.launcher.unstartable import NotNowError
 from worker.members import Members
-from worker.proposals import Result
 from worker.refusals import AGAIN_S, Refusals, is_for_good
-from worker.requests.request_claims import handed_on
 from worker.runs import Phase, Run, RunTable
 from worker.settling.records import not_started_record
 from worker.settling.settlement import Settlement
@@ -280,11 +271,10 @@ class Dispatcher:
         if session is None:
             await self._later(run)
             return
-        entry = replace(run.entry, session=session.id)
-        key, sent = self._keys.run(run.run_id), self._clock.boottime()
-        compares = [session.alive, mod_revision_is(key, run.mod_revision)]
+        entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
+        sent = self._clock.boottime()
         try:
-            result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
+            result = await self._client.txn(txn)
         except (EtcdError, UnavailableError) as error:
             self._refusals.note(str(run.run_id), error)
             await self._later(run)
@@ -364,18 +354,7 @@ class Dispatcher:
                 await asyncio.sleep(AGAIN_S if is_for_good(error) else _RETRY_S)
 
     def _handing_on(self, run: Run) -> Txn:
-        keys, run_id = self._keys, run.run_id
-        request = handed_on(run, now_ms=run.dispatch_ms if self.is_clock_off else self._clock.wall_ms())
-        compares = [mod_revision_is(keys.run(run_id), run.mod_revision)]
-        then: list[Operation] = [
-            Delete(keys.run(run_id)),
-            Put(request.key(keys), request.to_json()),
-            Put(keys.seen(Watched.REQUESTS), b""),
-        ]
-        if run.holds_lock:
-            compares.append(create_revision_is(keys.lock(run.run_id.job), run.fence))
-            then.append(Delete(keys.lock(run.run_id.job)))
-        return Txn(compares, then, [Get(keys.run(run_id)), GetKey(keys.lock(run_id.job))])
+        return hand_on(self._keys, run, now_ms=run.dispatch_ms if self.is_clock_off else self._clock.wall_ms())
 
 
 def _hand_on_ms(run: Run) -> int:

@@ -12,12 +12,11 @@ import socket
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
-from common.protocol.member import is_worker_name
+from common.protocol.member import Identity, is_worker_name
 from worker.written_once import written_once
 
 _FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "ending.json", "spool")
@@ -25,16 +24,6 @@ _ASKED_S: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("3i")
 """What the kernel tells of who listens: process, user, group."""
 _INSTANCE: Final = re.compile(r"[A-Za-z0-9_-]{1,64}", re.ASCII)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
-    """A worker, known by its name; its data directory, known by its instance."""
-
-    worker: str
-    instance: str
-    """Random, written once into the data directory: what this directory's worker has left behind, it may settle."""
-    host: str
 
 
 class DirectoryTakenError(ConflictError):

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping
-from typing import Final, Literal
+from typing import Literal
 
 from msgspec import Struct, field
 
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from worker.machine.process_group import ProcessGroup
-
-SHUTDOWN: Final = "worker shutdown"
-"""Why a run was killed that its worker took with it."""
-OUT_OF_TOUCH: Final = "out of touch with etcd for too long"
-"""Why a run was killed that would soon have counted as lost."""
 
 
 class Launch(Struct, frozen=True, kw_only=True):

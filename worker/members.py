@@ -11,8 +11,8 @@ from common.jobs.job import JobSpec
 from common.protocol.keys import Keys
 from common.protocol.member import Beat, Member, is_worker_name
 from common.protocol.placement import Candidate, Placement, bucket_of, is_eligible
+from common.protocol.planned_job import PlannedJob
 from common.protocol.txn import KeyValue
-from worker.catalog import CatalogJob
 
 _log = logging.getLogger(__name__)
 
@@ -79,18 +79,18 @@ class Members:
         there = (self.placement, *self._selected.values())
         return next((one for one in there if one.candidates == new.candidates), new)
 
-    def rank(self, worker: str, job: CatalogJob, fire: str) -> int | None:
+    def rank(self, worker: str, job: PlannedJob, fire: str) -> int | None:
         """0 or 1, or `LATER`, where the worker may try this fire of the job; None where it may not."""
         if job.of_worker is not None:
             return 0 if worker in self.eligible(job) and worker == job.of_worker else None
         return self.placement_of(job.spec).rank(worker, job.name, fire)
 
-    def eligible(self, job: CatalogJob) -> frozenset[str]:
+    def eligible(self, job: PlannedJob) -> frozenset[str]:
         """The live, accepting workers that may run the job; of a worker's own sequence, that worker alone."""
         names = self.placement_of(job.spec).names
         return names if job.of_worker is None else names & {job.of_worker}
 
-    def order(self, job: CatalogJob, fire: str) -> tuple[str, ...]:
+    def order(self, job: PlannedJob, fire: str) -> tuple[str, ...]:
         """Those who may try this fire of the job, rank 0 first."""
         if job.of_worker is not None:
             return tuple(self.eligible(job))

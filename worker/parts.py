@@ -13,6 +13,7 @@ from common.configuration.config import WorkerConfig
 from common.etcd import Change, EtcdClient, Mirror, Session
 from common.process.cancellation import until_first
 from common.protocol.drain import Drain
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
@@ -25,7 +26,6 @@ from worker.commands.orphans import Orphans, is_first_process
 from worker.commands.slots import affordable_slots
 from worker.data_directory import DataDirectory
 from worker.deciding.broadcast import Broadcast
-from worker.deciding.claims import Claims
 from worker.deciding.doubts import Doubts
 from worker.deciding.scheduler import Scheduler
 from worker.dispatcher import Dispatcher

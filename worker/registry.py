@@ -23,12 +23,12 @@ from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.load import machine_load
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, Member
+from common.protocol.member import Beat, Identity, Member
 from common.protocol.roster import Left, RosterEntry
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, lease_is, mod_revision_is, none_under
 from common.schedules.schedule import tzdata_version
 from common.version import VERSION
-from worker.identity import CopiedDirectoryError, Identity
+from worker.identity import CopiedDirectoryError
 
 _log = logging.getLogger(__name__)
 

@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from common.etcd import Session
 from common.protocol.keys import RunId
+from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import MAX_PROPOSALS
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.txn import KeyValue
-from worker.catalog import CatalogJob
-from worker.proposals import MAX_PROPOSALS
 
 _CLAIM_AHEAD_S: Final = 0.5
 """Of the slots that came free within this time, as many may be claimed ahead. It bridges a claim's way to etcd and
@@ -39,7 +39,7 @@ class Run:
     """One claimed run of this worker."""
 
     run_id: RunId
-    job: CatalogJob
+    job: PlannedJob
     """The job as it was claimed."""
     entry: RunEntry
     """The value of its run key."""

@@ -38,6 +38,16 @@ def is_worker_name(text: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """A worker, known by its name; its data directory, known by its instance."""
+
+    worker: str
+    instance: str
+    """Random, written once into the data directory: what this directory's worker has left behind, it may settle."""
+    host: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One session of one worker."""
 

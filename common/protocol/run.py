@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Self, TypeAlias, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Self, TypeAlias, TypeVar, get_type_hints
 
 import msgspec
 from msgspec import Meta, Struct, field
@@ -24,6 +24,11 @@ _Instant: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_MARK_MS)]
 _Number: TypeAlias = Annotated[int, Meta(ge=0, le=LARGEST)]
 _Name: TypeAlias = Annotated[str, Meta(max_length=LONGEST_NAME)]
 _T = TypeVar("_T")
+
+SHUTDOWN: Final = "worker shutdown"
+"""Why a run was killed that its worker took with it."""
+OUT_OF_TOUCH: Final = "out of touch with etcd for too long"
+"""Why a run was killed that would soon have counted as lost."""
 
 
 class Verdict(StrEnum):

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import ClassVar
+from typing import ClassVar, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -125,6 +125,22 @@ def none_under(prefix: str) -> Compare:
 def none_under_since(prefix: str, revision: int) -> Compare:
     """True when no key that starts with the prefix was written after this revision."""
     return Compare(prefix, Target.MOD_REVISION, Relation.LESS, revision + 1, prefix=True)
+
+
+class Owner(Protocol):
+    """Whoever holds a lease and a key under it: a session."""
+
+    key: str
+    lease_id: int
+    id: str
+    """The lease's id in hex, as in the key's name."""
+
+    @property
+    def alive(self) -> Compare:
+        """True in etcd exactly while the session lasts; belongs into every transaction of its owner."""
+
+
+OwnerT = TypeVar("OwnerT", bound=Owner)
 
 
 class Put(Struct, frozen=True, gc=False):

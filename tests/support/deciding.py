@@ -13,8 +13,12 @@ from msgspec import structs
 from common.clock import SystemClock
 from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, decode_mark, encode_mark
+from common.protocol.member import Identity
 from common.protocol.placement import Candidate, Placement
+from common.protocol.planned_job import PlannedJob, read_job
+from common.protocol.proposals import Result
 from common.protocol.request import Request
 from common.protocol.run import RunEntry, RunRecord
 from common.protocol.saved_job import SavedJob
@@ -23,13 +27,10 @@ from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.absences import Absences
-from worker.catalog import Catalog, CatalogJob, read_job
-from worker.deciding.claims import Claims
+from worker.catalog import Catalog
 from worker.deciding.doubts import Doubts
 from worker.deciding.scheduler import Scheduler
-from worker.identity import Identity
 from worker.members import Members
-from worker.proposals import Result
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 
@@ -108,7 +109,7 @@ class World:
         self.keys = Keys(prefix)
         self.clock = FakeClock(NOON)
         self.planners: list[Planner] = []
-        self.jobs: dict[str, CatalogJob] = {}
+        self.jobs: dict[str, PlannedJob] = {}
 
     def rank(self, *names: str) -> None:
         """These workers, in this order of rank, for every fire."""

@@ -17,6 +17,7 @@ from common.jobs.reader import parse_job
 from common.process.lifecycle import Stop, run_loops
 from common.protocol.keys import Keys, RunId, Watched, encode_mark
 from common.protocol.kill import Kill
+from common.protocol.member import Identity
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
@@ -26,7 +27,7 @@ from tests.support.log_store import new_database
 from tests.support.waiting import wait_until
 from worker.agent import Agent
 from worker.data_directory import open_data_directory
-from worker.identity import Identity, locked_directory
+from worker.identity import locked_directory
 from worker.parts import Parts
 from worker.stewarding.steward import Term
 

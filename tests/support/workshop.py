@@ -12,27 +12,27 @@ from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, EtcronError
 from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
-from common.protocol.member import Member
+from common.protocol.member import Identity, Member
+from common.protocol.planned_job import read_job
 from common.protocol.planner import Decision
+from common.protocol.proposals import Proposal
 from common.protocol.request import Request
 from common.protocol.run import RunEntry, RunRecord, Verdict
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue, Put, Txn, TxnResult
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
-from worker.catalog import Catalog, read_job
+from worker.catalog import Catalog
 from worker.commands.executor import Executor
-from worker.deciding.claims import Claims
 from worker.disk import Disk
 from worker.dispatcher import Dispatcher
-from worker.identity import Identity
 from worker.kills import Kills
 from worker.launch import Launch, Outcome
 from worker.launcher.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.members import Members
-from worker.proposals import Proposal
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath

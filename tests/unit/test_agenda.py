@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from common.jobs.reader import parse_job
-from worker.catalog import CatalogJob
+from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import Blocker
 from worker.deciding.agenda import Agenda, Agendum, Cue
-from worker.proposals import Blocker
 
 SECOND = 1000
 
 
 def agendum(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0, **fields: Any) -> Agendum:
     spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"} | fields)
-    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=anchor_ms, revision=1, create_revision=1)
+    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=anchor_ms, revision=1, create_revision=1)
     return Agendum(job=job, until_ms=until_ms, base_ms=base_ms)
 
 

@@ -12,14 +12,13 @@ from common.duration import parse_duration
 from common.instants import from_ms
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, another_attempt, follow, merged, next_link
 from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, EntryState, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.txn import Delete, KeyValue, Put, absent, mod_revision_is, value_is
 from common.schedules.moment import Moment
-from worker.catalog import CatalogJob
-from worker.launch import OUT_OF_TOUCH, SHUTDOWN
-from worker.settling.following import NOTHING, End, Facts, Follow, another_attempt, follow, merged, next_link
 
 KEYS = Keys()
 PLAN_MS = 1_790_000_000_000
@@ -32,8 +31,8 @@ MARK = KeyValue(
 )
 
 
-def job(spec: JobSpec = SPEC, *, created: int = 5) -> CatalogJob:
-    return CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=PLAN_MS - 1, revision=20, create_revision=created)
+def job(spec: JobSpec = SPEC, *, created: int = 5) -> PlannedJob:
+    return PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=PLAN_MS - 1, revision=20, create_revision=created)
 
 
 def end(verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None = None, **changes: Any) -> End:
@@ -48,7 +47,7 @@ def end(verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None
     return End.by(entry, record, frees_lock=frees_lock)
 
 
-def after(one: End, spec: JobSpec | None = SPEC, **facts: Any) -> Follow:
+def after(one: End, spec: JobSpec | None = SPEC, **facts: Any) -> FollowUp:
     return follow(KEYS, one, Facts(job=None if spec is None else job(spec), **facts))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from common.jobs.reader import parse_job
-from worker.catalog import CatalogJob
+from common.protocol.planned_job import PlannedJob
 from worker.deciding.agenda import Agendum
 from worker.deciding.hedges import Hedges
 
@@ -14,7 +14,7 @@ HEDGED = PLAN + 500
 
 def an_agendum(name: str = "job") -> Agendum:
     spec = parse_job({"name": name, "command": "true", "cronExpr": "0 * * * * * *"})
-    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1)
+    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1)
     return Agendum(job=job)
 
 
@@ -62,7 +62,7 @@ def test_one_whose_job_has_changed_is_forgotten() -> None:
 def test_job_of_several_slots_waits_until_there_are_as_many() -> None:
     hedges, small = Hedges(), an_agendum()
     spec = parse_job({"name": "large", "command": "true", "cronExpr": "0 * * * * * *", "slots": 2})
-    large = Agendum(job=CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
+    large = Agendum(job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
     hedges.add([(large, PLAN), (small, PLAN)], HEDGED)
     assert hedges.take(HEDGED, 1) == [(small, PLAN)]
     assert hedges.take(HEDGED + 1_000, 2) == [(large, PLAN)]

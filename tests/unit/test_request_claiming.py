@@ -10,10 +10,10 @@ import pytest
 
 from common.errors import EtcdBusyError, EtcdInDoubtError, UnavailableError
 from common.protocol.keys import Keys, RunId
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import Txn
 from tests.support.fake_clock import FakeClock
-from worker.catalog import CatalogJob
 from worker.refusals import Refusals
 from worker.requests import request_claiming
 from worker.requests.request_claiming import NOTHING, RequestClaiming, Tried
@@ -30,9 +30,6 @@ class Claim:
 
     def transaction(self) -> str:
         return "the claim"
-
-    def won(self, *, fence: int, sent: float) -> object:
-        return fence, sent
 
     def is_carried_out_in(self, refusal: Any) -> int | None:
         return cast("int | None", refusal.own_fence)
@@ -89,8 +86,9 @@ async def tried(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, lis
         on_room=lambda: called.append("room"),
     )  # fmt: skip
     monkeypatch.setattr(claiming, "_claim", lambda *_: Claim())
+    monkeypatch.setattr(request_claiming, "claimed_run", lambda _, __, *, fence, sent: (fence, sent))
     counted = claiming.count(2)
-    job = cast(CatalogJob, SimpleNamespace(takes_lock=True))
+    job = cast(PlannedJob, SimpleNamespace(takes_lock=True))
     result = await claiming.claim(REQUEST, job, unneeded, counted)
     counted.settle()
     assert (claiming.unsettled, claiming.sending, claiming.slots) == (0, 0, 0)

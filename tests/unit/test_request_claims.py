@@ -13,14 +13,16 @@ from msgspec.structs import replace
 from common.etcd import Session
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
+from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.run import EntryState, RunEntry
+from common.protocol.run_writes import handed_on
 from common.protocol.txn import KeyValue, TxnResult
-from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims
-from worker.identity import Identity
-from worker.requests.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, handed_on, is_overtaken
+from worker.requests.request_claiming import claimed_run
 
 KEYS = Keys()
 SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})
@@ -55,7 +57,7 @@ def a_claim(mark: KeyValue | None = None, spec: JobSpec = SPEC, **changes: Any) 
     return RequestClaim(
         keys=KEYS, entry=RunEntry(state=EntryState.OPEN, worker="w1"), request=Request(**(values | changes)),
         session=cast(Session, SimpleNamespace(lease_id=10)), mark=mark,
-        job=CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3),
+        job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3),
     )  # fmt: skip
 
 
@@ -106,7 +108,8 @@ def test_only_a_job_that_takes_the_lock_waits_for_it(overlap: str, meets: bool) 
     ],
 )  # fmt: skip
 def test_run_is_to_start_before_its_request_expires(origin: Origin, expires_ms: int | None, start_by_ms: int) -> None:
-    run = a_claim(origin=origin, expires_ms=expires_ms, mark_ms=6).won(fence=4, sent=1.0)
+    claim = a_claim(origin=origin, expires_ms=expires_ms, mark_ms=6)
+    run = claimed_run(claim, cast(Session, claim.session), fence=4, sent=1.0)
     assert (run.fence, run.mod_revision, run.start_by_ms) == (4, 4, start_by_ms)
     again = handed_on(run, now_ms=50)
     assert again.expires_ms == (None if start_by_ms == NO_LIMIT_MS else start_by_ms)

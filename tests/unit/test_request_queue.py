@@ -13,12 +13,12 @@ from common.errors import UnavailableError
 from common.etcd import Change
 from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
-from worker.catalog import CatalogJob
 from worker.requests.request_claiming import NOTHING, Tried
 from worker.requests.request_queue import AT_ONCE, RequestQueue
 from worker.runs import RunTable
@@ -44,7 +44,7 @@ class Worker:
 
     def __init__(self, *, slots: int = 10, order: Sequence[str] = ("w1",)) -> None:
         self.clock = FakeClock()
-        self.jobs: dict[str, CatalogJob] = {}
+        self.jobs: dict[str, PlannedJob] = {}
         self.killed: dict[RunId, object] = {}
         self.order = tuple(order)
         self.held: set[str] = set()
@@ -71,7 +71,7 @@ class Worker:
 
     def job(self, name: str = "job", **fields: Any) -> None:
         spec = parse_job({"name": name, "command": "true", "cronExpr": NEVER, **fields})
-        self.jobs[name] = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3)
+        self.jobs[name] = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3)
 
     def ask(self, number: int = 1, name: str = "job", *, in_ms: int = 0, **changes: Any) -> Change:
         """A request is there now, the plan times in the order of the numbers."""

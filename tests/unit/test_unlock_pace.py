@@ -10,9 +10,9 @@ import pytest
 from common.etcd import Session
 from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
-from worker.catalog import CatalogJob
 from worker.runs import Run
 from worker.settling.unlock_pace import is_wanted_soon
 
@@ -24,7 +24,7 @@ ENDED = PLAN + 700
 def ended(trigger: dict[str, Any] | None = None, *, verdict: Verdict = Verdict.SUCCESS, **fields: Any) -> Run:
     """A run of the fire of a whole hour."""
     spec = parse_job({"name": "job", "command": "true"} | (HOURLY if trigger is None else trigger) | fields)
-    job = CatalogJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
+    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
     run_id = RunId.planned("job", PLAN)
     return Run(
         run_id=run_id, job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,

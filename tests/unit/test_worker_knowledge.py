@@ -12,9 +12,10 @@ from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
 
@@ -62,9 +63,9 @@ def test_of_two_sessions_of_one_name_the_newest_counts() -> None:
     assert members.accepting()["w1"].slots == 9
 
 
-def job(*, of_worker: str | None = None, **fields: Any) -> CatalogJob:
+def job(*, of_worker: str | None = None, **fields: Any) -> PlannedJob:
     spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"} | fields)
-    return CatalogJob(
+    return PlannedJob(
         spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1, of_worker=of_worker
     )  # fmt: skip
 

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 from common.clock import Clock
 from common.protocol.keys import RunId
-from common.protocol.run import Verdict
+from common.protocol.run import SHUTDOWN, Verdict
 from worker.commands.end_dates import EndDates
 from worker.commands.exit import OwnPeak, reap
 from worker.commands.run_watch import RunWatch
@@ -34,7 +34,7 @@ from worker.commands.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.commands.sweeper import Remains, Sweeper
 from worker.commands.usage import MemoryWatch, look_at
 from worker.guardian.guard import Guard, Unguarded
-from worker.launch import SHUTDOWN, Ending, Launch, Outcome, unstarted
+from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.launcher.environment import give_commands_default_signals
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import (

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from worker.catalog import CatalogJob
-from worker.proposals import Blocker
+from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import Blocker
 
 
 class Cue(Enum):
@@ -32,7 +32,7 @@ class Cue(Enum):
 class Agendum:
     """One job's place on the agenda."""
 
-    job: CatalogJob
+    job: PlannedJob
     next_ms: int | None = None
     """The next planned fire that has not come up yet."""
     base_ms: int = 0

@@ -11,10 +11,10 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol.keys import Keys
 from common.protocol.planner import Decision
+from common.protocol.proposals import Answer, Blocker, Proposal, Result
 from common.protocol.run import RunRecord
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.deciding.passing_over import pass_over
-from worker.proposals import Answer, Blocker, Proposal, Result
 
 _log = logging.getLogger(__name__)
 

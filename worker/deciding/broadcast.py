@@ -26,14 +26,15 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol.keys import Keys, encode_mark, read_mark, sequence_name
+from common.protocol.member import Identity
 from common.protocol.placement import is_eligible
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import undecided
+from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
 from common.protocol.txn import Compare, GetKey, KeyValue, Operation, Put, Txn, absent, mod_revision_is
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
-from worker.identity import Identity
-from worker.settling.records import fire_record
+from worker.catalog import Catalog
 
 RETRY_S: Final = 0.3
 _AT_ONCE: Final = 16
@@ -44,9 +45,9 @@ class _Step:
     """What one sequence needs, from what was known when its mark was read."""
 
     name: str
-    new: CatalogJob | None
+    new: PlannedJob | None
     """The job as this worker takes part in it from now on; None: it does not."""
-    there: CatalogJob | None
+    there: PlannedJob | None
     """The job as it is, whether the worker takes part or not; None: it was deleted."""
     mark: KeyValue | None
     mark_ms: int
@@ -181,7 +182,7 @@ class Broadcast:
         return _Step(name=name, new=job, there=job, mark=mark, mark_ms=at_ms, record=record)
 
     def _closing(
-        self, name: str, old: CatalogJob, job: CatalogJob | None, mark: KeyValue | None, deleted: KeyValue | None
+        self, name: str, old: PlannedJob, job: PlannedJob | None, mark: KeyValue | None, deleted: KeyValue | None
     ) -> _Step:
         """The job is gone, or does not concern this worker any more. A deletion has left its time in the job's mark."""
         known_ms = read_mark(mark)
@@ -192,10 +193,10 @@ class Broadcast:
             record = self._skipped(old, known_ms, until_ms, "deleted" if job is None else "edited")
         return _Step(name=name, new=None, there=job, mark=mark, mark_ms=at_ms, record=record)
 
-    def _takes_part(self, job: CatalogJob) -> bool:
+    def _takes_part(self, job: PlannedJob) -> bool:
         return job.spec.broadcast and is_eligible(job.spec, self._labels, self._slots)
 
-    def _skipped(self, old: CatalogJob, mark_ms: int, until_ms: int, reason: str) -> RunRecord | None:
+    def _skipped(self, old: PlannedJob, mark_ms: int, until_ms: int, reason: str) -> RunRecord | None:
         """One record for what the spec before had planned in (mark, until]; None where that is nothing."""
         if not old.spec.enabled:
             return None

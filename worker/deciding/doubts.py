@@ -24,11 +24,11 @@ from typing import Protocol
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.protocol.fire_claims import Batch, Claims, Part, carried_out
 from common.protocol.keys import Keys
+from common.protocol.proposals import Answer, Result
 from common.protocol.txn import KeyValue
-from worker.deciding.claims import Batch, Claims, Part, carried_out
 from worker.deciding.passing_over import pass_over
-from worker.proposals import Answer, Result
 from worker.refusals import is_for_good
 
 _log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class Doubts:
         self.count = 0
         """Proposals in doubt now."""
 
-    async def settle(self, batch: Batch, told: Told) -> None:
+    async def settle(self, batch: Batch[Session], told: Told) -> None:
         """Ends when nothing of the batch can be carried out any more that was not told."""
         extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
         _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
@@ -68,7 +68,7 @@ class Doubts:
         finally:
             self.count -= len(batch.parts)
 
-    async def _settle(self, batch: Batch, told: Told, pause_s: float) -> None:
+    async def _settle(self, batch: Batch[Session], told: Told, pause_s: float) -> None:
         found = None
         while found is None:
             await asyncio.sleep(pause_s)
@@ -82,7 +82,7 @@ class Doubts:
         else:
             await self._watch(batch, results, told)
 
-    async def _watch(self, batch: Batch, results: Sequence[Result], told: Told) -> None:
+    async def _watch(self, batch: Batch[Session], results: Sequence[Result], told: Told) -> None:
         """One proposal that may still come true: a lock is held, its mark is to come, or a run key is in its way."""
         was_told = False
         while True:
@@ -102,7 +102,7 @@ class Doubts:
             elif result.answer is Answer.DONE:
                 told.won_late(result, batch.session)
 
-    async def _look(self, batch: Batch) -> tuple[Sequence[Result], bool] | None:
+    async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool] | None:
         """What became of the batch as far as can be told, and whether that is the last word; None: etcd is silent."""
         sent = self._clock.boottime()
         try:
@@ -118,14 +118,14 @@ class Doubts:
         return self._judge(batch, results, again, found), is_over
 
     def _judge(
-        self, batch: Batch, refusals: Sequence[Result], again: Sequence[Part], found: dict[str, KeyValue]
+        self, batch: Batch[Session], refusals: Sequence[Result], again: Sequence[Part], found: dict[str, KeyValue]
     ) -> list[Result]:
         # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
         by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
         by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
         return [_carried_out(part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
 
-    async def _pass_over(self, batch: Batch, result: Result) -> None:
+    async def _pass_over(self, batch: Batch[Session], result: Result) -> None:
         try:
             await pass_over(self._client, self._keys, result.proposal, batch.session)
         except (EtcdError, UnavailableError):

@@ -28,6 +28,7 @@ from common.etcd import EtcdClient, Session
 from common.jobs.job import Overlap
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.kill import Kill
+from common.protocol.proposals import Blocker
 from common.protocol.txn import (
     Delete,
     Get,
@@ -42,7 +43,6 @@ from common.protocol.txn import (
 )
 from worker.deciding.agenda import Agenda, Agendum
 from worker.members import Members
-from worker.proposals import Blocker
 
 _log = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ import logging
 
 from common.etcd import EtcdClient, Session
 from common.protocol.keys import Keys, encode_mark
+from common.protocol.proposals import Proposal
 from common.protocol.txn import Put, Txn, mod_revision_is, present, value_is
-from worker.proposals import Proposal
 
 _log = logging.getLogger(__name__)
 

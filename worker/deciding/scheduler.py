@@ -19,23 +19,24 @@ from typing import Any
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.protocol.fire_claims import Claims, Part
 from common.protocol.keys import Keys, split_sequence
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
+from common.protocol.proposals import Blocker, Proposal
 from common.timings import Timings
 from worker.absences import Absences
 from worker.alarm import Alarm
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.deciding.answers import Answers, Claimant
-from worker.deciding.claims import Claims, Part
 from worker.deciding.doubts import Doubts
 from worker.deciding.hedges import Hedges
 from worker.deciding.lock_waits import LockWaits
 from worker.deciding.looking import Looking
 from worker.deciding.sending import Sending
 from worker.members import Members
-from worker.proposals import Blocker, Proposal
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
@@ -230,7 +231,7 @@ class Scheduler:
 
     # Wait: what has come up
 
-    def _new_agendum(self, job: CatalogJob, now_ms: int) -> Agendum:
+    def _new_agendum(self, job: PlannedJob, now_ms: int) -> Agendum:
         """The job's place on the agenda. A fire that is due already comes up at once, but before the first look,
         which reads every mark anyhow."""
         agendum = Agendum(job=job, base_ms=job.anchor_ms)
@@ -430,7 +431,7 @@ class Scheduler:
         return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)
 
 
-def _start_by_ms(job: CatalogJob, decision: Decision, now_ms: int, *, waited: bool, held: Held | None) -> int:
+def _start_by_ms(job: PlannedJob, decision: Decision, now_ms: int, *, waited: bool, held: Held | None) -> int:
     """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
     if decision.claim_ms is None:
         return 0

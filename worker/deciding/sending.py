@@ -8,12 +8,12 @@ from typing import Protocol
 
 from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
-from common.etcd import EtcdClient
+from common.etcd import EtcdClient, Session
 from common.process import failpoints
+from common.protocol.fire_claims import Batch, Claims
+from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
-from worker.deciding.claims import Batch, Claims
 from worker.deciding.doubts import Doubts, Told
-from worker.proposals import Answer, Proposal, Result
 from worker.refusals import Refusals, is_for_good
 
 _BACKOFF_S = 0.25
@@ -51,14 +51,14 @@ class Sending:
         self.in_flight = self.slots_in_flight = 0
         """Runs that are being claimed, and the slots that they would take; those in doubt are not counted."""
 
-    async def send(self, batch: Batch) -> None:
+    async def send(self, batch: Batch[Session]) -> None:
         """Ends when every proposal of the batch has been answered; those in doubt, when they are settled."""
         self._count(batch.proposals, 1)
         rest = await self._answered_rest(batch)
         while rest is not None and rest.parts:
             rest = await self._answered_rest(rest)
 
-    async def _answered_rest(self, batch: Batch) -> Batch | None:
+    async def _answered_rest(self, batch: Batch[Session]) -> Batch[Session] | None:
         """One transaction, and its answers told; what it leaves to be sent again."""
         sent = self._clock.boottime()
         if failpoints.armed and batch.claims:
@@ -91,7 +91,7 @@ class Sending:
         await asyncio.gather(*(self.send(batch.of([part])) for part in again))
         return None
 
-    async def _answer(self, batch: Batch) -> TxnResult:
+    async def _answer(self, batch: Batch[Session]) -> TxnResult:
         """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
         if len(batch.parts) >= _LARGE:
             answer = await self._client.txn(self._claims.transaction(batch, asks_why=False))
@@ -99,7 +99,7 @@ class Sending:
                 return answer
         return await self._client.txn(self._claims.transaction(batch))
 
-    async def _refused(self, batch: Batch, error: Exception) -> None:
+    async def _refused(self, batch: Batch[Session], error: Exception) -> None:
         """etcd is there and will not: in halves, down to the one that it refuses; the others are decided."""
         middle = len(batch.parts) // 2
         if middle:
@@ -110,7 +110,7 @@ class Sending:
         self._refusals.note(proposal.job.sequence, error)
         self._tell(Result(proposal=proposal, answer=Answer.REFUSED), batch)
 
-    def _tell(self, result: Result, batch: Batch) -> None:
+    def _tell(self, result: Result, batch: Batch[Session]) -> None:
         self._count([result.proposal], -1)
         self._listener.answered(result, batch.session)
 

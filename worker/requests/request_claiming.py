@@ -16,14 +16,14 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.process import failpoints
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, read_mark
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
+from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.txn import KeyValue
-from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims
-from worker.identity import Identity
 from worker.refusals import Refusals
-from worker.requests.request_claims import RequestClaim, claim_of, is_overtaken
 from worker.runs import Run
 
 _RETRY_S: Final = 0.3
@@ -75,7 +75,7 @@ class RequestClaiming:
         """Have a claim count from now on, also before it is sent."""
         return Counted(self, slots)
 
-    async def claim(self, request: Request, job: CatalogJob, session: Session, counted: Counted) -> Tried:
+    async def claim(self, request: Request, job: PlannedJob, session: Session, counted: Counted) -> Tried:
         """Try once; ends when the claim certainly was carried out, or certainly never will be."""
         try:
             mark = None
@@ -83,19 +83,19 @@ class RequestClaiming:
                 mark = await self._client.get(self._keys.mark(job.sequence))
                 if is_overtaken(request, job, read_mark(mark)):
                     return NOTHING  # the steward's to end
-            return await self._settled(self._claim(request, job, session, mark), counted)
+            return await self._settled(self._claim(request, job, session, mark), session, counted)
         except (EtcdError, UnavailableError) as error:  # certainly not carried out
             self._refusals.note(str(request.run_id), error)
             await asyncio.sleep(_RETRY_S)
             return NOTHING
 
-    def _claim(self, request: Request, job: CatalogJob, session: Session, mark: KeyValue | None) -> RequestClaim:
+    def _claim(self, request: Request, job: PlannedJob, session: Session, mark: KeyValue | None) -> RequestClaim:
         return claim_of(
             request, job, session, keys=self._keys, identity=self._identity, claims=self._claims,
             now_ms=self._clock.wall_ms(), mark=mark,
         )  # fmt: skip
 
-    async def _settled(self, claim: RequestClaim, counted: Counted) -> Tried:
+    async def _settled(self, claim: RequestClaim, session: Session, counted: Counted) -> Tried:
         transaction, doubtful = claim.transaction(), False
         while True:
             sent = self._clock.boottime()
@@ -115,14 +115,25 @@ class RequestClaiming:
             if failpoints.armed and result.succeeded:
                 failpoints.hit("after_claim")
             if result.succeeded:
-                return Tried(run=claim.won(fence=result.revision, sent=sent))
+                return Tried(run=claimed_run(claim, session, fence=result.revision, sent=sent))
             fence = claim.is_carried_out_in(result) if doubtful else None
             if fence is not None:
-                return Tried(run=claim.won(fence=fence, sent=float("-inf")))
+                return Tried(run=claimed_run(claim, session, fence=fence, sent=float("-inf")))
             if not doubtful or claim.is_over(result):
                 return Tried(met_lock=claim.meets_lock(result))
             counted.leave()
             await asyncio.sleep(_LOOK_AGAIN_S)
+
+
+def claimed_run(claim: RequestClaim, session: Session, *, fence: int, sent: float) -> Run:
+    """The run that it has claimed."""
+    request = claim.request
+    expires_ms = None if request.is_chain else request.expires_ms
+    return Run(
+        run_id=request.run_id, job=claim.job, entry=claim.entry, fence=fence, mod_revision=fence,
+        session=session, sent=sent, request=request,
+        start_by_ms=NO_LIMIT_MS if expires_ms is None else expires_ms,
+    )  # fmt: skip
 
 
 class Counted:

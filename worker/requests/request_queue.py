@@ -20,15 +20,16 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient, Session
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, sequence_name
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.alarm import Alarm
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
-from worker.deciding.claims import Claims
-from worker.identity import Identity
+from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
 from worker.refusals import Refusals
@@ -280,7 +281,7 @@ class RequestQueue:
         job = self._catalog.of_run(request.run_id)
         return job.spec.priority if job is not None else 0
 
-    def _runnable(self, request: Request, now_ms: int) -> CatalogJob | None:
+    def _runnable(self, request: Request, now_ms: int) -> PlannedJob | None:
         """The job to run it by; None where it is the steward's to end."""
         job = self._catalog.of_run(request.run_id)
         killed = request.run_id in self._kills.by_run
@@ -288,13 +289,13 @@ class RequestQueue:
             return None
         return job if job.spec.enabled or request.is_asked_for else None
 
-    def _start(self, turn: Turn, job: CatalogJob, session: Session) -> None:
+    def _start(self, turn: Turn, job: PlannedJob, session: Session) -> None:
         turn.busy, turn.due = True, False
         assert self._tasks is not None, "only while the loop runs"
         counted = self._claiming.count(job.spec.slots)
         self._tasks.create_task(self._try(turn, job, session, counted), name="request")
 
-    async def _try(self, turn: Turn, job: CatalogJob, session: Session, counted: Counted) -> None:
+    async def _try(self, turn: Turn, job: PlannedJob, session: Session, counted: Counted) -> None:
         tried = NOTHING
         try:
             tried = await self._claiming.claim(turn.request, job, session, counted)

@@ -25,16 +25,18 @@ from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.process.cancellation import until_all
 from common.protocol.keys import Keys, RunId
+from common.protocol.member import Identity
+from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
-from common.protocol.txn import Get, KeyValue, Put, Txn, mod_revision_is
+from common.protocol.run_writes import take_over
+from common.protocol.txn import KeyValue, Put
 from worker.commands.shortage import once_possible
-from worker.identity import Identity
 from worker.kills import Kills
 from worker.refusals import Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
 from worker.settling.ending import EndingRuns
-from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, lost_record, read_command
+from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, read_command
 from worker.settling.settlement import Settlement
 from worker.spooling.spool import Spooled
 
@@ -153,13 +155,11 @@ class Adoption:
                 self._kills.take(kv)
 
     async def _readopt(self, run: Run, session: Session) -> None:
-        key = self._keys.run(run.run_id)
         while not session.ended.is_set():
-            entry = replace(run.entry, session=session.id)
-            compares = [session.alive, mod_revision_is(key, run.mod_revision)]
+            entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
             sent = self._clock.boottime()
             try:
-                result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
+                result = await self._client.txn(txn)
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     self._refusals.note(str(run.run_id), error)
@@ -253,10 +253,11 @@ class Adoption:
         """Its key names this session: while that lives, nobody gives it up as lost."""
         while not session.ended.is_set():
             former = kept.former
-            key, entry = former.kv.key, replace(former.entry, session=session.id)
-            compares = [session.alive, mod_revision_is(key, former.kv.mod_revision)]
+            entry, txn = take_over(
+                self._keys, run_id, former.entry, mod_revision=former.kv.mod_revision, session=session
+            )  # fmt: skip
             try:
-                result = await self._client.txn(Txn(compares, [Put(key, entry.to_json())], [Get(key)]))
+                result = await self._client.txn(txn)
             except EtcdRefusedError as error:
                 if not is_for_good(error):
                     raise

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from common.errors import EtcronError
 from common.etcd import EtcdClient
+from common.protocol.follow_ups import End, Facts, FollowUp, another_attempt, follow
 from common.protocol.keys import Keys
+from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.txn import KeyValue
-from worker.catalog import Catalog, CatalogJob, read_job
-from worker.settling.following import End, Facts, Follow, another_attempt, follow
+from worker.catalog import Catalog
 
 
 class Aftermath:
@@ -20,12 +21,12 @@ class Aftermath:
         self._keys = keys
         self._catalog = catalog
 
-    def known(self, end: End) -> Follow | None:
+    def known(self, end: End) -> FollowUp | None:
         """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
         job = self._catalog.of_run(end.run_id)
         return None if another_attempt(end, job) else follow(self._keys, end, Facts(job=job))
 
-    async def asked(self, ends: Sequence[End]) -> list[Follow]:
+    async def asked(self, ends: Sequence[End]) -> list[FollowUp]:
         """What follows each of them, as etcd knows it. EtcdError, UnavailableError: it does not answer."""
         wanted = [key for end in ends for key in self._keys_of(end)]
         found = await self._client.get_many(wanted)
@@ -46,7 +47,7 @@ class Aftermath:
         )  # fmt: skip
 
 
-def _readable(name: str, kv: KeyValue | None) -> CatalogJob | None:
+def _readable(name: str, kv: KeyValue | None) -> PlannedJob | None:
     try:
         return None if kv is None else read_job(name, kv)
     except EtcronError:

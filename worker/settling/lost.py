@@ -8,8 +8,9 @@ from typing import Final, Protocol
 
 from common.errors import EtcronError
 from common.etcd import EtcdClient
+from common.protocol.follow_ups import NOTHING, End
 from common.protocol.keys import Keys, RunId
-from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, shown_command
+from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import (
     Compare,
@@ -22,7 +23,6 @@ from common.protocol.txn import (
     mod_revision_is,
 )
 from worker.settling.aftermath import Aftermath
-from worker.settling.following import NOTHING, End
 
 _TRIES: Final = 20
 """How often what follows is read again because it has changed meanwhile."""
@@ -95,35 +95,3 @@ async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: Run
     except EtcronError:  # compacted, or unreadable: the record does without
         spec = None
     return (spec.command_line, spec.labels) if spec is not None else ("", {})
-
-
-def lost_record(
-    run_id: RunId,
-    entry: RunEntry,
-    *,
-    fence: int,
-    reason: str,
-    now_ms: int,
-    command: str = "",
-    labels: Mapping[str, str],
-) -> RunRecord:
-    """The record of a run of whose end nobody knows."""
-    return RunRecord(
-        run_id=run_id,
-        status=Verdict.LOST,
-        reason=reason,
-        err=f"lost: {reason}",
-        command=shown_command(command, entry.args) if command else "",
-        labels=labels,
-        plan_ms=entry.plan_ms,
-        schedule_ms=entry.dispatch_ms,
-        create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,
-        claim_ms=entry.claim_ms,
-        end_ms=now_ms,
-        worker=entry.worker,
-        trigger=entry.trigger,
-        by=entry.by,
-        note=entry.note,
-        revision=entry.revision,
-        fence=fence,
-    )

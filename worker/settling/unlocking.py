@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient
 from common.process import failpoints
+from common.protocol.follow_ups import NOTHING, End, FollowUp
 from common.protocol.keys import Keys
 from common.protocol.run import EntryState
 from common.protocol.txn import Delete, KeyRevisions, Put, create_revision_is, mod_revision_is
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 from worker.runs import Run
 from worker.settling.aftermath import Aftermath
-from worker.settling.following import NOTHING, End, Follow
 from worker.settling.steps import RETRY_S, Step, Steps
 
 _PAUSE_S: Final = 0.02
@@ -89,7 +89,7 @@ class Unlocking:
         self._refusals.note(str(run.run_id), error)
         self._aside.append(run)
 
-    async def follows_of(self, run: Run) -> Follow:
+    async def follows_of(self, run: Run) -> FollowUp:
         """What follows the run, as etcd knows it; while etcd refuses to say, nobody else may wait for the answer."""
         while True:
             try:
@@ -99,7 +99,7 @@ class Unlocking:
                 self._refusals.note(str(run.run_id), error)
                 await asyncio.sleep(AGAIN_S)
 
-    async def _follows(self, runs: Sequence[Run]) -> list[Follow]:
+    async def _follows(self, runs: Sequence[Run]) -> list[FollowUp]:
         """What follows each; nothing where the transaction that ends it has been. EtcdRefusedError: for good."""
         while True:
             try:
@@ -143,7 +143,7 @@ class Unlocking:
                     raise
                 await asyncio.sleep(RETRY_S)
 
-    def _freeing(self, run: Run, then: Follow) -> Step:
+    def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
         if run.entry.locked:
             lock = self._keys.lock(run.run_id.job)
@@ -162,7 +162,7 @@ class Unlocking:
         operations = [Put(key, entry.to_json()), *then.then]
         return Step(compares, operations, done, lambda: self._on_changed(run), str(run.run_id))
 
-    def _refused(self, run: Run, then: Follow) -> None:
+    def _refused(self, run: Run, then: FollowUp) -> None:
         """The lock is not its own any more; or what follows is not as believed."""
         if then.compares:
             self._to_ask_of.append(run)

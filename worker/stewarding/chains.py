@@ -17,13 +17,14 @@ from typing import Final
 from common.clock import Clock
 from common.etcd import EtcdClient
 from common.protocol.chain import is_chained
+from common.protocol.follow_ups import next_link
 from common.protocol.keys import Keys
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import Txn, absent, none_under_since
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.requests.request_queue import RequestQueue
-from worker.settling.following import next_link
 from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term
 
@@ -95,7 +96,7 @@ class Chains:
         lineup = self._queue.by_job.get(name)
         return () if lineup is None else lineup.values()
 
-    async def _mend(self, term: Term, job: CatalogJob) -> None:
+    async def _mend(self, term: Term, job: PlannedJob) -> None:
         """Never sooner than its delay from now: when its last run ended is not known."""
         now_ms = self._clock.wall_ms()
         if self._goes_on(job.name, now_ms):

@@ -16,12 +16,13 @@ from typing import Final
 from common.clock import Clock
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, encode_mark, read_mark
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Held
 from common.protocol.txn import KeyValue, Put, Txn, absent, mod_revision_is
 from common.timings import Timings
 from worker.absences import Absences
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.deciding.mark_reading import read_marks
 from worker.members import Beats, Members
@@ -143,8 +144,8 @@ class StuckFires:
             for job in left.values():  # etcd has gone away: they must not be forgotten
                 heapq.heappush(self._checks, (now_ms, job.name, job.revision))
 
-    def _due(self, now_ms: int) -> list[CatalogJob]:
-        jobs: list[CatalogJob] = []
+    def _due(self, now_ms: int) -> list[PlannedJob]:
+        jobs: list[PlannedJob] = []
         while self._checks and self._checks[0][0] <= now_ms and len(jobs) < _AT_ONCE:
             _, name, revision = heapq.heappop(self._checks)
             job = self._catalog.jobs.get(name)
@@ -156,7 +157,7 @@ class StuckFires:
                 jobs.append(job)
         return jobs
 
-    def _check_next(self, job: CatalogJob, now_ms: int) -> None:
+    def _check_next(self, job: PlannedJob, now_ms: int) -> None:
         """5 s after the next fire; every 5 s where fires come closer than that, or while one stays undecided."""
         if not job.spec.enabled:
             return
@@ -165,7 +166,7 @@ class StuckFires:
         if at_ms is not None:
             heapq.heappush(self._checks, (at_ms, job.name, job.revision))
 
-    def _after_next(self, job: CatalogJob, now_ms: int, again_ms: int) -> int | None:
+    def _after_next(self, job: PlannedJob, now_ms: int, again_ms: int) -> int | None:
         next_ms = job.schedule.next_after_ms(max(job.came_up_ms(now_ms - OFFER_AFTER_MS), job.anchor_ms))
         if next_ms is None:
             return None
@@ -174,7 +175,7 @@ class StuckFires:
         is_close = following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS
         return again_ms if is_close else at_ms
 
-    async def _with_something_undecided(self, left: dict[str, CatalogJob], now_ms: int) -> dict[str, KeyValue | None]:
+    async def _with_something_undecided(self, left: dict[str, PlannedJob], now_ms: int) -> dict[str, KeyValue | None]:
         """The jobs whose mark is behind a fire of 5 s ago, or no mark for them, with their marks.
 
         The others are taken out of ``left``, and looked at again when they have had a fire.
@@ -198,14 +199,14 @@ class StuckFires:
             del left[job.name]
         return found
 
-    def _is_behind(self, job: CatalogJob, mark_ms: int, now_ms: int) -> bool:
+    def _is_behind(self, job: PlannedJob, mark_ms: int, now_ms: int) -> bool:
         """Whether the first fire that the mark leaves undecided, and so the earliest to be due, was due 5 s ago."""
         if not job.spec.enabled:
             return False
         next_ms = job.schedule.next_after_ms(max(mark_ms, job.anchor_ms))
         return next_ms is not None and job.dispatch_ms(next_ms) <= now_ms - OFFER_AFTER_MS
 
-    def _say_far_ahead(self, job: CatalogJob, mark_ms: int, now_ms: int) -> None:
+    def _say_far_ahead(self, job: PlannedJob, mark_ms: int, now_ms: int) -> None:
         if mark_ms <= now_ms + _FAR_AHEAD_MS or self._far_ahead.get(job.name) == mark_ms:
             return
         self._far_ahead[job.name] = mark_ms
@@ -217,7 +218,7 @@ class StuckFires:
         return await self._client.get_many([self._keys.lock(name) for name in stuck]) if stuck else {}
 
     async def _look_at(
-        self, term: Term, job: CatalogJob, mark: KeyValue | None, lock: KeyValue | None, now_ms: int
+        self, term: Term, job: PlannedJob, mark: KeyValue | None, lock: KeyValue | None, now_ms: int
     ) -> None:
         self._undecided.add(job.name)  # also where etcd refuses what is to be written
         mark_ms = read_mark(mark)
@@ -233,7 +234,7 @@ class StuckFires:
         if not self._is_behind(job, mark_ms, now_ms):
             self._undecided.discard(job.name)
 
-    async def _give_mark(self, term: Term, job: CatalogJob, mark: KeyValue | None, from_ms: int) -> None:
+    async def _give_mark(self, term: Term, job: PlannedJob, mark: KeyValue | None, from_ms: int) -> None:
         """A job without a readable mark gets one, and fires from now on; where it lay before the anchor, from there."""
         key = self._keys.mark(job.sequence)
         compare = absent(key) if mark is None else mod_revision_is(key, mark.mod_revision)

@@ -16,19 +16,21 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
+from common.protocol.follow_ups import NOTHING, FollowUp, merged, next_link
 from common.protocol.keys import Keys, Watched, read_mark
 from common.protocol.nobody import why_nobody
+from common.protocol.planned_job import PlannedJob
+from common.protocol.records import request_record
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunRecord, Verdict, final_entry, shown_command
+from common.protocol.request_claims import is_overtaken
+from common.protocol.run import Verdict, final_entry
 from common.protocol.txn import Compare, Delete, KeyValue, Put, Txn, absent, create_revision_is, mod_revision_is
 from worker.aside import Aside
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
 from worker.requests.lineup import Lineup, order_of
-from worker.requests.request_claims import is_overtaken
 from worker.requests.request_queue import AT_ONCE, RequestQueue
-from worker.settling.following import NOTHING, Follow, merged, next_link
 from worker.settling.settlement import Settlement
 from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term
@@ -51,7 +53,6 @@ _LATE: Final[Mapping[Origin, str]] = {
     Origin.MADE_UP: "late: it was to be made up for, and no worker started it in time",
 }
 """Why a request was there that has expired."""
-_COMMAND_SHOWN: Final = 1000
 """Of the command, in a record that lies in etcd until it is delivered."""
 
 
@@ -166,7 +167,7 @@ class StuckRequests:
             await self._end(term, request, end, now_ms=now_ms)
         return end is not None
 
-    def _end_of(self, request: Request, job: CatalogJob | None, now_ms: int) -> _End | None:
+    def _end_of(self, request: Request, job: PlannedJob | None, now_ms: int) -> _End | None:
         """How a request ends that cannot run any more; what this worker believes for it, etcd has to confirm."""
         name = request.run_id.job_name
         job_key = self._keys.job(name)
@@ -186,7 +187,7 @@ class StuckRequests:
             return _End(Verdict.MISSED, self._no_worker(job))
         return None
 
-    def _no_worker(self, job: CatalogJob | None) -> str:
+    def _no_worker(self, job: PlannedJob | None) -> str:
         """Why no worker could take it, as far as the job can be read; of a broadcast job, why its worker could not."""
         if job is None:
             return "no eligible worker"
@@ -195,7 +196,7 @@ class StuckRequests:
             return f"no eligible worker: {job.of_worker} is not live"
         return f"no eligible worker: {why_nobody(job.spec, members)}"
 
-    def _is_nobodys(self, request: Request, job: CatalogJob, now_ms: int) -> bool:
+    def _is_nobodys(self, request: Request, job: PlannedJob, now_ms: int) -> bool:
         """Whether it is one worker's alone, of a broadcast job, and that has been of no use for longer than the window.
 
         It may never come back under this name, and such a request need not expire.
@@ -207,7 +208,7 @@ class StuckRequests:
             and not self._members.eligible(job)
         )
 
-    def _overtaken(self, request: Request, job: CatalogJob | None, marks: Mapping[str, KeyValue]) -> _End | None:
+    def _overtaken(self, request: Request, job: PlannedJob | None, marks: Mapping[str, KeyValue]) -> _End | None:
         """The end of a retry whose place a newer fire has taken; a mark never goes back: only the job has to stay."""
         mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
         if job is None or not is_overtaken(request, job, mark_ms):
@@ -217,7 +218,9 @@ class StuckRequests:
 
     async def _end(self, term: Term, request: Request, end: _End, *, now_ms: int) -> None:
         job = self._catalog.of_run(request.run_id)
-        record = _record(request, job, end, now_ms=now_ms)
+        record = request_record(
+            request, job, status=end.status, reason=end.reason, err=end.err, by=end.by, now_ms=now_ms
+        )  # fmt: skip
         key, request_key = self._keys.run(request.run_id), request.key(self._keys)
         operations: list[Put | Delete] = [
             Delete(request_key),
@@ -232,7 +235,7 @@ class StuckRequests:
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
 
-    def _next_link(self, request: Request, job: CatalogJob | None, now_ms: int) -> Follow:
+    def _next_link(self, request: Request, job: PlannedJob | None, now_ms: int) -> FollowUp:
         """What goes on with the chain of an `after` job, of which this request was to be a run."""
         in_chain = request.origin in (Origin.CHAIN, Origin.HANDED_ON, Origin.RETRY, Origin.RERUN)
         if job is None or not in_chain or job.create_revision != request.job_create_revision:
@@ -274,13 +277,3 @@ class StuckRequests:
         if result.succeeded:
             extra = {"action": "request.renewed", "run": str(request.run_id)}
             _log.info("%s is put again: nobody has claimed it", request.run_id, extra=extra)
-
-
-def _record(request: Request, job: CatalogJob | None, end: _End, *, now_ms: int) -> RunRecord:
-    command = shown_command(job.spec.command_line, request.args)[:_COMMAND_SHOWN] if job is not None else ""
-    return RunRecord(
-        run_id=request.run_id, status=end.status, reason=end.reason, err=end.err or f"{end.status}: {end.reason}",
-        by=end.by or request.by, note=request.note, command=command, labels=job.spec.labels if job else {},
-        plan_ms=request.plan_ms, create_ms=now_ms if request.create_ms is None else request.create_ms, end_ms=now_ms,
-        trigger=request.trigger,
-    )  # fmt: skip

@@ -23,7 +23,9 @@ from common.jobs.job import JobSpec
 from common.protocol.keys import Keys, Watched, encode_mark
 from common.protocol.nobody import why_nobody
 from common.protocol.placement import is_eligible
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
+from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunRecord, Verdict, final_entry
 from common.protocol.txn import (
@@ -41,12 +43,9 @@ from common.protocol.txn import (
 )
 from common.timings import Timings
 from worker.absences import Absences
-from worker.catalog import CatalogJob
 from worker.deciding.hedges import OFFER_AFTER_MS
-from worker.deciding.passed import passed_record
 from worker.members import Beats, Members
 from worker.roster import Roster
-from worker.settling.records import fire_record, single
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 
@@ -61,7 +60,7 @@ class Case:
     """A job with something undecided, as it was read."""
 
     term: Term
-    job: CatalogJob
+    job: PlannedJob
     lock: KeyValue | None
     """Only where the job's claims take it."""
     mark_ms: int
@@ -119,7 +118,7 @@ class UndecidedFires:
         """Since when nobody could take a job's fires is not known."""
         self._nobody_since.clear()
 
-    def decided(self, job: CatalogJob) -> None:
+    def decided(self, job: PlannedJob) -> None:
         """Nothing of the job is undecided now. Where a worker could take it, the time that nobody could is over."""
         if job.name in self._nobody_since and self._members.eligible(job):
             del self._nobody_since[job.name]
@@ -169,7 +168,7 @@ class UndecidedFires:
         self._left -= 1
         return decision
 
-    def _since_ms(self, job: CatalogJob, seen_ms: int) -> int:
+    def _since_ms(self, job: PlannedJob, seen_ms: int) -> int:
         """Since when no worker could take its fires: the last that could has left then, or else the first look at it.
 
         Where one that could is here and takes none, it is not known since when it takes none.
@@ -287,11 +286,11 @@ class UndecidedFires:
     def _final(self, record: RunRecord) -> Put:
         return Put(self._keys.run(record.run_id), final_entry(record, worker=self._worker).to_json())
 
-    def _somebody_else_is_free(self, job: CatalogJob, plan_ms: int) -> bool:
+    def _somebody_else_is_free(self, job: PlannedJob, plan_ms: int) -> bool:
         return self._beats.any_free(self._members.order(job, str(plan_ms))[2:], job.spec.slots)
 
 
-def _is_to_start(job: CatalogJob, decision: Decision, now_ms: int) -> bool:
+def _is_to_start(job: PlannedJob, decision: Decision, now_ms: int) -> bool:
     """Whether it is about a fire in its time; a misfire is a worker's to make up for, until its window is over."""
     if decision.claim_ms is None or decision.missed is not None:
         return False

@@ -26,7 +26,7 @@ def patiently(ask: Callable[[Etcd], Any]) -> Flow[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Follow:
+class FollowUp:
     """Its share of the transaction that ends the run."""
 
     compares: tuple[Compare, ...] = ()
@@ -51,12 +51,12 @@ class Facts:
         )  # fmt: skip
 
 
-def follow(run: RunId, entry: Entry, record: Record, facts: Facts, now: int) -> Follow:
+def follow(run: RunId, entry: Entry, record: Record, facts: Facts, now: int) -> FollowUp:
     """Another attempt, or nothing."""
     job = Job.of(run.job, facts.job) if facts.job.create else None
     origin = None if job is None else another_attempt(run, entry.revision, record, job)
     if job is None or origin is None or facts.has_next or (origin == "rerun" and facts.kill.create):
-        return Follow()
+        return FollowUp()
     gives_way = origin == "retry" and job.spec.locks and isinstance(run.fire, int)
     request = Request(
         origin=origin, job_create=job.create, plan=entry.plan, not_before=now + (300 if origin == "retry" else 0),
@@ -67,7 +67,7 @@ def follow(run: RunId, entry: Entry, record: Record, facts: Facts, now: int) -> 
         compares.append(value_is(("mark", run.job), facts.mark.value))
     if origin == "rerun":
         compares.append(absent(run.kill_key))
-    return Follow(tuple(compares), (Put(run.next.request_key, request),))
+    return FollowUp(tuple(compares), (Put(run.next.request_key, request),))
 
 
 def another_attempt(run: RunId, revision: int, record: Record, job: Job) -> str | None:
@@ -90,7 +90,7 @@ def end_left(
             return None
         holds = entry.locked and facts.lock.create == kv.create
         has_ended = entry.ended or (entry.locked and not holds)
-        following = Follow() if has_ended else follow(run, entry, record, facts, world.now)
+        following = FollowUp() if has_ended else follow(run, entry, record, facts, world.now)
         compares = [*only_if, *following.compares]
         if world.rules.lost_compares_run or not only_if:
             compares.append(mod_is(run.key, kv.mod))
@@ -132,7 +132,7 @@ def settle(w: Worker, run: Run, status: str, reason: str = "") -> Flow[None]:
     yield from delete_when_free(w, run)
 
 
-def _end(w: Worker, run: Run, following: Follow) -> Flow[bool]:
+def _end(w: Worker, run: Run, following: FollowUp) -> Flow[bool]:
     """Sent until it is answered; False: look again."""
     ended = replace(run.entry, ended=True)
     lock = ("lock", run.id.job)

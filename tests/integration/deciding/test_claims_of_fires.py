@@ -11,7 +11,9 @@ import pytest
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
+from common.protocol.proposals import Proposal
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, Verdict
 from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
@@ -19,9 +21,7 @@ from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
-from worker.catalog import CatalogJob
 from worker.deciding.passing_over import pass_over
-from worker.proposals import Proposal
 
 HOURLY = "0 0 * * * * *"
 MINUTELY = "0 * * * * * *"
@@ -459,7 +459,7 @@ async def test_what_cannot_be_looked_at_harms_no_other_job(
         one = world.planners[0] if rank == "w1" else world.planners[1]
         real = one.members.rank
 
-        def failing(worker: str, job: CatalogJob, fire: str) -> int | None:
+        def failing(worker: str, job: PlannedJob, fire: str) -> int | None:
             if job.name == "bad":
                 raise ZeroDivisionError("a bug that nobody has foreseen")
             return real(worker, job, fire)

@@ -12,11 +12,11 @@ import pytest
 from common.etcd import EtcdClient
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planner import Decision
+from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue, Txn
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
-from worker.proposals import Answer, Proposal, Result
 
 MINUTELY = "0 * * * * * *"
 PLAN = str(NOON + MINUTE)

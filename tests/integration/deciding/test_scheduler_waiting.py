@@ -12,12 +12,12 @@ from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.kill import Kill
+from common.protocol.proposals import Blocker
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, TxnResult
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, World, planning
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
-from worker.proposals import Blocker
 
 BOTH = pytest.mark.parametrize("overlap", ["queue", "replace"])
 MINUTELY = "0 * * * * * *"

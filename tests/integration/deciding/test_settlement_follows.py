@@ -10,6 +10,7 @@ import pytest
 import worker.settling.settlement
 import worker.settling.steps
 import worker.settling.unlocking
+from common.protocol.follow_ups import End, FollowUp
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin
 from common.protocol.run import EntryState, Verdict
@@ -18,7 +19,6 @@ from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
 from worker.runs import Run
-from worker.settling.following import End, Follow
 
 RETRY: dict[str, Any] = {"retry": {"limit": 1, "delaySeconds": 10}}
 CRON = "* * * * * * *"
@@ -49,7 +49,7 @@ def moves_after_the_look(shop: Workshop, monkeypatch: pytest.MonkeyPatch, move: 
     aftermath = shop.settlement._unlocking._aftermath
     asked, moved = aftermath.asked, list[int]()
 
-    async def then_moved(ends: Sequence[End]) -> list[Follow]:
+    async def then_moved(ends: Sequence[End]) -> list[FollowUp]:
         follows = await asked(ends)
         if not moved:
             moved.append(1)

@@ -13,15 +13,16 @@ from common.clock import SystemClock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import Change, Session
 from common.protocol.keys import RunId, decode_mark, encode_mark
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import Delete, KeyValue, Put, Txn, TxnResult
 from tests.support.background import running
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
-from worker.catalog import Catalog, CatalogJob
+from worker.catalog import Catalog
 from worker.deciding.broadcast import Broadcast
-from worker.identity import Identity
 
 pytestmark = pytest.mark.etcd
 
@@ -68,10 +69,10 @@ class Own:
         await self.world.etcd.put(self.keys.mark("job~w1"), encode_mark(mark_ms))
 
     @property
-    def planned(self) -> CatalogJob | None:
+    def planned(self) -> PlannedJob | None:
         return self.catalog.planned("job")
 
-    async def open_at(self, kv: KeyValue) -> CatalogJob:
+    async def open_at(self, kv: KeyValue) -> PlannedJob:
         """The sequence, once it is open at this revision of the job."""
 
         def is_open() -> bool:

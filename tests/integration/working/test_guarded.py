@@ -12,12 +12,12 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.keys import RunId
+from common.protocol.run import OUT_OF_TOUCH
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
 from worker.guardian import child, link
 from worker.guardian.child import Child
 from worker.guardian.link import GuardianLink
-from worker.launch import OUT_OF_TOUCH
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

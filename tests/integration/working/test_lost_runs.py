@@ -12,12 +12,11 @@ from common.errors import EtcdRefusedError, UnavailableError
 from common.etcd import Change, EtcdClient
 from common.protocol.keys import RunId
 from common.protocol.request import Origin
-from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
+from common.protocol.run import OUT_OF_TOUCH, EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
-from worker.launch import OUT_OF_TOUCH
 from worker.members import Members
 from worker.settling.aftermath import Aftermath
 from worker.settling.settlement import Settlement

@@ -13,11 +13,11 @@ from common.clock import SystemClock
 from common.etcd import Change
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
+from common.protocol.request_claims import RequestClaim
 from common.protocol.txn import Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.requests.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -12,12 +12,12 @@ from common.clock import SystemClock
 from common.protocol.keys import RunId, Watched, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.request import Origin, Request
+from common.protocol.request_claims import RequestClaim
 from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker.requests.request_claims import RequestClaim
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -8,9 +8,9 @@ from typing import Final
 from msgspec import Struct
 
 from common.protocol.keys import RunId
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision
 from common.protocol.run import RunEntry, RunRecord
-from worker.catalog import CatalogJob
 
 MAX_PROPOSALS: Final = 30
 """In one transaction: 4 compares each, and 3 operations in each branch, within etcd's 128."""
@@ -27,7 +27,7 @@ class Blocker(Struct, frozen=True, kw_only=True):
 class Proposal(Struct, frozen=True, kw_only=True, eq=False):
     """One decision about one job, as this worker would have it."""
 
-    job: CatalogJob
+    job: PlannedJob
     decision: Decision
     start_by_ms: int = 0
     """Past it, the claimed fire does not start any more."""

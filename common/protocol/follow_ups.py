@@ -23,12 +23,11 @@ from msgspec import Struct
 from common.jobs.job import OnWorkerLost
 from common.protocol.chain import link_after
 from common.protocol.keys import Keys, RunId, Watched, read_mark
+from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunEntry, RunRecord, Trigger, Verdict
+from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import first_attempt
 from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
-from worker.catalog import CatalogJob
-from worker.launch import OUT_OF_TOUCH, SHUTDOWN
 
 _WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
 """Reasons of runs that were killed and that nobody wished an end of."""
@@ -67,7 +66,7 @@ class End(Struct, frozen=True, kw_only=True):
 class Facts:
     """What etcd holds, as far as what follows depends on it; its transaction compares what it relied on."""
 
-    job: CatalogJob | None
+    job: PlannedJob | None
     """As it is now; None: there is none, or none that can be read."""
     mark: KeyValue | None = None
     is_killed: bool = False
@@ -77,7 +76,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Follow:
+class FollowUp:
     """The share of what follows in the transaction that ends the run."""
 
     request: Request | None = None
@@ -85,10 +84,10 @@ class Follow:
     then: tuple[Put, ...] = ()
 
 
-NOTHING: Final = Follow()
+NOTHING: Final = FollowUp()
 
 
-def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
+def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
     """Why the fire is to be tried again by this job; None: it is not."""
     if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
         return None
@@ -102,13 +101,13 @@ def another_attempt(end: End, job: CatalogJob | None) -> Origin | None:
     return Origin.RETRY if not codes or end.exit_code in codes else None
 
 
-def _attempts(end: End, job: CatalogJob) -> int:
+def _attempts(end: End, job: PlannedJob) -> int:
     """How many attempts there have been; those before an unblocking do not count."""
     plan_ms, attempt = end.run_id.plan_ms, end.run_id.attempt
     return attempt if plan_ms is None else max(1, attempt - first_attempt(job.again, plan_ms) + 1)
 
 
-def follow(keys: Keys, end: End, facts: Facts) -> Follow:
+def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
     """What follows this end, given these facts."""
     if (job := facts.job) is None:
         return NOTHING
@@ -126,7 +125,7 @@ def follow(keys: Keys, end: End, facts: Facts) -> Follow:
     return _asking(keys, job, request, compares)
 
 
-def next_link(keys: Keys, job: CatalogJob, *, end_ms: int, last_plan_ms: int) -> Follow:
+def next_link(keys: Keys, job: PlannedJob, *, end_ms: int, last_plan_ms: int) -> FollowUp:
     """The next link of the chain after a fire that ended, also one that never ran; nothing where it has no chain.
 
     It is put over a link that may be there.
@@ -135,7 +134,7 @@ def next_link(keys: Keys, job: CatalogJob, *, end_ms: int, last_plan_ms: int) ->
     return NOTHING if request is None else _asking(keys, job, request, ())
 
 
-def merged(operations: Iterable[Put | Delete], then: Follow) -> list[Operation]:
+def merged(operations: Iterable[Put | Delete], then: FollowUp) -> list[Operation]:
     """Operations and those of what follows in one branch: of two that write one key, the latter."""
     written = {operation.key for operation in then.then}
     return [*(operation for operation in operations if operation.key not in written), *then.then]
@@ -146,12 +145,12 @@ def _ends_link(end: End) -> bool:
     return end.frees_lock and end.run_id.of_worker is None
 
 
-def _is_its_job(end: End, job: CatalogJob) -> bool:
+def _is_its_job(end: End, job: PlannedJob) -> bool:
     """Not one that was made after the run's was deleted."""
     return job.create_revision <= end.entry.revision
 
 
-def _attempt(end: End, job: CatalogJob, origin: Origin, facts: Facts) -> Request:
+def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request:
     entry, retry = end.entry, job.spec.retry
     not_before_ms, is_retry = end.end_ms, origin is Origin.RETRY
     if is_retry:
@@ -167,12 +166,12 @@ def _attempt(end: End, job: CatalogJob, origin: Origin, facts: Facts) -> Request
     )  # fmt: skip
 
 
-def _gives_way(end: End, job: CatalogJob) -> bool:
+def _gives_way(end: End, job: PlannedJob) -> bool:
     """Whether a newer fire takes the place of this one's retry: where they may not run side by side."""
     return job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
 
 
-def _asking(keys: Keys, job: CatalogJob, request: Request, compares: Iterable[Compare]) -> Follow:
+def _asking(keys: Keys, job: PlannedJob, request: Request, compares: Iterable[Compare]) -> FollowUp:
     as_planned = mod_revision_is(keys.job(job.name), job.revision)
     puts = (Put(request.key(keys), request.to_json()), Put(keys.seen(Watched.REQUESTS), b""))
-    return Follow(request=request, compares=(as_planned, *compares), then=puts)
+    return FollowUp(request=request, compares=(as_planned, *compares), then=puts)

@@ -17,10 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final, Generic
 
-from common.etcd import Session
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import MAX_PROPOSALS, Answer, Blocker, Proposal, Result
+from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from common.protocol.txn import (
@@ -32,6 +35,8 @@ from common.protocol.txn import (
     KeyRevisions,
     KeyValue,
     Operation,
+    Owner,
+    OwnerT,
     Put,
     Txn,
     TxnResult,
@@ -40,11 +45,6 @@ from common.protocol.txn import (
     mod_revision_is,
     value_is,
 )
-from worker.catalog import CatalogJob
-from worker.deciding.passed import passed_record
-from worker.identity import Identity
-from worker.proposals import MAX_PROPOSALS, Answer, Blocker, Proposal, Result
-from worker.settling.records import fire_record, single
 
 MAX_BYTES: Final = 1_000_000
 """Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
@@ -71,10 +71,10 @@ class Part:
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Batch:
+class Batch(Generic[OwnerT]):
     """Proposals in one transaction, which is identical however often it is sent."""
 
-    session: Session
+    session: OwnerT
     claim_ms: int
     parts: list[Part] = field(default_factory=list)
     _compares: int = 1
@@ -104,7 +104,7 @@ class Batch:
         self._compares, self._then, self._otherwise, self._size = compares, then, otherwise, size
         return True
 
-    def of(self, parts: Iterable[Part]) -> Batch:
+    def of(self, parts: Iterable[Part]) -> Batch[OwnerT]:
         """The same claims, under the same identity, but only these."""
         return Batch(session=self.session, claim_ms=self.claim_ms, parts=list(parts))
 
@@ -117,16 +117,16 @@ class Claims:
         self._identity = identity
         self._lost_after_ms = lost_after_ms
 
-    def batches(self, parts: Iterable[Part], *, session: Session, now_ms: int) -> list[Batch]:
+    def batches(self, parts: Iterable[Part], *, session: OwnerT, now_ms: int) -> list[Batch[OwnerT]]:
         """The parts, at most one a job, in as few transactions as etcd's limits allow."""
-        batches: list[Batch] = []
+        batches: list[Batch[OwnerT]] = []
         for part in parts:
             if not batches or not batches[-1].takes(part):
                 batches.append(Batch(session=session, claim_ms=now_ms))
                 batches[-1].takes(part)
         return batches
 
-    def transaction(self, batch: Batch, *, asks_why: bool = True) -> Txn:
+    def transaction(self, batch: Batch[Any], *, asks_why: bool = True) -> Txn:
         """All of a batch; the one without ``asks_why`` has no reads for a refusal."""
         compares: list[Compare] = [batch.session.alive]
         then: list[Operation] = []
@@ -140,14 +140,14 @@ class Claims:
             then.append(Put(self._keys.seen(Watched.REQUESTS), b""))
         return Txn(compares, then, otherwise)
 
-    def read(self, batch: Batch, result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
+    def read(self, batch: Batch[Any], result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
         """What became of each proposal, and the parts that an answer about others leaves to be sent again. Of a
         refusal: of the transaction that asks why."""
         if not result.succeeded:
             return self._read_refusal(batch, result)
         return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []
 
-    def entry(self, proposal: Proposal, *, session: Session, claim_ms: int) -> RunEntry:
+    def entry(self, proposal: Proposal, *, session: Owner, claim_ms: int) -> RunEntry:
         """The value of the run key that a claim puts."""
         plan_ms = proposal.decision.claim_ms
         assert plan_ms is not None, "only a claim has a run"
@@ -164,7 +164,7 @@ class Claims:
             claim_ms=claim_ms,
         )
 
-    def lost_after_ms(self, job: CatalogJob) -> int | None:
+    def lost_after_ms(self, job: PlannedJob) -> int | None:
         """How long a run of the job may be out of touch; None: for ever."""
         match job.spec.lost_after_s:
             case None:
@@ -174,7 +174,7 @@ class Claims:
             case seconds:
                 return int(seconds * 1000)
 
-    def part(self, proposal: Proposal, *, session: Session, now_ms: int) -> Part:
+    def part(self, proposal: Proposal, *, session: Owner, now_ms: int) -> Part:
         """The share of a proposal in a transaction that is about to be sent."""
         job, decision, keys = proposal.job, proposal.decision, self._keys
         job_key, mark, lock = keys.job(job.name), keys.mark(job.sequence), keys.lock(job.sequence)
@@ -195,7 +195,7 @@ class Claims:
             self._claim_or_skip(part, session, now_ms)
         return part
 
-    def _claim_or_skip(self, part: Part, session: Session, now_ms: int) -> None:
+    def _claim_or_skip(self, part: Part, session: Owner, now_ms: int) -> None:
         proposal, keys = part.proposal, self._keys
         job, plan_ms = proposal.job, proposal.decision.claim_ms
         assert plan_ms is not None, "asked for only where there is a fire to claim"
@@ -222,7 +222,7 @@ class Claims:
         part.then.append(part.witness)
         part.finals.append(record)
 
-    def _read_refusal(self, batch: Batch, result: TxnResult) -> tuple[list[Result], list[Part]]:
+    def _read_refusal(self, batch: Batch[Any], result: TxnResult) -> tuple[list[Result], list[Part]]:
         answers: list[Result] = []
         again: list[Part] = []
         for index, part in enumerate(batch.parts):
@@ -251,7 +251,7 @@ def carried_out(part: Part, *, revision: int, sent: float) -> Result:
     )  # fmt: skip
 
 
-def made_up(job: CatalogJob, plan_ms: int, *, now_ms: int) -> Request:
+def made_up(job: PlannedJob, plan_ms: int, *, now_ms: int) -> Request:
     """The request for a misfire that the job's policy makes up for."""
     return Request(
         run_id=job.run_of(plan_ms),

@@ -12,15 +12,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from common.etcd import Session
+from common.protocol.fire_claims import Claims
 from common.protocol.keys import MAX_MARK_MS, Keys, Watched
-from common.protocol.request import Origin, Request
+from common.protocol.member import Identity
+from common.protocol.planned_job import PlannedJob
+from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.txn import (
     Delete,
     Get,
     KeyValue,
     Operation,
+    Owner,
     Put,
     Txn,
     TxnResult,
@@ -29,10 +32,6 @@ from common.protocol.txn import (
     mod_revision_is,
     value_is,
 )
-from worker.catalog import CatalogJob
-from worker.deciding.claims import Claims
-from worker.identity import Identity
-from worker.runs import Run
 
 NO_LIMIT_MS: Final = MAX_MARK_MS
 """In place of an expiry: such a run starts however late."""
@@ -46,8 +45,8 @@ class RequestClaim:
 
     keys: Keys
     request: Request
-    job: CatalogJob
-    session: Session
+    job: PlannedJob
+    session: Owner
     entry: RunEntry
     """The value of the run key that it puts."""
     mark: KeyValue | None = None
@@ -97,18 +96,9 @@ class RequestClaim:
             or (self.mark is not None and _value(refusal.one(5)) != self.mark.value)  # a mark never comes back
         )
 
-    def won(self, *, fence: int, sent: float) -> Run:
-        """The run that it has claimed."""
-        expires_ms = None if self.request.is_chain else self.request.expires_ms
-        return Run(
-            run_id=self.request.run_id, job=self.job, entry=self.entry, fence=fence, mod_revision=fence,
-            session=self.session, sent=sent, request=self.request,
-            start_by_ms=NO_LIMIT_MS if expires_ms is None else expires_ms,
-        )  # fmt: skip
-
 
 def claim_of(
-    request: Request, job: CatalogJob, session: Session, *, keys: Keys, identity: Identity, claims: Claims,
+    request: Request, job: PlannedJob, session: Owner, *, keys: Keys, identity: Identity, claims: Claims,
     now_ms: int, mark: KeyValue | None,
 ) -> RequestClaim:  # fmt: skip
     """The claim of a request that is about to be sent."""
@@ -122,22 +112,7 @@ def claim_of(
     return RequestClaim(keys=keys, request=request, job=job, session=session, entry=entry, mark=mark)
 
 
-def handed_on(run: Run, *, now_ms: int) -> Request:
-    """The request for a claimed run that was not started: for the same run, by whoever has the slots now."""
-    former, entry = run.request, run.entry
-    return Request(
-        run_id=run.run_id, job_create_revision=run.job.create_revision, not_before_ms=now_ms,
-        # The next run of an `after` job goes back to where it came from: else nothing would continue the chain.
-        origin=Origin.CHAIN if former is not None and former.is_chain else Origin.HANDED_ON,
-        plan_ms=entry.plan_ms, dispatch_ms=run.dispatch_ms, trigger=entry.trigger, by=entry.by, note=entry.note,
-        expires_ms=None if run.start_by_ms >= NO_LIMIT_MS else run.start_by_ms,
-        create_ms=entry.create_ms, args=entry.args, env=entry.env,
-        # No mark: fires that came due while it held the lock were skipped because of it.
-        avoid=None if former is None else former.avoid,
-    )  # fmt: skip
-
-
-def is_overtaken(request: Request, job: CatalogJob, mark_ms: int | None) -> bool:
+def is_overtaken(request: Request, job: PlannedJob, mark_ms: int | None) -> bool:
     """Whether a newer fire has been decided since the lock came free for this retry: the fire has had its turn."""
     if request.mark_ms is None or mark_ms is None or not job.takes_lock:
         return False
