@@ -25,6 +25,7 @@ from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import (
+    Share,
     Txn,
     TxnResult,
 )
@@ -317,8 +318,8 @@ class Dispatcher:
     def _step_to_hand_on(self, run: Run) -> Step:
         txn = self._handing_on(run)
         return Step(
-            txn.compares, txn.then, lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"),
-            str(run.run_id),
+            Share(txn.compares, txn.then),
+            lambda _: self._handed_on(run), lambda: self._spawn(self._hand_on(run), "hand on"), str(run.run_id),
         )  # fmt: skip
 
     async def _hand_on(self, run: Run) -> None:

@@ -8,22 +8,29 @@ forget      the run key goes: the log store has the record
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self
 
 from msgspec.structs import replace
 
+from common.protocol.follow_ups import FollowUp
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.request_claims import NO_LIMIT_MS
-from common.protocol.run import RunEntry
+from common.protocol.run import EntryState, RunEntry
 from common.protocol.txn import (
+    Compare,
     Delete,
     Get,
     GetKey,
+    KeyRevisions,
+    KeyValue,
     Operation,
     Owner,
     Put,
+    Share,
     Txn,
     create_revision_is,
     mod_revision_is,
@@ -43,6 +50,27 @@ class ClaimedRun(Protocol):
 
     @property
     def holds_lock(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftRun:
+    """A run that its worker has left in etcd, and whether it holds its job's lock there."""
+
+    run_id: RunId
+    entry: RunEntry
+    kv: KeyValue
+    holds_lock: bool
+
+    @classmethod
+    def read(cls, run_id: RunId, entry: RunEntry, kv: KeyValue, lock: KeyRevisions | None) -> Self:
+        """It holds the lock where that is the one that its claim took."""
+        holds_lock = entry.locked and lock is not None and lock.create_revision == kv.create_revision
+        return cls(run_id=run_id, entry=entry, kv=kv, holds_lock=holds_lock)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its processes are known to be gone: what follows it is there, and its record on the way or lost."""
+        return self.entry.state is EntryState.ENDED or (self.entry.locked and not self.holds_lock)
 
 
 def take_over(keys: Keys, run_id: RunId, entry: RunEntry, *, mod_revision: int, session: Owner) -> tuple[RunEntry, Txn]:
@@ -79,3 +107,51 @@ def handed_on(run: ClaimedRun, *, now_ms: int) -> Request:
         # No mark: fires that came due while it held the lock were skipped because of it.
         avoid=None if former is None else former.avoid,
     )  # fmt: skip
+
+
+def free_lock(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> Share:
+    """Once: the lock is compared with the claim that took it."""
+    lock = keys.lock(run.run_id.job)
+    return Share([create_revision_is(lock, run.fence), *follow_up.compares], [Delete(lock), *follow_up.then])
+
+
+def say_ended(keys: Keys, run: ClaimedRun, follow_up: FollowUp) -> tuple[RunEntry, Share]:
+    """Once: the run key is compared. The run key's new value, too."""
+    key, ended = keys.run(run.run_id), replace(run.entry, state=EntryState.ENDED)
+    compares = [mod_revision_is(key, run.mod_revision), *follow_up.compares]
+    return ended, Share(compares, [Put(key, ended.to_json()), *follow_up.then])
+
+
+def keep_record(keys: Keys, run: ClaimedRun, final: RunEntry, follow_up: FollowUp) -> Txn:
+    """Refused, it reads run key and lock."""
+    key, lock = keys.run(run.run_id), keys.lock(run.run_id.job)
+    compares = [mod_revision_is(key, run.mod_revision)]
+    then: list[Operation] = [Put(key, final.to_json())]
+    if run.holds_lock:
+        compares.append(create_revision_is(lock, run.fence))
+        then.append(Delete(lock))
+    return Txn([*compares, *follow_up.compares], [*then, *follow_up.then], [Get(key), GetKey(lock)])
+
+
+def end(
+    keys: Keys, run: LeftRun, *, then: Operation | None, follow_up: FollowUp, only_if: Sequence[Compare] = ()
+) -> Txn:
+    """``then``: on the run key, where its record is not in it yet. ``only_if``: what else has to be true."""
+    kv, lock = run.kv, keys.lock(run.run_id.job)
+    compares = [*only_if, mod_revision_is(kv.key, kv.mod_revision)]
+    operations = [] if then is None else [then]
+    if run.holds_lock:
+        compares.append(create_revision_is(lock, kv.create_revision))
+        operations.append(Delete(lock))
+    return Txn([*compares, *follow_up.compares], [*operations, *follow_up.then])
+
+
+def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> Share:
+    """``is_killed``: a kill of it goes along.
+
+    Without the sentinel, which only a real change may put: the steward may have swept it. Who misses this keeps the
+    kill of a run that is over; no later run has its id, and none is older than the kill.
+    """
+    key = keys.run(run_id)
+    deletions = [Delete(key), Delete(keys.kill(run_id))] if is_killed else [Delete(key)]
+    return Share([mod_revision_is(key, mod_revision)], deletions)

@@ -212,6 +212,18 @@ class Txn(Struct, frozen=True):
         return any(operation.writes for branch in (self.then, self.otherwise) for operation in branch)
 
 
+class Share(Struct, frozen=True):
+    """What one run, or one key, needs of a transaction that it shares with others."""
+
+    compares: Sequence[Compare]
+    then: Sequence[Operation]
+
+    @property
+    def size(self) -> int:
+        """Bytes of the values that it puts."""
+        return sum(len(operation.value) for operation in self.then if isinstance(operation, Put))
+
+
 class TxnResult(Struct, frozen=True, kw_only=True):
     """Which branch ran, at which revision, and what each of its operations gave, in their order."""
 

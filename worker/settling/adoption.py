@@ -28,7 +28,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
-from common.protocol.run_writes import take_over
+from common.protocol.run_writes import LeftRun, take_over
 from common.protocol.txn import KeyValue, Put
 from worker.commands.shortage import once_possible
 from worker.kills import Kills
@@ -36,7 +36,7 @@ from worker.refusals import Refusals, is_for_good
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
 from worker.settling.ending import EndingRuns
-from worker.settling.lost import LeftRun, RecordFinder, end_run, holds_its_lock, read_command
+from worker.settling.lost import RecordFinder, end_run, read_command
 from worker.settling.settlement import Settlement
 from worker.spooling.spool import Spooled
 
@@ -348,8 +348,7 @@ class Adoption:
 
     async def _left(self, former: _Former) -> LeftRun:
         lock = await self._client.get(self._keys.lock(former.run_id.job)) if former.entry.locked else None
-        holds_lock = holds_its_lock(former.entry, former.kv, lock)
-        return LeftRun(run_id=former.run_id, entry=former.entry, kv=former.kv, holds_lock=holds_lock)
+        return LeftRun.read(former.run_id, former.entry, former.kv, lock)
 
     async def _give_up(self, former: _Former, why: str) -> bool:
         """False: its key or its lock is not as it was."""

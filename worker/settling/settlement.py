@@ -28,7 +28,7 @@ from common.etcd import EtcdClient, Session
 from common.process import failpoints
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunRecord, final_entry
-from common.protocol.txn import Delete, Get, GetKey, Operation, Put, create_revision_is, mod_revision_is
+from common.protocol.run_writes import forget, keep_record
 from worker.kills import Kills
 from worker.refusals import AGAIN_S, Refusals, is_for_good
 from worker.runs import Run, RunTable
@@ -283,19 +283,10 @@ class Settlement:
 
     async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
         """The spool is of no use: the verdict goes into the run key, until the spool takes it or the steward does."""
-        key, lock = self._keys.run(run.run_id), self._keys.lock(run.run_id.job)
         while True:
             entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
-            then = await self._unlocking.follows_of(run)
-            compares = [mod_revision_is(key, run.mod_revision)]
-            operations: list[Operation] = [Put(key, entry.to_json())]
-            if run.holds_lock:
-                compares.append(create_revision_is(lock, run.fence))
-                operations.append(Delete(lock))
-            reads: list[Operation] = [Get(key), GetKey(lock)]
-            result = await self._steps.answer(
-                [*compares, *then.compares], [*operations, *then.then], reads, of=str(run.run_id)
-            )
+            follow_up = await self._unlocking.follows_of(run)
+            result = await self._steps.answer(keep_record(self._keys, run, entry, follow_up), of=str(run.run_id))
             if result.succeeded:
                 self._in_keys[run.run_id] = record, result.revision
                 break
@@ -356,15 +347,10 @@ class Settlement:
             self._writing.set()
 
     def _deleting(self, run_id: RunId, what: int | Run) -> Step:
-        key = self._keys.run(run_id)
         revision = what.mod_revision if isinstance(what, Run) else what
-        operations: list[Operation] = [Delete(key)]
-        if run_id in self._kills.by_run:
-            # Without the sentinel, which only a real change may put: the steward may have swept it. Who misses this
-            # keeps the kill of a run that is over; no later run has its id, and none is older than the kill.
-            operations.append(Delete(self._keys.kill(run_id)))
+        share = forget(self._keys, run_id, mod_revision=revision, is_killed=run_id in self._kills.by_run)
 
-        def forget(_: int) -> None:
+        def done(_: int) -> None:
             if isinstance(what, Run):
                 self._table.forget(what)
 
@@ -372,7 +358,7 @@ class Settlement:
             if isinstance(what, Run):
                 self._changed.append(what)
 
-        return Step([mod_revision_is(key, revision)], operations, forget, refused, str(run_id))
+        return Step(share, done, refused, str(run_id))
 
     async def _look_again(self) -> None:
         """Run keys that were not as believed: ours still (a write in doubt had been carried out), or not any more."""

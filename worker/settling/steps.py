@@ -16,7 +16,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient
-from common.protocol.txn import MAX_COMPARES, MAX_OPS, Compare, Operation, Put, Txn, TxnResult
+from common.protocol.txn import MAX_COMPARES, MAX_OPS, Share, Txn, TxnResult
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 
 MAX_STEPS: Final = 120
@@ -30,19 +30,13 @@ RETRY_S: Final = 0.3
 class Step:
     """A conditional write for one run, and what it means when it was carried out, or refused."""
 
-    compares: Sequence[Compare]
-    operations: Sequence[Operation]
+    share: Share
     done: Callable[[int], None]
     """Told the revision."""
     refused: Callable[[], None]
     """Because of one of its compares."""
     of: str
     """The run, for the log."""
-
-    @property
-    def size(self) -> int:
-        """Bytes of the values that it puts."""
-        return sum(len(operation.value) for operation in self.operations if isinstance(operation, Put))
 
 
 class Steps:
@@ -89,32 +83,23 @@ class Steps:
         self._aside.append(step)
         self._again_at = self._clock.monotonic() + AGAIN_S
 
-    async def answer(
-        self,
-        compares: Sequence[Compare],
-        then: Sequence[Operation],
-        otherwise: Sequence[Operation] = (),
-        *,
-        of: str,
-    ) -> TxnResult:
+    async def answer(self, txn: Txn, *, of: str) -> TxnResult:
         """etcd's answer to a conditional write of a run, which does once what it does however often it is sent.
 
         While etcd refuses it, nobody else may wait for the answer.
         """
         while True:
             try:
-                return await self._answer(compares, then, otherwise)
+                return await self._answer(txn)
             except EtcdRefusedError as error:
                 self._refusals.note(of, error)
                 await asyncio.sleep(AGAIN_S)
 
-    async def _answer(
-        self, compares: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation] = ()
-    ) -> TxnResult:
+    async def _answer(self, txn: Txn) -> TxnResult:
         """The answer, once etcd is there; EtcdRefusedError: for good, and yet an earlier sending may be in doubt."""
         while True:
             try:
-                return await self._client.txn(Txn(compares, then, otherwise))
+                return await self._client.txn(txn)
             except (EtcdError, UnavailableError) as error:
                 if is_for_good(error):
                     raise
@@ -122,10 +107,10 @@ class Steps:
 
     async def _together(self, steps: Sequence[Step]) -> None:
         """All in one transaction; in halves, down to one, where one of them stands in the way of the others."""
-        result = await self._answer(
-            [compare for step in steps for compare in step.compares],
-            list(dict.fromkeys(operation for step in steps for operation in step.operations)),  # one sentinel for all
-        )
+        result = await self._answer(Txn(
+            [compare for step in steps for compare in step.share.compares],
+            list(dict.fromkeys(operation for step in steps for operation in step.share.then)),  # one sentinel for all
+        ))  # fmt: skip
         if result.succeeded:
             for step in steps:
                 step.done(result.revision)
@@ -141,12 +126,12 @@ def _batches(steps: Iterable[Step]) -> Iterator[list[Step]]:
     batch: list[Step] = []
     compares = operations = size = 0
     for step in steps:
-        compares, operations = compares + len(step.compares), operations + len(step.operations)
-        size += step.size
+        share = step.share
+        compares, operations, size = compares + len(share.compares), operations + len(share.then), size + share.size
         fits = compares <= MAX_COMPARES and operations <= MAX_OPS and size <= MAX_BYTES and len(batch) < MAX_STEPS
         if batch and not fits:
             yield batch
-            batch, compares, operations, size = [], len(step.compares), len(step.operations), step.size
+            batch, compares, operations, size = [], len(share.compares), len(share.then), share.size
         batch.append(step)
     if batch:
         yield batch

@@ -6,15 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient
 from common.process import failpoints
 from common.protocol.follow_ups import NOTHING, End, FollowUp
 from common.protocol.keys import Keys
-from common.protocol.run import EntryState
-from common.protocol.txn import Delete, KeyRevisions, Put, create_revision_is, mod_revision_is
+from common.protocol.run_writes import free_lock, say_ended
+from common.protocol.txn import KeyRevisions
 from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
 from worker.runs import Run
 from worker.settling.aftermath import Aftermath
@@ -146,21 +144,17 @@ class Unlocking:
     def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
         if run.entry.locked:
-            lock = self._keys.lock(run.run_id.job)
             return Step(
-                [create_revision_is(lock, run.fence), *then.compares], [Delete(lock), *then.then],
-                lambda _: self._on_unlocked(run), lambda: self._refused(run, then), str(run.run_id),
+                free_lock(self._keys, run, then), lambda _: self._on_unlocked(run), lambda: self._refused(run, then),
+                str(run.run_id),
             )  # fmt: skip
-        entry = replace(run.entry, state=EntryState.ENDED)
-        key = self._keys.run(run.run_id)
+        entry, share = say_ended(self._keys, run, then)
 
         def done(revision: int) -> None:
             run.entry, run.mod_revision = entry, revision
             self._on_unlocked(run)
 
-        compares = [mod_revision_is(key, run.mod_revision), *then.compares]
-        operations = [Put(key, entry.to_json()), *then.then]
-        return Step(compares, operations, done, lambda: self._on_changed(run), str(run.run_id))
+        return Step(share, done, lambda: self._on_changed(run), str(run.run_id))
 
     def _refused(self, run: Run, then: FollowUp) -> None:
         """The lock is not its own any more; or what follows is not as believed."""

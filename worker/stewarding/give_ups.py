@@ -20,9 +20,10 @@ from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Compare, Delete, Get, GetKey, KeyValue, Txn, absent, create_revision_is
 from worker.aside import Aside
-from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock
+from worker.settling.lost import RecordFinder
 from worker.stewarding.steward import Term
 from worker.stewarding.verdicts import Verdicts
 
@@ -101,7 +102,7 @@ class GiveUps:
         entry = RunEntry.from_json(kv.value)
         if entry.state is EntryState.FINAL:
             return _Over()
-        run = LeftRun(run_id=wish.run_id, entry=entry, kv=kv, holds_lock=holds_its_lock(entry, kv, lock))
+        run = LeftRun.read(wish.run_id, entry, kv, lock)
         session = keys.worker(entry.worker, entry.session)
         only_if = [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
         if not await self._client.get_keys([session]):

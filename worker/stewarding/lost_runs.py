@@ -20,10 +20,11 @@ from common.etcd import EtcdClient
 from common.process import failpoints
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Compare, KeyRevisions, KeyValue, absent
 from worker.aside import Aside
 from worker.members import Members
-from worker.settling.lost import LeftRun, RecordFinder, holds_its_lock
+from worker.settling.lost import RecordFinder
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term
 from worker.stewarding.verdicts import Verdicts
@@ -191,8 +192,7 @@ class LostRuns:
 
     def _left(self, seen: _Seen, locks: Mapping[str, KeyRevisions]) -> LeftRun:
         lock = locks.get(self._keys.lock(seen.run_id.job))
-        holds_lock = holds_its_lock(seen.entry, seen.kv, lock)
-        return LeftRun(run_id=seen.run_id, entry=seen.entry, kv=seen.kv, holds_lock=holds_lock)
+        return LeftRun.read(seen.run_id, seen.entry, seen.kv, lock)
 
     async def _ask_store(self, cases: Sequence[_Case]) -> Mapping[str, RunRecord]:
         """The records that are there; where the log store is away, what has ended waits for it."""

@@ -10,9 +10,10 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys
 from common.protocol.records import lost_record
 from common.protocol.run import RunRecord, final_entry
+from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Compare, Delete, Put
 from worker.settling.aftermath import Aftermath
-from worker.settling.lost import LeftRun, end_run, read_command
+from worker.settling.lost import end_run, read_command
 from worker.settling.settlement import Settlement
 
 _log = logging.getLogger(__name__)
