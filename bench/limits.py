@@ -21,13 +21,14 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient, Session, _rpc
 from common.etcd.types import range_end
 from common.jobs.job import JobSpec
+from common.protocol.compares import create_revision_is, mod_revision_is
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.planner import decide
 from common.protocol.proposals import Answer, Proposal
-from common.protocol.txn import Delete, Put, Txn, create_revision_is, mod_revision_is
+from common.protocol.txn import Delete, Put, Txn
 from tests.support.cluster import EVERY_SECOND
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from worker.settling.steps import MAX_STEPS

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
+from common.protocol.compares import Compare, Relation, Target
 from common.protocol.txn import (
     MAX_READS,
-    Compare,
     Delete,
     Get,
     GetKey,
@@ -19,9 +19,7 @@ from common.protocol.txn import (
     KeyValue,
     Operation,
     Put,
-    Relation,
     Result,
-    Target,
     Txn,
     TxnResult,
 )

@@ -21,11 +21,12 @@ from bench.simulate_etcd import CountingEtcd, Counts
 from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
+from common.protocol.compares import absent, mod_revision_is, value_is
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.placement import Candidate, Placement, bucket_of
 from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Origin, Request
-from common.protocol.txn import Put, Txn, absent, mod_revision_is, value_is
+from common.protocol.txn import Put, Txn
 from common.timings import Timings
 from worker.deciding.hedges import OFFER_AFTER_MS
 

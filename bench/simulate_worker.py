@@ -16,6 +16,7 @@ from typing import Final
 from bench.simulate_etcd import CountingEtcd
 from common.clock import SystemClock
 from common.etcd import EtcdClient, Lease, Session
+from common.protocol.compares import Compare, create_revision_is, mod_revision_is
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, read_mark
 from common.protocol.member import Identity
@@ -25,7 +26,7 @@ from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.request import Request
 from common.protocol.request_claims import claim_of
 from common.protocol.run import RunEntry
-from common.protocol.txn import Compare, Delete, Put, Txn, create_revision_is, mod_revision_is
+from common.protocol.txn import Delete, Put, Txn
 from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.runs import Run, RunTable
 from worker.settling.steps import MAX_STEPS

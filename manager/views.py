@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from common.protocol.drain import Drain
+from common.protocol.edits import Stored
 from common.protocol.keys import RunId
 from common.protocol.member import Member
 from common.protocol.roster import Left
@@ -14,7 +15,6 @@ from common.protocol.saved_job import Pause, SavedJob
 from common.runlog import JobResults
 from common.words.phrases import DEFAULT
 from manager.editing.advice import job_words, mark_fault, next_fire
-from manager.editing.edits import Stored
 from manager.editing.inventory import SeenWorker
 from manager.watching.catalog import KnownJob
 from manager.watching.open_runs import OpenRun

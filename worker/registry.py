@@ -23,9 +23,10 @@ from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session, SessionRefusedError
 from common.process.load import machine_load
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, Identity, Member
-from common.protocol.roster import Left, RosterEntry
-from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn, lease_is, mod_revision_is, none_under
+from common.protocol.member import Beat, Identity, Member, only_session, without_dead
+from common.protocol.member import beat as put_beat
+from common.protocol.roster import Left, RosterEntry, take_leave
+from common.protocol.txn import KeyValue
 from common.schedules.schedule import tzdata_version
 from common.version import VERSION
 from worker.identity import CopiedDirectoryError
@@ -130,10 +131,9 @@ class Registry:
         """Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does."""
         left = Left.DRAINED if "drain" in self._faults else Left.STOPPED
         entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
-        leave: list[Operation] = [Delete(session.key), Put(self._keys.roster_entry(entry.worker), entry.to_json())]
         with suppress(EtcdError, UnavailableError, TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
-                await self._client.txn(Txn([session.alive], leave))
+                await self._client.txn(take_leave(self._keys, entry, session))
 
     async def _serve(self, session: Session) -> None:
         """What happens under a live session: the runs are taken over, then it beats."""
@@ -201,7 +201,7 @@ class Registry:
         prefix = self._keys.worker_sessions(self._identity.worker)
         there = [kv async for page in self._client.read_prefix(prefix) for kv in page.kvs]
         mine = bool(there) and all(self._is_mine(kv.key, kv.value, kv.lease) for kv in there)
-        compares = [mod_revision_is(kv.key, kv.mod_revision) for kv in there] if mine else [none_under(prefix)]
+        only = only_session(self._keys, self._identity.worker, there if mine else ())
         member = self._member
         session = await Session.open(
             self._client,
@@ -209,8 +209,8 @@ class Registry:
             value=member.to_json(),
             ttl=self._ttl_s,
             clock=self._clock,
-            compares=compares,
-            operations=[Delete(kv.key) for kv in there] if mine else [],
+            compares=only.compares,
+            operations=only.then,
         )
         self._published = member
         return session
@@ -248,7 +248,7 @@ class Registry:
         for (key, revision), since in self._detached_since.items():
             if now - since >= 2 * self._ttl_s:
                 with suppress(EtcdError, UnavailableError):
-                    await self._client.txn(Txn([mod_revision_is(key, revision)], [Delete(key)]))
+                    await self._client.txn(without_dead(key, revision))
 
     async def _publish(self) -> None:
         if self.session is None:
@@ -262,7 +262,6 @@ class Registry:
             _log.warning("could not publish yet what changed about this worker: %s", error, extra=extra)
 
     async def _beat(self, session: Session) -> None:
-        key = self._keys.beat(self._identity.worker)
         pace, round_trip_ms = BeatPace(), None
         while True:
             if self._published is not self._member:
@@ -275,9 +274,7 @@ class Registry:
             )  # fmt: skip
             round_trip_ms = None
             with suppress(EtcdError, UnavailableError):  # the next one comes soon; the session tells if etcd is away
-                await self._client.txn(
-                    Txn([lease_is(session.key, session.lease_id)], [Put(key, beat.to_json(), session.lease_id)])
-                )
+                await self._client.txn(put_beat(self._keys, beat, self._identity.worker, session))
                 round_trip_ms = round((self._clock.boottime() - sent_s) * 1000)
             await asyncio.sleep(pace.after(beat.clock))
 

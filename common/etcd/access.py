@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from common.errors import ConfigError, EtcdAccessError, EtcdError, Problem, UnavailableError
 from common.etcd.client import EtcdClient
-from common.protocol.txn import GetPrefix, Put, Txn, create_revision_is
-
-_NO_REVISION = -1
-"""A create revision that no key ever has."""
+from common.protocol.txn import never_writes
 
 
 async def check_access(client: EtcdClient, key_prefix: str) -> None:
@@ -16,15 +13,8 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     ConfigError names the key to mend: TLS on one side only, a certificate that is not believed, a user or a password
     that etcd does not know, a user although etcd asks for none, a role without the permissions.
     """
-    never = f"{key_prefix}/access"
     try:
-        # etcd looks at the permissions of a branch that does not run, too: so nothing is written, and no key counted.
-        await client.txn(
-            Txn(
-                [create_revision_is(never, _NO_REVISION)],
-                [Put(never, b""), GetPrefix(f"{key_prefix}/", limit=1)],
-            )
-        )
+        await client.txn(never_writes(key_prefix))
     except EtcdAccessError as error:
         raise ConfigError([_named(error.problem, key_prefix)]) from None
     except UnavailableError:

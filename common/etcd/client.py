@@ -18,14 +18,12 @@ from common.etcd.txn_messages import found, only_read, range_request, reading_re
 from common.etcd.types import Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
 from common.protocol.txn import (
     MAX_READS,
-    Compare,
     DeletePrefix,
     Get,
     GetKey,
     GetPrefix,
     KeyRevisions,
     KeyValue,
-    Operation,
     Txn,
     TxnResult,
 )
@@ -204,7 +202,7 @@ class EtcdClient:
 
         ValueError: more compares or operations than etcd takes (reads alone: `MAX_READS`), or two writes to one key.
         """
-        what = _summary(txn.compares, txn.then)
+        what = _summary(txn)
         if (read := only_read(txn)) is not None:
             response = await self._calls.read("range", range_request(read), what=what)
             return TxnResult(succeeded=True, revision=response.header.revision, results=(found(read, response),))
@@ -276,10 +274,11 @@ class EtcdClient:
         return _status(address, status, alarms)
 
 
-def _summary(compares: Sequence[Compare], then: Sequence[Operation]) -> str:
+def _summary(txn: Txn) -> str:
     """A transaction in a few words, for messages."""
+    then = txn.then
     first = repr(then[0].prefix if isinstance(then[0], DeletePrefix | GetPrefix) else then[0].key) if then else "none"
-    return f"a transaction of {len(compares)} compares and {len(then)} operations (the first on {first})"
+    return f"a transaction of {len(txn.compares)} compares and {len(then)} operations (the first on {first})"
 
 
 def _status(address: str, status: Any, alarms: Any) -> Status:

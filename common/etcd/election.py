@@ -16,18 +16,8 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd.client import EtcdClient
 from common.etcd.mirror import Change, Mirror, MirrorTimings
 from common.etcd.session import Session
-from common.protocol.txn import (
-    Compare,
-    Delete,
-    Get,
-    KeyValue,
-    Put,
-    Txn,
-    absent,
-    create_revision_is,
-    lease_is,
-    mod_revision_is,
-)
+from common.protocol.compares import Compare, absent, create_revision_is, lease_is, mod_revision_is
+from common.protocol.txn import Delete, Get, KeyValue, Put, Txn
 
 _log = logging.getLogger(__name__)
 

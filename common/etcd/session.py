@@ -19,19 +19,8 @@ from common.etcd import _rpc
 from common.etcd.client import EtcdClient
 from common.etcd.stream import Stream
 from common.etcd.types import Lease
-from common.protocol.txn import (
-    Compare,
-    Get,
-    GetPrefix,
-    KeyValue,
-    Operation,
-    Put,
-    Txn,
-    TxnResult,
-    absent,
-    lease_is,
-    mod_revision_is,
-)
+from common.protocol.compares import Compare, absent, lease_is, mod_revision_is
+from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Put, Txn, TxnResult
 
 _log = logging.getLogger(__name__)
 

@@ -7,11 +7,11 @@ from typing import Any, assert_never
 
 from common.etcd import _rpc
 from common.etcd.types import key_revisions, key_value, range_end, to_bytes
+from common.protocol.compares import Compare, Target
 from common.protocol.txn import (
     MAX_COMPARES,
     MAX_OPS,
     MAX_READS,
-    Compare,
     Delete,
     DeletePrefix,
     Get,
@@ -23,7 +23,6 @@ from common.protocol.txn import (
     Put,
     Read,
     Result,
-    Target,
     Txn,
     TxnResult,
 )

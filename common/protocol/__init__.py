@@ -1,15 +1,30 @@
 """The protocol between managers, workers and etcd. Pure: no clock, no I/O.
 
-keys.py                         where everything lies
-txn.py                          transactions, as values
-planner.py                      what to do first about the undecided fires of a job
-placement.py nobody.py          who may try a fire, in which order; why no worker could take it, in words
+Whoever writes to etcd reads, has a transaction built here, sends it, and has its answer read here. Who is in doubt
+sends the same transaction again; who was refused reads again, and has another one built.
 
-saved_job.py job_version.py     a job, and what it was before
-run.py request.py chain.py kill.py give_up.py remembered.py
-                                a run and the wish for one; the next link of a chain; wishes to end and to give up a
-                                run; a call
-values.py                       what a value has to be before anything is done with it
-member.py roster.py drain.py clocks.py
-                                a worker, that it was here, whether it is to take fires, how far its clock is off
+The life of a fire
+    planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order
+    proposals.py fire_claims.py one decision about a job; the transactions that claim fires, and what became of each
+    request_claims.py           the same for runs that were asked for
+    run_writes.py               what a worker writes for a run that it has claimed
+    follow_ups.py chain.py      what follows the end of a run: a retry, a rerun, the next link of a chain
+    records.py                  every record that is made
+
+What others decide
+    edits.py chain_edits.py unblock_edit.py
+                                a save, a pause, a deletion; a mark set back
+    asking.py kill.py give_up.py drain.py remembered.py
+                                a run asked for, ended, given up; a worker that takes nothing new; calls remembered
+    fire_decisions.py request_ends.py sweeps.py nobody.py
+                                the steward's: fires and requests that nobody takes, and why; what nobody needs
+
+What lies in etcd
+    keys.py values.py           where everything lies; what a value has to be before anything is done with it
+    saved_job.py job_version.py planned_job.py
+                                a job as it is saved, as it was before, as its fires are planned
+    run.py request.py           a run, and the wish for one
+    member.py roster.py clocks.py
+                                a worker; that it was here; how far clocks are off
+    txn.py compares.py          transactions and their conditions, as values
 """

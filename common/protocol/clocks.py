@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Self
 
+from common.protocol.keys import Keys
+from common.protocol.txn import Guards, Owner, Put, Txn
 from common.protocol.values import MALFORMED, brief, name, whole
 
 ENOUGH: Final = 3
@@ -97,3 +99,8 @@ def _measured(document: Mapping[str, object]) -> Measured:
         offset_ms=whole(document["offsetMs"], least=-_LARGEST_MS, most=_LARGEST_MS),
         clock=name(document["clock"]), within_ms=whole(document["withinMs"], most=_LARGEST_MS),
     )  # fmt: skip
+
+
+def put(keys: Keys, clocks: Clocks, session: Owner, *, guards: Guards) -> Txn:
+    """As long as the steward's session lives."""
+    return Txn(guards, [Put(keys.clocks, clocks.to_json(), session.lease_id)])

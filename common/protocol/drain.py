@@ -9,6 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
+from common.protocol.compares import absent, mod_revision_is
+from common.protocol.keys import Keys
+from common.protocol.txn import Delete, KeyValue, Put, Txn
 from common.protocol.values import MALFORMED, instant, words, words_or_none
 
 
@@ -40,3 +43,10 @@ class Drain:
     def __str__(self) -> str:
         """In words, as the reason why the worker takes no fires."""
         return f"drained by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+def put(keys: Keys, worker: str, there: KeyValue | None, drain: Drain | None) -> Txn:
+    """In place of what was read; None: it is taken back."""
+    key = keys.drain(worker)
+    only_if = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
+    return Txn([only_if], [Delete(key) if drain is None else Put(key, drain.to_json())])

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic
 
+from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, value_is
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
@@ -29,7 +30,6 @@ from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_
 from common.protocol.txn import (
     MAX_COMPARES,
     MAX_OPS,
-    Compare,
     Get,
     GetKey,
     KeyRevisions,
@@ -40,10 +40,6 @@ from common.protocol.txn import (
     Put,
     Txn,
     TxnResult,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-    value_is,
 )
 
 MAX_BYTES: Final = 1_000_000

@@ -22,12 +22,13 @@ from msgspec import Struct
 
 from common.jobs.job import OnWorkerLost
 from common.protocol.chain import link_after
+from common.protocol.compares import Compare, absent, mod_revision_is, none_under_since, value_is
 from common.protocol.keys import Keys, RunId, Watched, read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import first_attempt
-from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, absent, mod_revision_is, value_is
+from common.protocol.txn import Delete, Guards, KeyValue, Operation, Put, Txn
 
 _WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
 """Reasons of runs that were killed and that nobody wished an end of."""
@@ -175,3 +176,9 @@ def _asking(keys: Keys, job: PlannedJob, request: Request, compares: Iterable[Co
     as_planned = mod_revision_is(keys.job(job.name), job.revision)
     puts = (Put(request.key(keys), request.to_json()), Put(keys.seen(Watched.REQUESTS), b""))
     return FollowUp(request=request, compares=(as_planned, *compares), then=puts)
+
+
+def mend_chain(keys: Keys, job: PlannedJob, link: FollowUp, *, known_revision: int, guards: Guards) -> Txn:
+    """The next link of a chain that has neither a run nor a request, but such as were known at this revision."""
+    nothing_newer = none_under_since(keys.requests_of(job.name), known_revision)
+    return Txn([*guards, absent(keys.lock(job.name)), nothing_newer, *link.compares], link.then)

@@ -9,7 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import Self
 
-from common.protocol.keys import RunId
+from common.protocol.compares import absent, create_revision_is, mod_revision_is
+from common.protocol.keys import Keys, RunId
+from common.protocol.txn import Delete, Get, GetKey, Guards, KeyValue, Put, Txn
 from common.protocol.values import MALFORMED, brief, instant, words
 
 
@@ -47,3 +49,33 @@ class GiveUp:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a wish to give up a run: {brief(error)}") from error
+
+
+def ask(keys: Keys, wish: GiveUp, run: KeyValue, allowed: Guards) -> Txn:
+    """While the run key is as it was read, and what allows it holds: see `while_gone` and `while_pending`."""
+    return Txn([mod_revision_is(run.key, run.mod_revision), *allowed], [Put(keys.give_up(wish.run_id), wish.to_json())])
+
+
+def while_gone(session: str) -> Guards:
+    """The run's session has no key: none ever has the same again."""
+    return [absent(session)]
+
+
+def while_pending(kill: KeyValue) -> Guards:
+    """The run is asked to end, by this kill."""
+    return [create_revision_is(kill.key, kill.create_revision)]
+
+
+def while_wished(keys: Keys, wish: GiveUp) -> Guards:
+    """Nobody has taken the wish back."""
+    return [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
+
+
+def look(keys: Keys, wish: GiveUp) -> Txn:
+    """The run key, a kill, and the lock of its job."""
+    return Txn((), [Get(keys.run(wish.run_id)), Get(keys.kill(wish.run_id)), GetKey(keys.lock(wish.run_id.job))])
+
+
+def sweep(keys: Keys, wish: GiveUp, *, guards: Guards) -> Txn:
+    """A wish that applies to nothing any more."""
+    return Txn([*guards, *while_wished(keys, wish)], [Delete(keys.give_up(wish.run_id))])

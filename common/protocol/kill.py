@@ -1,4 +1,4 @@
-"""A user's wish to end one run, under ``kills/<job>/<plan>/<attempt>``.
+"""A user's wish to end one run, under ``kills/<job>/<plan>/<attempt>``, and how it is put there.
 
 Pure: standard library and its neighbours.
 """
@@ -9,7 +9,9 @@ import json
 from dataclasses import dataclass
 from typing import Final, Self
 
-from common.protocol.keys import RunId
+from common.protocol.compares import create_revision_is, mod_revision_is, present
+from common.protocol.keys import Keys, RunId, Watched
+from common.protocol.txn import Get, KeyValue, Put, Txn
 from common.protocol.values import MALFORMED, brief, instant, words, words_or_none
 
 OVERDUE_MS: Final = 60_000
@@ -52,3 +54,23 @@ class Kill:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a kill: {brief(error)}") from error
+
+
+def look(keys: Keys, run: RunId) -> Txn:
+    """The run's key, its request, and the next link of its job, at one revision: a claim turns one into the other."""
+    return Txn((), [Get(keys.run(run)), Get(keys.request(run)), Get(keys.chain(run.job))])
+
+
+def ask(keys: Keys, kill: Kill, there: KeyValue | None = None) -> Txn:
+    """``there``: the run's key, or that of its request, which has to be what was read; None: the run has a key at all.
+
+    A kill that is put twice is the same kill.
+    """
+    run = kill.run_id
+    if there is None:
+        only_if = present(keys.run(run))
+    elif there.key == keys.run(run):
+        only_if = create_revision_is(there.key, there.create_revision)
+    else:
+        only_if = mod_revision_is(there.key, there.mod_revision)
+    return Txn([only_if], [Put(keys.kill(run), kill.to_json()), Put(keys.seen(Watched.KILLS), str(run).encode())])

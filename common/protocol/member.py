@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
+from common.protocol.compares import mod_revision_is, none_under
+from common.protocol.keys import Keys
+from common.protocol.txn import Delete, KeyValue, Owner, Put, Share, Txn
 from common.protocol.values import (
     MALFORMED,
     brief,
@@ -192,3 +195,21 @@ _READ: Mapping[str, Callable[[object], Any]] = {
     "clock": name, "round_trip_ms": instant_or_none, "ending": _ending,
 }  # fmt: skip
 """What a beat's values are read by; the others are whole numbers."""
+
+
+def only_session(keys: Keys, worker: str, own: Sequence[KeyValue]) -> Share:
+    """What opens a session of this name beside no other one; ``own``: dead ones of this very instance, as they were
+    read, go."""
+    if not own:
+        return Share([none_under(keys.worker_sessions(worker))], [])
+    return Share([mod_revision_is(kv.key, kv.mod_revision) for kv in own], [Delete(kv.key) for kv in own])
+
+
+def without_dead(key: str, revision: int) -> Txn:
+    """A session's key under no lease, which would bar its name for ever."""
+    return Txn([mod_revision_is(key, revision)], [Delete(key)])
+
+
+def beat(keys: Keys, told: Beat, process: str, session: Owner) -> Txn:
+    """Under the lease of the session, while that lives."""
+    return Txn([session.alive], [Put(keys.beat(process), told.to_json(), session.lease_id)])

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, Self
 
+from common.protocol.compares import mod_revision_is
+from common.protocol.txn import Delete, Get, KeyValue, Put, Txn
 from common.protocol.values import MALFORMED, brief, instant, text, texts, tree, whole
 
 ANYTHING: Final = "~"
@@ -74,3 +76,15 @@ def _headers(value: object) -> dict[str, str]:
 def digest_of(kind: str, *texts: str) -> str:
     """Where a call is remembered: what a client calls a key, apart from what others call so."""
     return sha256("\0".join((kind, *texts)).encode()).hexdigest()
+
+
+def begin(key: str, call: Remembered, there: KeyValue | None) -> Txn:
+    """The call goes on, in place of what was read; refused, it reads what is there."""
+    return Txn(
+        [mod_revision_is(key, 0 if there is None else there.mod_revision)], [Put(key, call.to_json())], [Get(key)]
+    )
+
+
+def end(key: str, revision: int, done: Remembered | None) -> Txn:
+    """The answer in its place; None: the call is forgotten."""
+    return Txn([mod_revision_is(key, revision)], [Delete(key) if done is None else Put(key, done.to_json())])

@@ -12,26 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from common.protocol.compares import absent, create_revision_is, mod_revision_is, value_is
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import MAX_MARK_MS, Keys, Watched
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import (
-    Delete,
-    Get,
-    KeyValue,
-    Operation,
-    Owner,
-    Put,
-    Txn,
-    TxnResult,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-    value_is,
-)
+from common.protocol.txn import Delete, Get, KeyValue, Operation, Owner, Put, Txn, TxnResult
 
 NO_LIMIT_MS: Final = MAX_MARK_MS
 """In place of an expiry: such a run starts however late."""

@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from common.protocol.compares import Compare, absent, mod_revision_is, none_under, present
+from common.protocol.keys import Keys
 from common.protocol.member import MOST_SLOTS, Member
+from common.protocol.txn import Delete, GetKey, Guards, Owner, Put, Txn
 from common.protocol.values import MALFORMED, brief, instant, name, texts, whole
 
 KEPT_MS: Final = 30 * 86_400_000
@@ -70,3 +73,32 @@ class RosterEntry:
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a worker that was here: {brief(error)}") from error
+
+
+def forget(keys: Keys, worker: str) -> Txn:
+    """One that is not live; refused, it reads whether it is remembered at all."""
+    key = keys.roster_entry(worker)
+    return Txn([none_under(keys.worker_sessions(worker)), present(key)], [Delete(key)], [GetKey(key)])
+
+
+def came(keys: Keys, entry: RosterEntry, session: str, *, known_revision: int, guards: Guards) -> Txn:
+    """A worker is here, under this session's key. ``known_revision``: of what is remembered of it; 0: nothing is."""
+    key = keys.roster_entry(entry.worker)
+    return Txn([*guards, present(session), _as_known(key, known_revision)], [Put(key, entry.to_json())])
+
+
+def went(keys: Keys, worker: str, entry: RosterEntry | None, *, known_revision: int, guards: Guards) -> Txn:
+    """A worker is here no more; None: it is remembered no longer."""
+    key = keys.roster_entry(worker)
+    away = none_under(keys.worker_sessions(worker))
+    write = Delete(key) if entry is None else Put(key, entry.to_json())
+    return Txn([*guards, away, _as_known(key, known_revision)], [write])
+
+
+def take_leave(keys: Keys, entry: RosterEntry, session: Owner) -> Txn:
+    """Together with its session's key, so that nobody takes it for gone."""
+    return Txn([session.alive], [Delete(session.key), Put(keys.roster_entry(entry.worker), entry.to_json())])
+
+
+def _as_known(key: str, revision: int) -> Compare:
+    return mod_revision_is(key, revision) if revision else absent(key)

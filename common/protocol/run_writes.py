@@ -14,27 +14,14 @@ from typing import Protocol, Self
 
 from msgspec.structs import replace
 
+from common.protocol.compares import Compare, create_revision_is, mod_revision_is
 from common.protocol.follow_ups import FollowUp
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.request_claims import NO_LIMIT_MS
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import (
-    Compare,
-    Delete,
-    Get,
-    GetKey,
-    KeyRevisions,
-    KeyValue,
-    Operation,
-    Owner,
-    Put,
-    Share,
-    Txn,
-    create_revision_is,
-    mod_revision_is,
-)
+from common.protocol.txn import Delete, Get, GetKey, KeyRevisions, KeyValue, Operation, Owner, Put, Share, Txn
 
 
 class ClaimedRun(Protocol):
@@ -155,3 +142,8 @@ def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> 
     key = keys.run(run_id)
     deletions = [Delete(key), Delete(keys.kill(run_id))] if is_killed else [Delete(key)]
     return Share([mod_revision_is(key, mod_revision)], deletions)
+
+
+def delivered(key: str, revision: int) -> Txn:
+    """A run key with a final record goes: the log store has it."""
+    return Txn([mod_revision_is(key, revision)], [Delete(key)])

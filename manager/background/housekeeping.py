@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.run import RunRecord
-from common.protocol.txn import Delete, Txn, mod_revision_is
+from common.protocol.run_writes import delivered
 from common.runlog import RunLog
 
 _log = logging.getLogger(__name__)
@@ -80,7 +80,7 @@ class Housekeeping:
                 _give_up([delivery], rejected[delivery.record.run_id])
                 continue
             # If we die here, the steward writes the same record again, which changes nothing, and deletes the key.
-            await self._etcd.txn(Txn([mod_revision_is(delivery.key, delivery.revision)], [Delete(delivery.key)]))
+            await self._etcd.txn(delivered(delivery.key, delivery.revision))
 
 
 def _give_up(batch: Sequence[Delivery], why: str) -> None:

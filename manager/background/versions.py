@@ -16,9 +16,10 @@ from typing import Final
 
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
+from common.protocol import sweeps
 from common.protocol.job_version import JobVersion
 from common.protocol.keys import Keys
-from common.protocol.txn import Delete, KeyValue, Txn, mod_revision_is
+from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 
 _log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class Versions:
             if place in refused:
                 _set_aside(one.kv, refused[place])
                 continue
-            await self._etcd.txn(Txn([mod_revision_is(one.kv.key, one.kv.mod_revision)], [Delete(one.kv.key)]))
+            await self._etcd.txn(sweeps.unchanged(one.kv))
         return len(refused)
 
     async def _forget_oldest(self, jobs: Iterable[str]) -> None:
@@ -112,7 +113,7 @@ class Versions:
             there = [one async for one in self._pending(prefix)]
             oldest = sorted(there, key=lambda one: one.version.revision)[:-KEPT]
             for start in range(0, len(oldest), _AT_ONCE):
-                await self._etcd.txn(Txn([], [Delete(one.kv.key) for one in oldest[start : start + _AT_ONCE]]))
+                await self._etcd.txn(sweeps.own_versions([one.kv for one in oldest[start : start + _AT_ONCE]]))
 
     async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
         async for page in self._etcd.read_prefix(prefix):

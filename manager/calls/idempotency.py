@@ -29,8 +29,8 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys
-from common.protocol.remembered import ANYTHING, Remembered, digest_of
-from common.protocol.txn import Compare, Delete, Get, KeyValue, Operation, Put, Txn, TxnResult, mod_revision_is
+from common.protocol.remembered import ANYTHING, Remembered, begin, digest_of, end
+from common.protocol.txn import KeyValue, Txn, TxnResult
 from manager.calls import allowances
 from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.callers import ADDRESS
@@ -120,8 +120,7 @@ class IdempotentCalls:
             kept = await self._etcd.count(self._keys.deduped(ANYTHING, ""))
             refuse_beyond(allowances.MOST_REMEMBERED_OF_ALL, kept, f"{HEADER}: calls of all")
         while (known := _live(there, now_ms)) is None:
-            compare = mod_revision_is(key, 0 if there is None else there.mod_revision)
-            result = await self._settled([compare], [Put(key, going_on.to_json())], [Get(key)])
+            result = await self._settled(begin(key, going_on, there))
             if result.succeeded:
                 return None, result.revision
             there = result.one(0)
@@ -129,11 +128,11 @@ class IdempotentCalls:
                 return None, there.mod_revision  # an earlier sending of this very call
         return known, 0
 
-    async def _settled(self, compares: list[Compare], then: list[Operation], otherwise: list[Operation]) -> TxnResult:
+    async def _settled(self, txn: Txn) -> TxnResult:
         deadline, tries = self._clock.monotonic() + self._patience_s, 0
         while True:
             try:
-                return await self._etcd.txn(Txn(compares, then, otherwise))
+                return await self._etcd.txn(txn)
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"nothing was done: etcd gave no answer. ({error})") from error
@@ -142,9 +141,8 @@ class IdempotentCalls:
 
     async def _end(self, key: str, revision: int, done: Remembered | None) -> None:
         """Remembers the answer, or forgets the call; where etcd is away, it goes on until it cannot any more."""
-        then: Operation = Delete(key) if done is None else Put(key, done.to_json())
         try:
-            await self._settled([mod_revision_is(key, revision)], [then], [])
+            await self._settled(end(key, revision, done))
         except (EtcdError, UnavailableError) as error:
             extra = {"action": "idempotency.not_remembered", "error": str(error)}
             _log.warning("the answer to a call with an %s is not remembered: %s", HEADER, error, extra=extra)

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from common.clock import Clock
 from common.errors import EtcdInDoubtError, NotFoundError, UnavailableError
 from common.etcd import EtcdClient
-from common.protocol.drain import Drain
+from common.protocol.drain import Drain, put
 from common.protocol.keys import Keys
 from common.protocol.member import is_worker_name
-from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, Txn, absent, mod_revision_is
+from common.protocol.txn import KeyValue
 from manager.editing.service import pause_before_retry
 
 _log = logging.getLogger(__name__)
@@ -64,7 +64,7 @@ class DrainService:
                 return Drained(drain=wanted, changed=tries > 0)  # an earlier sending, whose answer was lost
             if there is None and not await self._etcd.count(self._keys.worker_sessions(worker)):
                 raise NotFoundError(f"there is no worker {worker}: none of this name is live")
-            if await self._write(key, there, Put(key, wanted.to_json()), worker, deadline):
+            if await self._write(worker, there, wanted, deadline):
                 extra = {"action": "worker.drained", "worker": worker, "by": by, "reason": reason}
                 _log.info("%s is drained by %s", worker, by, extra=extra)
                 return Drained(drain=wanted, changed=True)
@@ -79,18 +79,17 @@ class DrainService:
             there = await self._etcd.get(key)
             if there is None:
                 return Drained(drain=None, changed=tries > 0)  # an earlier sending, or somebody else's
-            if await self._write(key, there, Delete(key), worker, deadline):
+            if await self._write(worker, there, None, deadline):
                 extra = {"action": "worker.undrained", "worker": worker, "by": by}
                 _log.info("%s is undrained by %s", worker, by, extra=extra)
                 return Drained(drain=None, changed=True)
             tries += 1
             await pause_before_retry(tries)
 
-    async def _write(self, key: str, there: KeyValue | None, write: Operation, worker: str, deadline: float) -> bool:
+    async def _write(self, worker: str, there: KeyValue | None, wanted: Drain | None, deadline: float) -> bool:
         """Whether it was carried out; if not, somebody was faster, or nobody knows: look again."""
-        compare: Compare = absent(key) if there is None else mod_revision_is(key, there.mod_revision)
         try:
-            if (await self._etcd.txn(Txn([compare], [write]))).succeeded:
+            if (await self._etcd.txn(put(self._keys, worker, there, wanted))).succeeded:
                 return True
             late = "others changed it all the time"
         except EtcdInDoubtError as error:

@@ -6,9 +6,9 @@ import logging
 
 from common.errors import ConflictError, NotFoundError
 from common.etcd import EtcdClient
+from common.protocol import roster
 from common.protocol.keys import Keys
 from common.protocol.member import is_worker_name
-from common.protocol.txn import Delete, GetKey, Txn, none_under, present
 
 _log = logging.getLogger(__name__)
 
@@ -18,9 +18,7 @@ async def forget(etcd: EtcdClient, keys: Keys, worker: str, *, by: str) -> None:
     unknown = NotFoundError(f"there is no worker {worker[:80]!r}: none of this name is remembered")
     if not is_worker_name(worker):
         raise unknown
-    entry = keys.roster_entry(worker)
-    compares = [none_under(keys.worker_sessions(worker)), present(entry)]
-    result = await etcd.txn(Txn(compares, [Delete(entry)], [GetKey(entry)]))
+    result = await etcd.txn(roster.forget(keys, worker))
     if result.succeeded:
         _log.info("%s is forgotten", worker, extra={"action": "worker.forgotten", "worker": worker, "by": by})
         return

@@ -13,11 +13,11 @@ from typing import Final
 from common.etcd import EtcdClient
 from common.protocol.clocks import Clocks
 from common.protocol.drain import Drain
+from common.protocol.edits import Stored
 from common.protocol.keys import Keys
 from common.protocol.member import Beat, Member, is_worker_name
 from common.protocol.roster import RosterEntry
 from common.protocol.txn import KeyValue
-from manager.editing.edits import Stored
 
 _LISTED_AT_ONCE: Final = 250
 """Parsed without a pause: other requests wait for so long."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from common.errors import InvalidInputError
 from common.jobs.reader import check_name
-from common.protocol.keys import Keys, Watched
-from common.protocol.txn import Delete, Put, mod_revision_is
-from manager.editing.edits import Edit, Stored
+from common.protocol.edits import Edit, Stored, remove_odd
+from common.protocol.keys import Keys
 
 
 def is_odd(name: str) -> bool:
@@ -35,10 +34,4 @@ def plan_removal(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
     """The edit that deletes the key, which never was a job. InvalidInputError: there is no such key."""
     if before.job is None:
         check_name(before.name)
-    job = keys.job(before.name)
-    return Edit(
-        before=before, value=None, mark_ms=now_ms, record=None, record_key=None,
-        compares=[mod_revision_is(job, before.revision)],
-        then=[Delete(job), Put(keys.seen(Watched.JOBS), by.encode())],
-        otherwise=Stored.look(keys, before.name),
-    )  # fmt: skip
+    return remove_odd(keys, before, now_ms=now_ms, by=by)

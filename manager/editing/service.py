@@ -34,6 +34,7 @@ from common.instants import iso
 from common.jobs.job import NEVER, JobSpec
 from common.jobs.reader import check_name
 from common.process import failpoints
+from common.protocol.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from common.protocol.job_version import Change
 from common.protocol.keys import Keys
 from common.protocol.member import Member
@@ -41,7 +42,6 @@ from common.protocol.txn import Txn
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
 from manager.editing.advice import save_warnings, schedule_problems
-from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from manager.editing.odd_names import check_encodable, is_odd, plan_removal
 from manager.editing.placing import placing_warnings
 
@@ -342,7 +342,7 @@ class JobService:
         doubts = 0
         while True:
             try:
-                result = await self._etcd.txn(Txn(edit.compares, edit.then, edit.otherwise))
+                result = await self._etcd.txn(edit.txn)
             except EtcdInDoubtError as error:
                 doubts, last = doubts + 1, str(error)
             except (EtcdError, UnavailableError) as error:

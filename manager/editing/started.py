@@ -6,8 +6,7 @@ store, which has what had gone from etcd by then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from common.errors import UnavailableError
@@ -15,6 +14,7 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, Verdict
 from common.protocol.txn import KeyValue
+from common.protocol.unblock_edit import Started
 from common.runlog import RunFilter, RunPage
 
 _PAGE: Final = 500
@@ -26,15 +26,6 @@ class Records(Protocol):
     """The log store's records."""
 
     async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Started:
-    """Plan times of the fires that were started, or are asked for, as of a revision of etcd."""
-
-    revision: int
-    by_worker: Mapping[str, list[int]]
-    """Of the job (under ``""``), of a broadcast job by worker."""
 
 
 async def look_for_started(etcd: EtcdClient, keys: Keys, records: Records, name: str, *, after_ms: int) -> Started:

@@ -11,12 +11,13 @@ from common.clock import Clock
 from common.errors import ConflictError, EtcdInDoubtError, EtcronError, OvertakenError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.reader import check_name
+from common.protocol import give_up
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import OVERDUE_MS, Kill
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Compare, Get, KeyValue, Put, Txn, absent, create_revision_is, mod_revision_is
+from common.protocol.txn import Get, Guards, KeyValue, Txn
 from manager.calls.allowances import refuse_beyond
 from manager.editing.service import pause_before_retry, trust_clock
 from manager.runs.ending import EndingRuns
@@ -63,15 +64,14 @@ class GiveUpService:
             entry = _read(there)
             if entry is None or entry.state is EntryState.FINAL:
                 return KillOutcome.HAD_ENDED
-            allowed = [] if is_ending else await self._allowed(run, entry, there)
+            allowed: Guards | None = [] if is_ending else await self._allowed(run, entry, there)
             if allowed is None:
                 return KillOutcome.HAD_ENDED
             refuse_beyond(
                 MOST_GIVEN_UP, await self._etcd.count(self._keys.give_ups_of(run.job)), f"runs of {run.job} given up"
             )
             try:
-                compares = [mod_revision_is(there.key, there.mod_revision), *allowed]
-                if (await self._etcd.txn(Txn(compares, [Put(self._keys.give_up(run), wish.to_json())]))).succeeded:
+                if (await self._etcd.txn(give_up.ask(self._keys, wish, there, allowed))).succeeded:
                     break
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
@@ -90,14 +90,14 @@ class GiveUpService:
             raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
         return KillOutcome.NOT_THERE
 
-    async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> list[Compare] | None:
+    async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> Guards | None:
         """What has to stay true for it; None: it has ended, and its worker sees to its record."""
         keys = self._keys
         session = keys.worker(entry.worker, entry.session)
         found = await self._etcd.txn(Txn((), [Get(session), Get(keys.kill(run)), Get(keys.job(run.job_name))]))
         is_live, kill, job = found.one(0) is not None, found.one(1), found.one(2)
         if not is_live:
-            return [absent(session)]
+            return give_up.while_gone(session)
         if entry.state is EntryState.ENDED:
             return None
         if kill is None or kill.create_revision < there.create_revision:
@@ -114,7 +114,7 @@ class GiveUpService:
                 f"{run} was asked to end, and {entry.worker}, which is live, may still end it: "
                 f"give it up in {math.ceil(left_ms / 1000)} s if it has not"
             )
-        return [create_revision_is(kill.key, kill.create_revision)]
+        return give_up.while_pending(kill)
 
 
 def _read(kv: KeyValue) -> RunEntry | None:

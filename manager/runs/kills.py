@@ -11,10 +11,10 @@ from common.clock import Clock
 from common.errors import EtcdInDoubtError, OvertakenError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.reader import check_name
-from common.protocol.keys import Keys, RunId, Watched
-from common.protocol.kill import Kill
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill, ask, look
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import Compare, Get, KeyValue, Put, Txn, create_revision_is, mod_revision_is, present
+from common.protocol.txn import KeyValue
 from manager.editing.service import pause_before_retry, trust_clock
 from manager.runs.pending import is_request_of
 
@@ -83,9 +83,7 @@ class KillService:
             is_claimed = there.key == self._keys.run(run)
             if is_claimed and not _is_open(there.value):
                 return KillOutcome.HAD_ENDED
-            unclaimed = mod_revision_is(there.key, there.mod_revision)
-            still = create_revision_is(there.key, there.create_revision) if is_claimed else unclaimed
-            if await self._put_kill(kill, deadline, only_if=still):
+            if await self._put_kill(kill, deadline, there):
                 break
             # It has been claimed, or handed on, meanwhile: then it lies under its other key.
             if self._clock.monotonic() > deadline:
@@ -95,11 +93,9 @@ class KillService:
 
     async def _where(self, run: RunId) -> KeyValue | None:
         """The run's key, or else its request's; a claim turns one into the other, so both are read at one revision."""
-        keys = self._keys
-        reads = [Get(keys.run(run)), Get(keys.request(run)), Get(keys.chain(run.job))]
-        found = await self._etcd.txn(Txn((), reads))
+        found = await self._etcd.txn(look(self._keys, run))
         chain = found.one(2)
-        link = chain if chain is not None and is_request_of(keys, chain, run) else None
+        link = chain if chain is not None and is_request_of(self._keys, chain, run) else None
         return found.one(0) or found.one(1) or link
 
     async def _running(self, name: str, now_ms: int) -> list[RunId]:
@@ -121,14 +117,12 @@ class KillService:
                     runs.append(run)
         return runs
 
-    async def _put_kill(self, kill: Kill, deadline: float, *, only_if: Compare | None = None) -> bool:
-        """Whether the run was still open, or what else was to be; a kill that is put twice is the same kill."""
-        run = kill.run_id
-        puts = [Put(self._keys.kill(run), kill.to_json()), Put(self._keys.seen(Watched.KILLS), str(run).encode())]
-        tries = 0
+    async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue | None = None) -> bool:
+        """Whether the run was still open, or as it was read."""
+        run, tries = kill.run_id, 0
         while True:
             try:
-                return (await self._etcd.txn(Txn([only_if or present(self._keys.run(run))], puts))).succeeded
+                return (await self._etcd.txn(ask(self._keys, kill, there))).succeeded
             except EtcdInDoubtError as error:
                 if self._clock.monotonic() > deadline:
                     raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error

@@ -11,11 +11,11 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec, Overlap
+from common.protocol.edits import Stored
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
 from common.protocol.request import Request
 from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Txn
-from manager.editing.edits import Stored
 from manager.runs.free_slots import NO_FREE_SLOT, FreeSlots
 from manager.watching.eligibility import Eligibility
 

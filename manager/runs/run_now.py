@@ -1,14 +1,7 @@
 """Asking for a run beside the schedule: one etcd transaction, whoever else asks, and however often it is sent.
 
-    if   the job is as it was looked at
-    and  the call's own key is as it was read: absent, or over
-    and  the dedupe key is as it was read                        only where one was given
-    then put the request, the call's own key, [the dedupe key]
-    else read the job and both keys
-
 Each call has a key of its own under ``dedupe/``: the client's ``Idempotency-Key`` for a day, else a random one for a
-minute. It outlives the request and its run, so a call in doubt learns from it whether it was carried out: sent again,
-the transaction finds its own key, and asks for nothing twice.
+minute. The transaction is :mod:`common.protocol.asking`.
 """
 
 from __future__ import annotations
@@ -36,15 +29,16 @@ from common.etcd import EtcdClient
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
-from common.protocol.keys import Keys, RunId, Watched, sequence_name
+from common.protocol.asking import CallKeys, Found, ask, remember
+from common.protocol.edits import Stored
+from common.protocol.keys import Keys, RunId, sequence_name
 from common.protocol.remembered import Remembered, digest_of
 from common.protocol.request import Origin, Request
 from common.protocol.run import Trigger
-from common.protocol.txn import Compare, Get, KeyValue, Operation, Put, Txn, mod_revision_is
+from common.protocol.txn import KeyValue, Txn
 from manager.calls import allowances
 from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.idempotency import KEPT_MS, Idempotency, refuse_another_request
-from manager.editing.edits import Stored
 from manager.editing.service import pause_before_retry, trust_clock
 
 _log = logging.getLogger(__name__)
@@ -83,15 +77,6 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _There:
-    """What etcd holds, as far as this call depends on it."""
-
-    job: KeyValue | None
-    own: KeyValue | None
-    dedupe: KeyValue | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class _Call:
     """One call; what is written for it is the same however often it is planned anew."""
 
@@ -100,8 +85,7 @@ class _Call:
     by: str
     now_ms: int
     fire: str
-    own_key: str
-    dedupe_key: str | None
+    keys: CallKeys
     idempotency: Idempotency | None
 
     @property
@@ -156,8 +140,8 @@ class RunNow:
             if not is_allowed:
                 await self._refuse_too_many(call, address)
                 is_allowed = True
-            asked, then, compares = self._plan(call, there, known)
-            found = await self._send(call, asked, compares, then, deadline)
+            asked, txn = self._plan(call, there, known)
+            found = await self._send(call, asked, txn, deadline)
             if found is None:
                 self._count(call, address, is_new=known is None)
                 if known is None:
@@ -170,7 +154,7 @@ class RunNow:
                 )
 
     async def _refuse_too_many(self, call: _Call, address: str) -> None:
-        if call.idempotency is not None or call.dedupe_key is not None:
+        if call.idempotency is not None or call.keys.dedupe is not None:
             self._remembered.check(address, allowances.MOST_REMEMBERED, now_ms=call.now_ms)
         if call.plan_ms > call.now_ms:
             self._later.check(address, allowances.MOST_WAITING, now_ms=call.now_ms)
@@ -188,7 +172,7 @@ class RunNow:
     def _count(self, call: _Call, address: str, *, is_new: bool) -> None:
         if call.idempotency is not None:
             self._remembered.take(address, until_ms=call.now_ms + KEPT_MS, now_ms=call.now_ms)
-        if is_new and call.dedupe_key is not None:
+        if is_new and call.keys.dedupe is not None:
             self._remembered.take(address, until_ms=call.now_ms + call.wanted.dedupe_s * 1000, now_ms=call.now_ms)
         if is_new and call.plan_ms > call.now_ms:
             self._later.take(address, until_ms=call.plan_ms, now_ms=call.now_ms)
@@ -201,21 +185,16 @@ class RunNow:
         own = digest_of("run", fire) if idempotency is None else digest_of("idempotency", idempotency.key)
         dedupe = None if wanted.dedupe_key is None else keys.deduped(name, digest_of("dedupe", wanted.dedupe_key))
         return _Call(
-            name=name, wanted=wanted, by=by, now_ms=now_ms, fire=fire, own_key=keys.deduped(name, own),
-            dedupe_key=dedupe, idempotency=idempotency,
+            name=name, wanted=wanted, by=by, now_ms=now_ms, fire=fire, idempotency=idempotency,
+            keys=CallKeys(job=keys.job(name), own=keys.deduped(name, own), dedupe=dedupe),
         )  # fmt: skip
 
     # What is there
 
-    def _reads(self, call: _Call) -> list[Get]:
-        keys = [self._keys.job(call.name), call.own_key, *([call.dedupe_key] if call.dedupe_key else [])]
-        return [Get(key) for key in keys]
+    async def _look(self, call: _Call) -> Found:
+        return call.keys.found(await self._etcd.txn(call.keys.look))
 
-    async def _look(self, call: _Call) -> _There:
-        result = await self._etcd.txn(Txn((), self._reads(call)))
-        return _There(job=result.one(0), own=result.one(1), dedupe=result.one(2) if call.dedupe_key else None)
-
-    def _known(self, call: _Call, there: _There) -> Asked | None:
+    def _known(self, call: _Call, there: Found) -> Asked | None:
         """The answer, where this very request or one with its dedupe key has been answered before."""
         own = _is_live(there.own, call.now_ms)
         if own is not None and own.answer is not None and own.status is not None:
@@ -229,26 +208,17 @@ class RunNow:
 
     # What is written
 
-    def _plan(self, call: _Call, there: _There, known: Asked | None) -> tuple[Asked, list[Operation], list[Compare]]:
-        """The answer, what is put for it, and what has to be true for that."""
-        compares = [mod_revision_is(call.own_key, there.own.mod_revision if there.own else 0)]
-        if call.dedupe_key is not None:
-            compares.append(mod_revision_is(call.dedupe_key, there.dedupe.mod_revision if there.dedupe else 0))
+    def _plan(self, call: _Call, there: Found, known: Asked | None) -> tuple[Asked, Txn]:
+        """The answer, and what is put for it."""
         if known is not None:  # only the Idempotency-Key is new: it is answered the same from now on
-            return known, [Put(call.own_key, self._own(call, known, 0).to_json())], compares
+            return known, remember(call.keys, there, self._own(call, known, 0))
         _refuse_past(call)
         spec, job = _job(call.name, there.job)
-        revision = job.create_revision
-        compares.append(mod_revision_is(job.key, job.mod_revision))
-        requests = self._requests(call, spec, revision)
+        requests = self._requests(call, spec, job.create_revision)
         asked = _answer(call, requests)
-        own = self._own(call, asked, revision)
-        then: list[Operation] = [Put(request.key(self._keys), request.to_json()) for request in requests]
-        then += [Put(self._keys.seen(Watched.REQUESTS), b""), Put(call.own_key, own.to_json())]
-        if call.dedupe_key is not None:
-            window = replace(own, expires_ms=call.now_ms + call.wanted.dedupe_s * 1000, fingerprint="")
-            then.append(Put(call.dedupe_key, window.to_json()))
-        return asked, then, compares
+        own = self._own(call, asked, job.create_revision)
+        window = replace(own, expires_ms=call.now_ms + call.wanted.dedupe_s * 1000, fingerprint="")
+        return asked, ask(self._keys, call.keys, there, requests, own, window)
 
     def _own(self, call: _Call, asked: Asked, job_create_revision: int) -> Remembered:
         kept_ms = _OWN_KEY_MS if call.idempotency is None else KEPT_MS
@@ -280,14 +250,12 @@ class RunNow:
             raise ConflictError(f"{len(workers)} workers fit job {spec.name!r}; one call asks at most {MOST_WORKERS}")
         return [sequence_name(spec.name, worker) for worker in sorted(workers)]
 
-    async def _send(
-        self, call: _Call, asked: Asked, compares: Sequence[Compare], then: Sequence[Operation], deadline: float
-    ) -> _There | None:
+    async def _send(self, call: _Call, asked: Asked, txn: Txn, deadline: float) -> Found | None:
         """None once it is carried out; else what is there instead, and it certainly is not."""
-        doubts, otherwise = 0, self._reads(call)
+        doubts = 0
         while True:
             try:
-                result = await self._etcd.txn(Txn(compares, then, otherwise))
+                result = await self._etcd.txn(txn)
             except EtcdInDoubtError as error:
                 doubts, last = doubts + 1, str(error)
             except (EtcdError, UnavailableError) as error:
@@ -298,9 +266,7 @@ class RunNow:
             else:
                 if result.succeeded:
                     return None
-                there = _There(
-                    job=result.one(0), own=result.one(1), dedupe=result.one(2) if call.dedupe_key else None
-                )  # fmt: skip
+                there = call.keys.found(result)
                 return None if doubts and _is_of(there.own, call) else there
             if self._clock.monotonic() > deadline:
                 raise UnavailableError(

@@ -13,7 +13,8 @@ from common.clock import SystemClock
 from common.errors import ConfigError, EtcdAccessError, UnavailableError
 from common.etcd import Change, Election, EtcdClient, EtcdUser, Mirror, Session, check_access
 from common.etcd.types import to_bytes
-from common.protocol.txn import Put, Txn, absent
+from common.protocol.compares import absent
+from common.protocol.txn import Put, Txn
 from tests.support.background import running
 from tests.support.etcd_auth import PASSWORD, ROOT_PASSWORD, USER, Admin
 from tests.support.etcd_server import EtcdServer

@@ -8,7 +8,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Election, EtcdClient, MirrorTimings, Session
-from common.protocol.txn import Compare, Txn
+from common.protocol.compares import Compare
+from common.protocol.txn import Txn
 from tests.support.background import running
 from tests.support.waiting import wait_until
 

@@ -11,7 +11,8 @@ import pytest
 from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, UnavailableError
 from common.etcd import EtcdClient, _rpc
-from common.protocol.txn import GetPrefix, Put, Txn, absent
+from common.protocol.compares import absent
+from common.protocol.txn import GetPrefix, Put, Txn
 from tests.support.etcd_server import EtcdServer, cluster, fill, free_port
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

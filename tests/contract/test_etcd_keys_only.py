@@ -6,7 +6,8 @@ import pytest
 
 from common.etcd import EtcdClient
 from common.etcd._rpc import Channel, messages
-from common.protocol.txn import Get, GetKey, KeyRevisions, Put, Txn, absent
+from common.protocol.compares import absent
+from common.protocol.txn import Get, GetKey, KeyRevisions, Put, Txn
 from tests.support.deciding import MINUTE, NOON, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until

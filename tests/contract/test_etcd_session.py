@@ -10,7 +10,8 @@ import pytest
 from common.clock import SystemClock
 from common.errors import UnavailableError
 from common.etcd import Ending, EtcdClient, Session, SessionRefusedError
-from common.protocol.txn import Compare, Delete, Operation, Put, Txn, mod_revision_is, none_under
+from common.protocol.compares import Compare, mod_revision_is, none_under
+from common.protocol.txn import Delete, Operation, Put, Txn
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy

@@ -8,19 +8,8 @@ import pytest
 
 from common.errors import EtcdLeaseGoneError
 from common.etcd import EtcdClient
-from common.protocol.txn import (
-    MAX_COMPARES,
-    MAX_OPS,
-    MAX_READS,
+from common.protocol.compares import (
     Compare,
-    Delete,
-    DeletePrefix,
-    Get,
-    GetKey,
-    GetPrefix,
-    Operation,
-    Put,
-    Txn,
     absent,
     create_revision_is,
     lease_is,
@@ -29,6 +18,19 @@ from common.protocol.txn import (
     none_under,
     present,
     value_is,
+)
+from common.protocol.txn import (
+    MAX_COMPARES,
+    MAX_OPS,
+    MAX_READS,
+    Delete,
+    DeletePrefix,
+    Get,
+    GetKey,
+    GetPrefix,
+    Operation,
+    Put,
+    Txn,
 )
 
 pytestmark = pytest.mark.etcd

@@ -25,20 +25,8 @@ from typing import Any, Final
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.etcd.txn_messages import only_read
-from common.protocol.txn import (
-    Compare,
-    Delete,
-    DeletePrefix,
-    Get,
-    GetKey,
-    GetPrefix,
-    Operation,
-    Put,
-    Relation,
-    Target,
-    Txn,
-    TxnResult,
-)
+from common.protocol.compares import Compare, Relation, Target
+from common.protocol.txn import Delete, DeletePrefix, Get, GetKey, GetPrefix, Operation, Put, Txn, TxnResult
 
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")

@@ -15,13 +15,14 @@ from common.configuration.config import WorkerConfig
 from common.etcd import Election, EtcdClient, EtcdUser, Session
 from common.jobs.reader import parse_job
 from common.process.lifecycle import Stop, run_loops
+from common.protocol.compares import create_revision_is
 from common.protocol.keys import Keys, RunId, Watched, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import KeyValue, Put, Txn, create_revision_is
+from common.protocol.txn import KeyValue, Put, Txn
 from common.runlog import RunLog
 from tests.support.log_store import new_database
 from tests.support.waiting import wait_until

@@ -9,8 +9,9 @@ from bench.simulate_etcd import CountingEtcd
 from bench.simulate_fleet import Outcome, Scenario, simulate
 from bench.simulate_standing import standing, stored
 from common.jobs.reader import parse_job
+from common.protocol.compares import absent, create_revision_is, lease_is, mod_revision_is, value_is
 from common.protocol.keys import Keys
-from common.protocol.txn import Delete, Get, Put, Txn, absent, create_revision_is, lease_is, mod_revision_is, value_is
+from common.protocol.txn import Delete, Get, Put, Txn
 
 FIRES = 40
 

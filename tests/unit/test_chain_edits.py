@@ -11,13 +11,14 @@ from common.duration import parse_duration
 from common.instants import from_ms
 from common.jobs.job import JobSpec
 from common.protocol.chain import link_at
+from common.protocol.chain_edits import Chained
+from common.protocol.compares import Compare, absent, create_revision_is
+from common.protocol.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.request import Origin, Request
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Compare, Delete, KeyValue, Operation, Put, absent, create_revision_is
+from common.protocol.txn import Delete, KeyValue, Operation, Put
 from common.schedules.moment import Moment
-from manager.editing.chain_edits import Chained
-from manager.editing.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 
 KEYS = Keys()
 NOW_MS = 1_700_000_000_500
@@ -58,9 +59,9 @@ def save(before: Stored, spec: JobSpec) -> Edit:
 
 def about_chain(edit: Edit) -> tuple[list[Compare], list[Operation]]:
     """Its compares of the lock, and what it writes at the fixed key."""
-    compares = [one for one in edit.compares if one.key == KEYS.lock("j")]
-    writes = [one for one in edit.then if isinstance(one, Put | Delete) and one.key == KEYS.chain("j")]
-    has_sentinel = Put(KEYS.seen_prefix + "requests", b"") in edit.then
+    compares = [one for one in edit.txn.compares if one.key == KEYS.lock("j")]
+    writes = [one for one in edit.txn.then if isinstance(one, Put | Delete) and one.key == KEYS.chain("j")]
+    has_sentinel = Put(KEYS.seen_prefix + "requests", b"") in edit.txn.then
     assert has_sentinel == bool(writes)
     return compares, list(writes)
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from common.etcd.txn_messages import only_read, reading_request
-from common.protocol.txn import Compare, Delete, Get, GetKey, GetPrefix, Operation, Read, Txn, present
+from common.protocol.compares import Compare, present
+from common.protocol.txn import Delete, Get, GetKey, GetPrefix, Operation, Read, Txn
 
 
 @pytest.mark.parametrize(

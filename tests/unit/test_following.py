@@ -12,12 +12,13 @@ from common.duration import parse_duration
 from common.instants import from_ms
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
+from common.protocol.compares import absent, mod_revision_is, value_is
 from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, another_attempt, follow, merged, next_link
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, EntryState, RunEntry, RunRecord, Trigger, Verdict
-from common.protocol.txn import Delete, KeyValue, Put, absent, mod_revision_is, value_is
+from common.protocol.txn import Delete, KeyValue, Put
 from common.schedules.moment import Moment
 
 KEYS = Keys()

@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from common.duration import parse_duration
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
+from common.protocol.compares import absent, mod_revision_is, value_is
+from common.protocol.edits import Edit, Stored, plan_delete, plan_save
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.member import Member
 from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Delete, KeyRead, KeyValue, Put, TxnResult, absent, mod_revision_is, value_is
+from common.protocol.txn import Delete, KeyRead, KeyValue, Put, TxnResult
 from common.schedules.job_calendar import Calendar
 from common.schedules.moment import parse_moment
-from manager.editing.edits import Edit, Stored, plan_delete, plan_save
 
 KEYS = Keys()
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))
@@ -49,9 +50,9 @@ def save(before: Stored, spec: JobSpec, now_ms: int = NOW_MS) -> Edit:
 
 def test_new_job_compares_that_neither_job_nor_mark_exists() -> None:
     edit = save(stored(None, spec=None), SPEC)
-    assert list(edit.compares) == [mod_revision_is(KEYS.job("j"), 0), absent(KEYS.mark("j"))]
+    assert list(edit.txn.compares) == [mod_revision_is(KEYS.job("j"), 0), absent(KEYS.mark("j"))]
     assert edit.record is None
-    assert [operation for operation in edit.then if isinstance(operation, Put)][1] == Put(
+    assert [operation for operation in edit.txn.then if isinstance(operation, Put)][1] == Put(
         KEYS.mark("j"), encode_mark(NOW_MS)
     )
 
@@ -59,7 +60,7 @@ def test_new_job_compares_that_neither_job_nor_mark_exists() -> None:
 def test_edit_compares_what_was_read_and_that_the_record_is_new() -> None:
     edit = save(stored(NOW_MS - 3_000), MOVED)
     key = KEYS.run(RunId.planned("j", NOW_MS - 2_500))
-    assert list(edit.compares) == [
+    assert list(edit.txn.compares) == [
         mod_revision_is(KEYS.job("j"), 7), value_is(KEYS.mark("j"), encode_mark(NOW_MS - 3_000)), absent(key),
     ]  # fmt: skip
     assert edit.record is not None
@@ -125,8 +126,8 @@ def test_each_field_says_when_the_job_fires_or_does_not() -> None:
 def test_edit_that_leaves_alone_when_it_fires_takes_no_fire_away(field: str, mark_ms: int) -> None:
     edit = save(stored(mark_ms, anchor_ms=NOW_MS - 9_000), replace(SPEC, **{field: GOES_ON[field]}))
     assert (edit.mark_ms, edit.record) == (mark_ms, None)
-    assert value_is(KEYS.mark("j"), encode_mark(mark_ms)) in edit.compares
-    assert all(put.key != KEYS.mark("j") for put in edit.then if isinstance(put, Put))
+    assert value_is(KEYS.mark("j"), encode_mark(mark_ms)) in edit.txn.compares
+    assert all(put.key != KEYS.mark("j") for put in edit.txn.then if isinstance(put, Put))
     assert edit.value is not None
     assert SavedJob.from_json(edit.value, name="j").anchor_ms == mark_ms
 
@@ -150,15 +151,15 @@ def test_edit_of_where_a_broadcast_job_fires_begins_now(change: dict[str, Any]) 
 def test_mark_that_was_set_back_by_hand_goes_to_the_anchor_when_the_job_is_edited() -> None:
     edit = save(stored(NOW_MS - 9_000, anchor_ms=NOW_MS - 700), replace(SPEC, command="other"))
     assert (edit.mark_ms, edit.record) == (NOW_MS - 700, None)
-    assert Put(KEYS.mark("j"), encode_mark(NOW_MS - 700)) in edit.then
+    assert Put(KEYS.mark("j"), encode_mark(NOW_MS - 700)) in edit.txn.then
 
 
 def test_delete_keeps_the_mark() -> None:
     edit = plan_delete(KEYS, stored(NOW_MS + 5_000), now_ms=NOW_MS, by="test")
     assert edit is not None
-    assert edit.then[0] == Delete(KEYS.job("j"))
+    assert edit.txn.then[0] == Delete(KEYS.job("j"))
     assert edit.mark_ms == NOW_MS + 5_000
-    assert all(one.key != KEYS.mark("j") for one in edit.then if isinstance(one, Put | Delete))
+    assert all(one.key != KEYS.mark("j") for one in edit.txn.then if isinstance(one, Put | Delete))
 
 
 def test_nothing_to_delete_is_no_edit() -> None:
@@ -169,7 +170,7 @@ def test_unreadable_values_are_compared_as_they_are_and_replaced() -> None:
     before = Stored.read("j", kv(KEYS.job("j"), b"garbage"), kv(KEYS.mark("j"), b"x"))
     assert before.problem is not None
     edit = save(before, SPEC)
-    assert value_is(KEYS.mark("j"), b"x") in edit.compares
+    assert value_is(KEYS.mark("j"), b"x") in edit.txn.compares
     assert (edit.mark_ms, edit.record) == (NOW_MS, None)
 
 

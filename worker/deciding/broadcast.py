@@ -25,14 +25,15 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
-from common.protocol.keys import Keys, encode_mark, read_mark, sequence_name
+from common.protocol import fire_decisions
+from common.protocol.keys import Keys, read_mark, sequence_name
 from common.protocol.member import Identity
 from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import undecided
 from common.protocol.records import fire_record
-from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.txn import Compare, GetKey, KeyValue, Operation, Put, Txn, absent, mod_revision_is
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.txn import KeyValue
 from worker.aside import Aside
 from worker.catalog import Catalog
 
@@ -214,28 +215,18 @@ class Broadcast:
 
     async def _carry_out(self, step: _Step, session: Session) -> bool:
         """Whether the mark stands where it has to, and the record lies there, as far as is known."""
-        key, job_key = self._mark_key(step.name), self._keys.job(step.name)
-        compares: list[Compare] = [
-            session.alive,
-            absent(job_key) if step.there is None else mod_revision_is(job_key, step.there.revision),
-            absent(key) if step.mark is None else mod_revision_is(key, step.mark.mod_revision),
-        ]
-        then: list[Operation] = [Put(key, encode_mark(step.mark_ms))]
-        otherwise: list[Operation] = []
-        if step.record is not None:
-            run_key = self._keys.run(step.record.run_id)
-            entry = final_entry(step.record, worker=self._identity.worker, instance=self._identity.instance)
-            compares.append(absent(run_key))
-            then.append(Put(run_key, entry.to_json()))
-            otherwise.append(GetKey(run_key))
+        txn = fire_decisions.sequence(
+            self._keys, step.name, step.there, self._mark_key(step.name), step.mark, mark_ms=step.mark_ms,
+            skipped=step.record, worker=self._identity.worker, instance=self._identity.instance, session=session,
+        )  # fmt: skip
         try:
-            result = await self._client.txn(Txn(compares, then, otherwise))
+            result = await self._client.txn(txn)
         except (EtcdError, UnavailableError):
             return False
         if step.record is not None:
             if result.succeeded:
                 self._on_record(step.record, result.revision)
-            elif result.key(0) is not None:  # somebody has set the mark back by hand
+            elif fire_decisions.is_in_the_way(result):  # somebody has set the mark back by hand
                 self._taken[step.name] = step.record.plan_ms
         return result.succeeded
 

@@ -26,21 +26,12 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.jobs.job import Overlap
-from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol import fire_decisions
+from common.protocol.fire_decisions import Replaced
+from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.proposals import Blocker
-from common.protocol.txn import (
-    Delete,
-    Get,
-    GetKey,
-    KeyValue,
-    Put,
-    Txn,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-    value_is,
-)
+from common.protocol.txn import KeyValue
 from worker.deciding.agenda import Agenda, Agendum
 from worker.members import Members
 
@@ -178,37 +169,26 @@ class LockWaits:
         wait = self._waiting.get(agendum)
         if newest_ms is None or newest_ms <= agendum.base_ms or (wait and wait.killed == holder.lock_revision):
             return
-        keys, kill_key = self._keys, self._keys.kill(run_id)
-        mark, lock = keys.mark(job.sequence), keys.lock(job.sequence)
         kill = Kill(run_id=run_id, by=BY_SCHEDULE, at_ms=now_ms, reason=REPLACED)
         base_ms = agendum.base_ms
         result = await self._client.txn(
-            Txn(
-                [
-                    session.alive,
-                    mod_revision_is(keys.job(job.name), job.revision),
-                    value_is(mark, encode_mark(base_ms)),
-                    create_revision_is(lock, holder.lock_revision),
-                    absent(kill_key),
-                ],
-                [Put(kill_key, kill.to_json()), Put(keys.seen(Watched.KILLS), str(run_id).encode())],
-                [Get(mark), GetKey(lock), GetKey(kill_key)],
-            )
+            fire_decisions.replace(self._keys, job, holder, kill, mark_ms=base_ms, session=session)
         )
         if result.succeeded:
             extra = {"action": "run.replaced", "run": str(run_id), "plan_ms": newest_ms}
             _log.info("%s is to be killed: a newer fire replaces it", run_id, extra=extra)
             self._killed(agendum, holder)
             return
-        there, held, killed = result.one(0), result.key(1), result.key(2)
-        if held is None or held.create_revision != holder.lock_revision or read_mark(there) != base_ms:
-            self._moved(agendum, read_mark(there))
-        elif killed is not None and killed.create_revision > holder.lock_revision:
-            self._killed(agendum, holder)
-        elif killed is not None:
-            # Without the sentinel: who misses this keeps a kill that applies to no run that there is, until the new one
-            # is put, which has it.
-            await self._client.txn(Txn([mod_revision_is(kill_key, killed.mod_revision)], [Delete(kill_key)]))
+        why, there_ms = fire_decisions.why_not_replaced(result, holder, mark_ms=base_ms)
+        match why:
+            case Replaced.MOVED:
+                self._moved(agendum, there_ms)
+            case Replaced.KILLED:
+                self._killed(agendum, holder)
+            case Replaced.OLD_KILL:
+                await self._client.txn(fire_decisions.forget_old_kill(result))
+            case Replaced.UNKNOWN:
+                pass
 
     def _killed(self, agendum: Agendum, holder: Blocker) -> None:
         if agendum in self._waiting:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import logging
 
 from common.etcd import EtcdClient, Session
-from common.protocol.keys import Keys, encode_mark
+from common.protocol import fire_decisions
+from common.protocol.keys import Keys
 from common.protocol.proposals import Proposal
-from common.protocol.txn import Put, Txn, mod_revision_is, present, value_is
 
 _log = logging.getLogger(__name__)
 
@@ -21,15 +21,11 @@ async def pass_over(client: EtcdClient, keys: Keys, proposal: Proposal, session:
     in_the_way = next((run_id for run_id in proposal.records if keys.run(run_id) in found), None)
     if in_the_way is None:
         return True
-    assert in_the_way.plan_ms is not None, "a decision is about planned fires"
-    job, mark = keys.job(proposal.job.name), keys.mark(proposal.job.sequence)
-    compares = [
-        session.alive,
-        mod_revision_is(job, proposal.job.revision),
-        value_is(mark, encode_mark(proposal.decision.from_ms)),
-        present(keys.run(in_the_way)),
-    ]
-    result = await client.txn(Txn(compares, [Put(mark, encode_mark(in_the_way.plan_ms))]))
+    result = await client.txn(
+        fire_decisions.pass_over(
+            keys, proposal.job, in_the_way, mark_ms=proposal.decision.from_ms, guards=[session.alive]
+        )
+    )
     if result.succeeded:
         extra = {"action": "fire.passed_over", "run": str(in_the_way)}
         _log.error("%s has a run key that no decision has put there; it is passed over", in_the_way, extra=extra)

@@ -12,10 +12,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun, end
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import (
-    Compare,
-    Operation,
-)
+from common.protocol.txn import Guards, Operation
 from worker.settling.aftermath import Aftermath
 
 _TRIES: Final = 20
@@ -37,7 +34,7 @@ async def end_run(
     record: RunRecord,
     *,
     then: Operation | None,
-    only_if: Sequence[Compare] = (),
+    only_if: Guards = (),
 ) -> int | None:
     """End the run with this record: ``then`` on its key, its lock freed where it holds it, and what follows, in one.
 

@@ -17,11 +17,10 @@ from typing import Final
 from common.clock import Clock
 from common.etcd import EtcdClient
 from common.protocol.chain import is_chained
-from common.protocol.follow_ups import next_link
+from common.protocol.follow_ups import mend_chain, next_link
 from common.protocol.keys import Keys
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.txn import Txn, absent, none_under_since
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.requests.request_queue import RequestQueue
@@ -105,9 +104,9 @@ class Chains:
         if link.request is None:
             return  # its window is over
         known = max((one.revision for one in self._requests(job.name)), default=0)
-        nothing_newer = none_under_since(self._keys.requests_of(job.name), known)
-        compares = [*term.holds, absent(self._keys.lock(job.name)), nothing_newer, *link.compares]
-        result = await self._client.txn(Txn(compares, link.then))
+        result = await self._client.txn(
+            mend_chain(self._keys, job, link, known_revision=known, guards=term.holds)
+        )  # fmt: skip
         if result.succeeded:
             extra = {"action": "chain.mended", "job": job.name, "plan_ms": link.request.plan_ms}
             _log.warning("the chain of %r had no next link; it goes on", job.name, extra=extra)

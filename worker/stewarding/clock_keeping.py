@@ -14,10 +14,10 @@ from common.beat_pace import BEAT_S
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient
-from common.protocol.clocks import Clocks
+from common.protocol.clocks import Clocks, put
 from common.protocol.keys import MAX_MARK_MS, Keys
 from common.protocol.member import Beat
-from common.protocol.txn import GetKey, Put, Txn
+from common.protocol.txn import GetKey, Txn
 from worker.stewarding.clock_book import ClockBook, Hearing
 from worker.stewarding.steward import Term
 
@@ -119,8 +119,7 @@ class ClockKeeping:
         clocks = self._book.compare(self._boot_ms(), self._former)
         if not self._is_due(clocks, now_s):
             return
-        put = Put(self._keys.clocks, clocks.to_json(), term.session.lease_id)
-        if (await self._client.txn(Txn(term.holds, [put]))).succeeded:
+        if (await self._client.txn(put(self._keys, clocks, term.session, guards=term.holds))).succeeded:
             self._put, self._put_s = clocks, now_s
             self._former = clocks if clocks.measured else self._former
 

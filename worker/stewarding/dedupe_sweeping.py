@@ -6,9 +6,10 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
+from common.protocol import sweeps
 from common.protocol.keys import Keys
 from common.protocol.remembered import Remembered
-from common.protocol.txn import Delete, KeyValue, Txn, mod_revision_is
+from common.protocol.txn import KeyValue
 from worker.aside import Aside
 from worker.stewarding.steward import Term
 
@@ -57,5 +58,4 @@ class DedupeSweeping:
         """Together; where one of them has been put again meanwhile, the others wait for the next time."""
         for start in range(0, len(kvs), _IN_ONE):
             batch = kvs[start : start + _IN_ONE]
-            compares = [mod_revision_is(kv.key, kv.mod_revision) for kv in batch]
-            await self._client.txn(Txn([*term.holds, *compares], [Delete(kv.key) for kv in batch]))
+            await self._client.txn(sweeps.unchanged(*batch, guards=term.holds))

@@ -16,12 +16,13 @@ from typing import Final
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
+from common.protocol import give_up
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
-from common.protocol.txn import Compare, Delete, Get, GetKey, KeyValue, Txn, absent, create_revision_is
+from common.protocol.txn import Guards, KeyValue
 from worker.aside import Aside
 from worker.settling.lost import RecordFinder
 from worker.stewarding.steward import Term
@@ -41,7 +42,7 @@ class _Case:
 
     wish: GiveUp
     run: LeftRun
-    only_if: Sequence[Compare]
+    only_if: Guards
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +95,7 @@ class GiveUps:
     async def _look(self, wish: GiveUp) -> _Case | _Over | None:
         """None: the run is ending, and its live worker is to free its lock."""
         keys, now_ms = self._keys, self._clock.wall_ms()
-        kill_key, lock_key = keys.kill(wish.run_id), keys.lock(wish.run_id.job)
-        found = await self._client.txn(Txn((), [Get(keys.run(wish.run_id)), Get(kill_key), GetKey(lock_key)]))
+        found = await self._client.txn(give_up.look(keys, wish))
         kv, kill, lock = found.one(0), found.one(1), found.key(2)
         if kv is None or kv.create_revision > wish.revision or now_ms - wish.at_ms > _KEPT_MS:
             return _Over()
@@ -104,11 +104,11 @@ class GiveUps:
             return _Over()
         run = LeftRun.read(wish.run_id, entry, kv, lock)
         session = keys.worker(entry.worker, entry.session)
-        only_if = [create_revision_is(keys.give_up(wish.run_id), wish.revision)]
+        only_if = give_up.while_wished(keys, wish)
         if not await self._client.get_keys([session]):
-            return _Case(wish=wish, run=run, only_if=[*only_if, absent(session)])
+            return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_gone(session)])
         if not run.has_ended and kill is not None and self._is_overdue(kill, run, now_ms):
-            return _Case(wish=wish, run=run, only_if=[*only_if, create_revision_is(kill_key, kill.create_revision)])
+            return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
         if wish.is_of_ending:
             return None
         extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
@@ -140,5 +140,4 @@ class GiveUps:
                 await self._verdicts.settle(case.run, record, why=str(case.wish), only_if=only_if)
 
     async def _sweep(self, term: Term, wish: GiveUp) -> None:
-        key = self._keys.give_up(wish.run_id)
-        await self._client.txn(Txn([*term.holds, create_revision_is(key, wish.revision)], [Delete(key)]))
+        await self._client.txn(give_up.sweep(self._keys, wish, guards=term.holds))

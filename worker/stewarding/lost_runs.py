@@ -18,10 +18,11 @@ from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.process import failpoints
+from common.protocol.give_up import while_gone
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
-from common.protocol.txn import Compare, KeyRevisions, KeyValue, absent
+from common.protocol.txn import Guards, KeyRevisions, KeyValue
 from worker.aside import Aside
 from worker.members import Members
 from worker.settling.lost import RecordFinder
@@ -221,6 +222,6 @@ class LostRuns:
             return
         seen.not_before = self._clock.monotonic() + SCAN_S  # set aside, and yet lost since when it was
 
-    def _only_if(self, term: Term, run: LeftRun) -> list[Compare]:
+    def _only_if(self, term: Term, run: LeftRun) -> Guards:
         """The steward judges, and the session that the run key names is gone."""
-        return [*term.holds, absent(self._keys.worker(run.entry.worker, run.entry.session))]
+        return [*term.holds, *while_gone(self._keys.worker(run.entry.worker, run.entry.session))]

@@ -7,15 +7,15 @@ days, or as the one that left first where there are more than 1,000, or when an 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
+from common.protocol import roster
 from common.protocol.keys import Keys
 from common.protocol.roster import KEPT_MS, MOST_KEPT, Left, RosterEntry
-from common.protocol.txn import Compare, Delete, Operation, Put, Txn, absent, mod_revision_is, none_under, present
+from common.protocol.txn import Txn
 from worker.members import Members
 from worker.roster import Roster
 from worker.stewarding.steward import Term
@@ -51,13 +51,15 @@ class RosterKeeping:
         for key, member in list(self._members.by_key.items()):
             entry = RosterEntry.of(member, seen_ms=now_ms)
             if member.attached and self._is_news(entry):
-                await self._write(term, entry.worker, [Put(self._key(entry.worker), entry.to_json())], present(key))
+                await self._write(
+                    roster.came(self._keys, entry, key, known_revision=self._known(entry.worker), guards=term.holds)
+                )
         for name, entry in self._roster.away().items():
             if entry.left is None:
                 gone = replace(entry, left=Left.GONE, seen_ms=self._roster.left_ms(entry))
-                await self._write(term, name, [Put(self._key(name), gone.to_json())], self._is_away(name))
+                await self._write(self._went(term, name, gone))
         for name in self._to_forget(now_ms):
-            await self._write(term, name, [Delete(self._key(name))], self._is_away(name))
+            await self._write(self._went(term, name, None))
 
     def _is_news(self, entry: RosterEntry) -> bool:
         known = self._roster.by_name.get(entry.worker)
@@ -72,16 +74,14 @@ class RosterKeeping:
             one.worker for number, one in enumerate(away) if number < too_many or one.seen_ms < now_ms - KEPT_MS
         ]  # fmt: skip
 
-    async def _write(self, term: Term, name: str, operations: Sequence[Operation], only_if: Compare) -> None:
-        if self._left <= 0:
-            return
-        self._left -= 1
+    async def _write(self, txn: Txn) -> None:
+        if self._left > 0:
+            self._left -= 1
+            await self._client.txn(txn)
+
+    def _went(self, term: Term, name: str, entry: RosterEntry | None) -> Txn:
+        return roster.went(self._keys, name, entry, known_revision=self._known(name), guards=term.holds)
+
+    def _known(self, name: str) -> int:
         known = self._roster.by_name.get(name)
-        as_known = absent(self._key(name)) if known is None else mod_revision_is(self._key(name), known.revision)
-        await self._client.txn(Txn([*term.holds, only_if, as_known], operations))
-
-    def _is_away(self, name: str) -> Compare:
-        return none_under(self._keys.worker_sessions(name))
-
-    def _key(self, name: str) -> str:
-        return self._keys.roster_entry(name)
+        return 0 if known is None else known.revision

@@ -21,7 +21,7 @@ from common.errors import ClockOffError, EtcdAccessError, EtcdError, Unavailable
 from common.etcd import Election, EtcdClient, Session
 from common.process.cancellation import until_first
 from common.protocol.keys import Keys
-from common.protocol.txn import Compare
+from common.protocol.txn import Guards
 
 _log = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class Term:
     """Asked for each transaction: whoever read a time before that has it from a clock that is right."""
 
     @property
-    def holds(self) -> list[Compare]:
+    def holds(self) -> Guards:
         """True in etcd as long as this term lasts. ClockOffError: nothing may be decided by this clock."""
         if self.is_clock_off():
             raise ClockOffError

@@ -15,10 +15,11 @@ from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
-from common.protocol.keys import Keys, encode_mark, read_mark
+from common.protocol import fire_decisions
+from common.protocol.keys import Keys, read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Held
-from common.protocol.txn import KeyValue, Put, Txn, absent, mod_revision_is
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.absences import Absences
 from worker.aside import Aside
@@ -236,11 +237,10 @@ class StuckFires:
 
     async def _give_mark(self, term: Term, job: PlannedJob, mark: KeyValue | None, from_ms: int) -> None:
         """A job without a readable mark gets one, and fires from now on; where it lay before the anchor, from there."""
-        key = self._keys.mark(job.sequence)
-        compare = absent(key) if mark is None else mod_revision_is(key, mark.mod_revision)
-        exists = mod_revision_is(self._keys.job(job.name), job.revision)
-        new_mark = encode_mark(max(from_ms, job.anchor_ms))
-        result = await self._client.txn(Txn([*term.holds, exists, compare], [Put(key, new_mark)]))
+        at_ms = max(from_ms, job.anchor_ms)
+        result = await self._client.txn(
+            fire_decisions.give_mark(self._keys, job, mark, at_ms=at_ms, guards=term.holds)
+        )  # fmt: skip
         if result.succeeded:
             extra = {"action": "mark.given", "job": job.name}
             _log.error("the job %r had no mark of its own save or later; it has one now", job.name, extra=extra)

@@ -10,21 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final
 
 from common.clock import Clock
 from common.etcd import EtcdClient
-from common.protocol.follow_ups import NOTHING, FollowUp, merged, next_link
-from common.protocol.keys import Keys, Watched, read_mark
+from common.protocol import request_ends
+from common.protocol.follow_ups import NOTHING, FollowUp, next_link
+from common.protocol.keys import Keys, read_mark
 from common.protocol.nobody import why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.records import request_record
 from common.protocol.request import Origin, Request
 from common.protocol.request_claims import is_overtaken
-from common.protocol.run import Verdict, final_entry
-from common.protocol.txn import Compare, Delete, KeyValue, Put, Txn, absent, create_revision_is, mod_revision_is
+from common.protocol.request_ends import RequestEnd
+from common.protocol.txn import KeyValue
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
@@ -54,19 +54,6 @@ _LATE: Final[Mapping[Origin, str]] = {
 }
 """Why a request was there that has expired."""
 """Of the command, in a record that lies in etcd until it is delivered."""
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """The end of a request that cannot run any more."""
-
-    status: Verdict
-    reason: str
-    by: str | None = None
-    err: str | None = None
-    """In words, where the verdict and its reason leave something out."""
-    confirm: Compare | None = None
-    """What has to be true in etcd for it."""
 
 
 class StuckRequests:
@@ -167,24 +154,22 @@ class StuckRequests:
             await self._end(term, request, end, now_ms=now_ms)
         return end is not None
 
-    def _end_of(self, request: Request, job: PlannedJob | None, now_ms: int) -> _End | None:
+    def _end_of(self, request: Request, job: PlannedJob | None, now_ms: int) -> RequestEnd | None:
         """How a request ends that cannot run any more; what this worker believes for it, etcd has to confirm."""
         name = request.run_id.job_name
-        job_key = self._keys.job(name)
         if (kill := self._kills.by_run.get(request.run_id)) is not None:
-            there = create_revision_is(self._keys.kill(request.run_id), kill.revision)
-            return _End(Verdict.KILLED, "before start", by=kill.by, err=kill.before_start, confirm=there)
+            return RequestEnd.killed(self._keys, kill)
         if job is None and name not in self._catalog.set_aside:
-            return _End(Verdict.SKIPPED, "deleted", confirm=absent(job_key))
+            return RequestEnd.deleted(self._keys, name, None)
         if job is not None and job.create_revision != request.job_create_revision:
-            return _End(Verdict.SKIPPED, "deleted", confirm=create_revision_is(job_key, job.create_revision))
+            return RequestEnd.deleted(self._keys, name, job)
         if job is not None and not job.spec.enabled and not request.is_asked_for:
-            return _End(Verdict.SKIPPED, "paused", confirm=mod_revision_is(job_key, job.revision))
+            return RequestEnd.paused(self._keys, job)
         if request.is_expired(now_ms):
             nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
-            return _End(Verdict.MISSED, self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
+            return RequestEnd.missed(self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
         if job is not None and self._is_nobodys(request, job, now_ms):
-            return _End(Verdict.MISSED, self._no_worker(job))
+            return RequestEnd.missed(self._no_worker(job))
         return None
 
     def _no_worker(self, job: PlannedJob | None) -> str:
@@ -208,30 +193,22 @@ class StuckRequests:
             and not self._members.eligible(job)
         )
 
-    def _overtaken(self, request: Request, job: PlannedJob | None, marks: Mapping[str, KeyValue]) -> _End | None:
+    def _overtaken(self, request: Request, job: PlannedJob | None, marks: Mapping[str, KeyValue]) -> RequestEnd | None:
         """The end of a retry whose place a newer fire has taken; a mark never goes back: only the job has to stay."""
         mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
         if job is None or not is_overtaken(request, job, mark_ms):
             return None
-        as_known = mod_revision_is(self._keys.job(job.name), job.revision)
-        return _End(Verdict.SKIPPED, "overlap: a newer fire was decided", confirm=as_known)
+        return RequestEnd.overtaken(self._keys, job)
 
-    async def _end(self, term: Term, request: Request, end: _End, *, now_ms: int) -> None:
+    async def _end(self, term: Term, request: Request, end: RequestEnd, *, now_ms: int) -> None:
         job = self._catalog.of_run(request.run_id)
         record = request_record(
             request, job, status=end.status, reason=end.reason, err=end.err, by=end.by, now_ms=now_ms
         )  # fmt: skip
-        key, request_key = self._keys.run(request.run_id), request.key(self._keys)
-        operations: list[Put | Delete] = [
-            Delete(request_key),
-            Put(self._keys.seen(Watched.REQUESTS), b""),
-            Put(key, final_entry(record, worker=self._worker).to_json()),
-        ]
-        follow = self._next_link(request, job, now_ms)
-        compares = [*term.holds, mod_revision_is(request_key, request.revision), absent(key), *follow.compares]
-        if end.confirm is not None and end.confirm not in follow.compares:
-            compares.append(end.confirm)
-        result = await self._client.txn(Txn(compares, merged(operations, follow)))
+        follow_up = self._next_link(request, job, now_ms)
+        result = await self._client.txn(
+            request_ends.end(self._keys, request, end, record, follow_up, worker=self._worker, guards=term.holds)
+        )
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
 
@@ -265,14 +242,9 @@ class StuckRequests:
         return job is not None and not (job.takes_lock and self._keys.lock(job.sequence) in held)
 
     async def _put_again(self, term: Term, request: Request, now_ms: int) -> None:
-        key = request.key(self._keys)
-        renewed = replace(request, not_before_ms=now_ms)
         result = await self._client.txn(
-            Txn(
-                [*term.holds, mod_revision_is(key, request.revision)],
-                [Put(key, renewed.to_json()), Put(self._keys.seen(Watched.REQUESTS), b"")],
-            )
-        )
+            request_ends.renew(self._keys, request, now_ms=now_ms, guards=term.holds)
+        )  # fmt: skip
         self._claimable_since.pop(str(request.run_id), None)
         if result.succeeded:
             extra = {"action": "request.renewed", "run": str(request.run_id)}

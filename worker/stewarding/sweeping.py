@@ -17,19 +17,9 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdCompactedError
 from common.etcd import EtcdClient, Mirror
+from common.protocol import sweeps
 from common.protocol.keys import Keys, RunId, Watched, read_mark, split_sequence
-from common.protocol.txn import (
-    Compare,
-    Delete,
-    KeyValue,
-    Put,
-    Txn,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-    none_under,
-    value_is,
-)
+from common.protocol.txn import KeyValue, Txn
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
@@ -112,9 +102,7 @@ class Sweeping:
             run, request, link = self._keys.run(run_id), self._keys.request(run_id), self._keys.chain(run_id.job)
             is_link = link in links and f'"planMs":{run_id.plan_ms},'.encode() in links[link].value
             if run not in there and request not in there and not is_link:
-                key = self._keys.kill(run_id)
-                compares = [*term.holds, absent(run), absent(request), create_revision_is(key, kill.revision)]
-                await self._client.txn(Txn(compares, [Delete(key), Put(self._keys.seen(Watched.KILLS), b"")]))
+                await self._client.txn(sweeps.kill(self._keys, kill, guards=term.holds))
 
     async def _sweep_locks(self, term: Term) -> None:
         """A lock and its run key come in one transaction: one without the other will never be freed by a run."""
@@ -133,9 +121,7 @@ class Sweeping:
                     await self._free(term, locks[key])
 
     async def _free(self, term: Term, lock: KeyValue) -> None:
-        """Whatever comes to hold the lock makes it anew: this one, by its create revision, stays an orphan."""
-        compares = [*term.holds, create_revision_is(lock.key, lock.create_revision)]
-        result = await self._client.txn(Txn(compares, [Delete(lock.key)]))
+        result = await self._client.txn(sweeps.lock(lock, guards=term.holds))
         if result.succeeded:
             extra = {"action": "lock.swept", "key": lock.key}
             _log.warning("the lock %r belonged to no run any more; it is free", lock.key, extra=extra)
@@ -147,7 +133,7 @@ class Sweeping:
             with self._aside.apart(key, 0):
                 kv = await self._client.get(key)
                 if kv is not None and key in self._members.detached:
-                    await self._client.txn(Txn([*term.holds, mod_revision_is(key, kv.mod_revision)], [Delete(key)]))
+                    await self._client.txn(sweeps.unchanged(kv, guards=term.holds))
 
     async def _sweep_marks(self, term: Term) -> None:
         before_ms = self._clock.wall_ms() - MARK_KEPT_MS
@@ -157,22 +143,17 @@ class Sweeping:
                 if mark_ms is None or mark_ms >= before_ms:
                     continue
                 with self._aside.apart(kv.key, kv.mod_revision):
-                    if (useless := self._is_useless(kv)) is not None:
-                        await self._client.txn(
-                            Txn([*term.holds, useless, value_is(kv.key, kv.value)], [Delete(kv.key)])
-                        )
+                    if (txn := self._without_mark(term, kv)) is not None:
+                        await self._client.txn(txn)
 
-    def _is_useless(self, mark: KeyValue) -> Compare | None:
-        """What has to be true in etcd for a mark of a day ago to be of no use any more; None: it is of use.
-
-        A worker moves the mark of its own sequence to now when it starts, so while it is away the mark says nothing.
-        """
+    def _without_mark(self, term: Term, mark: KeyValue) -> Txn | None:
+        """None: a mark of a day ago is still of use."""
         name, worker = split_sequence(self._keys.job_of(mark.key))
         if name not in self._catalog.jobs and name not in self._catalog.set_aside:
-            return absent(self._keys.job(name))
+            return sweeps.mark_of_no_job(self._keys, mark, name, guards=term.holds)
         if worker is None or any(member.worker == worker for member in self._members.by_key.values()):
             return None
-        return none_under(self._keys.worker_sessions(worker))
+        return sweeps.mark_of_no_worker(self._keys, mark, worker, guards=term.holds)
 
     async def _count(self, term: Term) -> None:
         for watched, mirror in self._mirrors.items():
@@ -182,11 +163,11 @@ class Sweeping:
                 extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "count": count, "known": after}
                 _log.warning("%s has %d keys, not %d: read again", mirror.prefix, count, after, extra=extra)
                 mirror.resync("the count does not match")
-                await self._client.txn(Txn(term.holds, [Put(self._keys.seen(watched), b"")]))
+                await self._client.txn(sweeps.missed_something(self._keys, watched, guards=term.holds))
             elif mirror.misses > self._misses.get(watched, 0):
                 extra = {"action": "watch.mismatch", "prefix": mirror.prefix, "misses": mirror.misses}
                 _log.warning("the watch of %s had missed something", mirror.prefix, extra=extra)
-                await self._client.txn(Txn(term.holds, [Put(self._keys.seen(watched), b"")]))
+                await self._client.txn(sweeps.missed_something(self._keys, watched, guards=term.holds))
                 self._misses[watched] = mirror.misses
 
     async def _compact(self) -> None:

@@ -20,27 +20,16 @@ from typing import Final
 
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.protocol.keys import Keys, Watched, encode_mark
+from common.protocol import fire_decisions
+from common.protocol.keys import Keys
 from common.protocol.nobody import why_nobody
 from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
 from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
-from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.txn import (
-    Compare,
-    GetKey,
-    KeyValue,
-    Operation,
-    Put,
-    Txn,
-    absent,
-    create_revision_is,
-    mod_revision_is,
-    present,
-    value_is,
-)
+from common.protocol.run import RunRecord, Verdict
+from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.absences import Absences
 from worker.deciding.hedges import OFFER_AFTER_MS
@@ -222,26 +211,30 @@ class UndecidedFires:
         record = fire_record(
             case.job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=case.now_ms
         )  # fmt: skip
-        held = create_revision_is(lock.key, lock.create_revision)
-        return await self._record(case, record, to_ms=plan_ms, only_if=held)
+        return await self._record(case, record, to_ms=plan_ms, lock=lock)
 
     async def _record(
-        self, case: Case, record: RunRecord, *, to_ms: int, only_if: Compare | None = None
+        self, case: Case, record: RunRecord, *, to_ms: int, lock: KeyValue | None = None
     ) -> int | None:  # fmt: skip
-        key = self._keys.run(record.run_id)
-        compares = [*self._usual(case), absent(key), *([only_if] if only_if else [])]
+        """``lock``: as it has to be still."""
         result = await self._client.txn(
-            Txn(compares, [self._move_mark(case, to_ms), self._final(record)], [GetKey(key)])
-        )
+            fire_decisions.record(
+                self._keys, case.job, record, mark_ms=case.mark_ms, to_ms=to_ms, worker=self._worker,
+                guards=case.term.holds, lock=lock,
+            )
+        )  # fmt: skip
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
             return to_ms
-        return await self._pass_over(case, record) if result.key(0) is not None else None
+        return await self._pass_over(case, record) if fire_decisions.is_in_the_way(result) else None
 
     async def _pass_over(self, case: Case, record: RunRecord) -> int | None:
         """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""
-        compares = [*self._usual(case), present(self._keys.run(record.run_id))]
-        passed = await self._client.txn(Txn(compares, [self._move_mark(case, record.plan_ms)]))
+        passed = await self._client.txn(
+            fire_decisions.pass_over(
+                self._keys, case.job, record.run_id, mark_ms=case.mark_ms, guards=case.term.holds
+            )
+        )  # fmt: skip
         if not passed.succeeded:
             return None
         name = case.job.name
@@ -251,20 +244,13 @@ class UndecidedFires:
 
     async def _offer(self, case: Case, decision: Decision) -> int | None:
         """To all; what the decision passes is recorded with it."""
-        keys, job = self._keys, case.job
-        request = _offered(case, decision.to_ms)
-        compares = [*self._usual(case), absent(keys.run(request.run_id)), absent(keys.request(request.run_id))]
-        then: list[Operation] = [
-            self._move_mark(case, decision.to_ms),
-            Put(keys.request(request.run_id), request.to_json()),
-            Put(keys.seen(Watched.REQUESTS), b""),
-        ]
-        if (record := passed_record(job, decision, now_ms=case.now_ms)) is not None:
-            compares.append(absent(keys.run(record.run_id)))
-            then.append(self._final(record))
-        if job.keeps_one:
-            compares.append(absent(keys.lock(job.sequence)))
-        result = await self._client.txn(Txn(compares, then))
+        request, record = _offered(case, decision.to_ms), passed_record(case.job, decision, now_ms=case.now_ms)
+        result = await self._client.txn(
+            fire_decisions.offer(
+                self._keys, case.job, request, record, mark_ms=case.mark_ms, to_ms=decision.to_ms, worker=self._worker,
+                guards=case.term.holds,
+            )
+        )  # fmt: skip
         if not result.succeeded:
             return None
         if record is not None:
@@ -272,19 +258,6 @@ class UndecidedFires:
         extra = {"action": "fire.offered", "run": str(request.run_id)}
         _log.info("%s is offered to all: nobody has taken it", request.run_id, extra=extra)
         return decision.to_ms
-
-    def _usual(self, case: Case) -> list[Compare]:
-        return [
-            *case.term.holds,
-            mod_revision_is(self._keys.job(case.job.name), case.job.revision),
-            value_is(self._keys.mark(case.job.sequence), encode_mark(case.mark_ms)),
-        ]
-
-    def _move_mark(self, case: Case, to_ms: int) -> Put:
-        return Put(self._keys.mark(case.job.sequence), encode_mark(to_ms))
-
-    def _final(self, record: RunRecord) -> Put:
-        return Put(self._keys.run(record.run_id), final_entry(record, worker=self._worker).to_json())
 
     def _somebody_else_is_free(self, job: PlannedJob, plan_ms: int) -> bool:
         return self._beats.any_free(self._members.order(job, str(plan_ms))[2:], job.spec.slots)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 from common.clock import Clock
 from common.etcd import EtcdClient
@@ -11,7 +10,7 @@ from common.protocol.keys import Keys
 from common.protocol.records import lost_record
 from common.protocol.run import RunRecord, final_entry
 from common.protocol.run_writes import LeftRun
-from common.protocol.txn import Compare, Delete, Put
+from common.protocol.txn import Delete, Guards, Put
 from worker.settling.aftermath import Aftermath
 from worker.settling.lost import end_run, read_command
 from worker.settling.settlement import Settlement
@@ -39,7 +38,7 @@ class Verdicts:
         self._settlement = settlement
         self._clock = clock
 
-    async def settle(self, run: LeftRun, found: RunRecord | None, *, why: str, only_if: Sequence[Compare]) -> None:
+    async def settle(self, run: LeftRun, found: RunRecord | None, *, why: str, only_if: Guards) -> None:
         """``found``: its record in the log store, which is the verdict; None: it is lost, for this reason.
 
         Changes nothing where the run is not as it was, or ``only_if`` is false.

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from common.errors import EtcronError
+from common.protocol.compares import value_is
 from common.protocol.keys import encode_mark, read_mark
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import Put, Txn, value_is
+from common.protocol.txn import Put, Txn
 from tests.chaos.faults.breaking import KEYS, Breaking, Table, not_now
 from tests.chaos.ground import end_processes_of
 from tests.chaos.history import wall_ms

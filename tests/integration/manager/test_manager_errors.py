@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 import aiohttp
 import pytest
 
-from manager.editing.edits import Stored
+from common.protocol.edits import Stored
 from tests.support.managing import Managed, Place, managing, problem_of, refusal_of
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

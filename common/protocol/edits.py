@@ -6,7 +6,7 @@
     then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now) but for a save as below,  seen/jobs = J,
          versions/J/<its revision> = the old spec
          runs/J/<lo>/1 = skipped                     the old spec's undecided fires in (old mark, new mark], one record
-         requests/J/next/1                           of an `after` job: see `manager.editing.chain_edits`
+         requests/J/next/1                           of an `after` job: see `common.protocol.chain_edits`
 
 A save that leaves alone when the job fires keeps the mark, and skips nothing: what was planned and has not started, for
 it waits for its jitter, a slot, a lock or a worker, starts under the new spec (``JobSpec.fires_alike``). The mark of an
@@ -26,32 +26,21 @@ from msgspec import structs
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.instants import iso
 from common.jobs.job import JobSpec
+from common.protocol.chain_edits import Chained, edit_chain
+from common.protocol.compares import Compare, absent, mod_revision_is, value_is
 from common.protocol.job_version import Change, JobVersion
-from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.member import Member
 from common.protocol.nobody import why_nobody
 from common.protocol.placement import is_eligible
+from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
+from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, Pause, SavedJob, first_attempt, newer_fields
-from common.protocol.txn import (
-    Compare,
-    Delete,
-    Get,
-    GetKey,
-    KeyValue,
-    Operation,
-    Put,
-    TxnResult,
-    absent,
-    mod_revision_is,
-    value_is,
-)
+from common.protocol.saved_job import Again, Pause, SavedJob, newer_fields
+from common.protocol.txn import Delete, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
-from manager.editing.chain_edits import Chained, edit_chain
 
-_COMMAND_SHOWN = 1_000
-"""Of the command, in a record that lies in etcd until it is delivered."""
 _RECORD = 4
 """Where a refusal has the run key, after the reads of `Stored.look`."""
 _NO_CHAIN = Chained()
@@ -78,6 +67,16 @@ class Stored:
     def revision(self) -> int:
         """The job's revision, 0 where there is none."""
         return self.job.mod_revision if self.job else 0
+
+    def planned(self, again: Again | None = None) -> PlannedJob | None:
+        """The job as its fires are planned; None: there is none that can be read. ``again``: in place of its own."""
+        if self.job is None or self.saved is None:
+            return None
+        saved = self.saved
+        return PlannedJob(
+            spec=saved.spec, schedule=saved.spec.schedule, anchor_ms=saved.anchor_ms, revision=self.job.mod_revision,
+            create_revision=self.job.create_revision, again=again or saved.again,
+        )  # fmt: skip
 
     @classmethod
     def read(
@@ -119,9 +118,7 @@ class Edit:
     record: RunRecord | None
     """The fires of the old spec that this edit decides, as one skipped record."""
     record_key: str | None
-    compares: Sequence[Compare]
-    then: Sequence[Operation]
-    otherwise: Sequence[Operation]
+    txn: Txn
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -262,8 +259,8 @@ def _edit(
         then.append(Put(record_key, final_entry(record).to_json()))
         otherwise.append(GetKey(record_key))
     return Edit(
-        before=before, value=value, mark_ms=mark_ms, record=record, record_key=record_key, compares=compares,
-        then=then, otherwise=otherwise,
+        before=before, value=value, mark_ms=mark_ms, record=record, record_key=record_key,
+        txn=Txn(compares, then, otherwise),
     )  # fmt: skip
 
 
@@ -315,24 +312,10 @@ def _skipped(
     if _kept_mark(before, spec) is not None:
         return None
     fires = _undecided(before, max(mark_ms, now_ms), still_to_fire_ms=_late_ms(spec, now_ms))
-    if fires is None or before.saved is None:
+    planned = before.planned()
+    if fires is None or planned is None:
         return None
-    return passed_record(before, before.saved.spec, fires, Verdict.SKIPPED, reason, now_ms=now_ms, by=by)
-
-
-def passed_record(
-    before: Stored, old: JobSpec, fires: FireRange, status: Verdict, reason: str, *, now_ms: int, by: str,
-    again: Again | None = None,
-) -> RunRecord:  # fmt: skip
-    """One record for fires of the ``old`` spec that did not run and that an edit decides."""
-    several, again = fires.count > 1, again or (before.saved.again if before.saved else None)
-    return RunRecord(
-        run_id=RunId.planned(before.name, fires.lo_ms, first_attempt(again, fires.lo_ms)), status=status,
-        command=old.command_line[:_COMMAND_SHOWN], err=f"{status}: {reason}", reason=reason, by=by,
-        plan_ms=fires.lo_ms, create_ms=now_ms, end_ms=now_ms,
-        range_end_ms=fires.hi_ms if several else None, count=fires.count if several else None,
-        count_is_minimum=fires.at_least, revision=before.revision, labels=old.labels,
-    )  # fmt: skip
+    return fire_record(planned, fires=fires, status=Verdict.SKIPPED, reason=reason, now_ms=now_ms, by=by)
 
 
 def _had_waited(before: Stored, members: Sequence[Member]) -> str:
@@ -366,3 +349,16 @@ def _without(fires: FireRange, schedule: Schedule, ms: int) -> FireRange | None:
     lo_ms = after_ms if fires.lo_ms == ms and after_ms is not None else fires.lo_ms
     hi_ms = before_ms if fires.hi_ms == ms and before_ms is not None else fires.hi_ms
     return structs.replace(fires, lo_ms=lo_ms, hi_ms=hi_ms, count=fires.count - 1)
+
+
+def remove_odd(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
+    """The edit that deletes a key that never was a job, and nothing but that."""
+    job = keys.job(before.name)
+    return Edit(
+        before=before, value=None, mark_ms=now_ms, record=None, record_key=None,
+        txn=Txn(
+            [mod_revision_is(job, before.revision)],
+            [Delete(job), Put(keys.seen(Watched.JOBS), by.encode())],
+            Stored.look(keys, before.name),
+        ),
+    )  # fmt: skip

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 from common.jobs.job import JobSpec
 from common.protocol.chain import MADE_WITH_ITS_JOB, is_chained, link_at
+from common.protocol.compares import Compare, absent, create_revision_is
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.request import Request
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Compare, Delete, KeyRevisions, KeyValue, Operation, Put, absent, create_revision_is
+from common.protocol.txn import Delete, KeyRevisions, KeyValue, Operation, Put
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
