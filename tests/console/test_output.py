@@ -22,6 +22,11 @@ SCRIPT = "<script>window.pwned = 1</script>"
 IMAGE = "<img src=x onerror=window.pwned=1>"
 LINES = 100_000
 LONG_LINE = 5_000_000
+HEAR_OF = """async ([main, job]) => {
+  const { on } = await import(main.replace(/main[.]js.*/, "live/live.js"));
+  window.heard = new Promise((resolve) => on(["runs"], ({ jobs }) => job in jobs && resolve(true)));
+}"""
+"""`window.heard`: the page has been told that something became of a run of the job."""
 MOST_OUTPUT = 8 * 1024 * 1024
 
 
@@ -109,18 +114,22 @@ async def test_a_page_that_loads_again_leaves_the_place_that_was_found(
 ) -> None:
     run = await finished_run(cluster, name, "seq -f 'line %g' 20")
     page = await console.open("/livez")
-    is_live, has_stepped = asyncio.Event(), asyncio.Event()
-    turns = iter((is_live, has_stepped))
+    asked, has_heard, has_stepped = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    turns = iter((has_heard,))
 
     async def in_its_turn(route: Route) -> None:
-        await next(turns).wait()
+        asked.set()
+        await next(turns, has_stepped).wait()
         await route.continue_()
 
     path = f"/runs/{quote(run, safe='')}"
     await page.route(f"**/api/v1{path}", in_its_turn)
     await page.goto(path)
-    await expect(page.locator("#live")).to_have_text(" Live")  # heard before the page has loaded: it loads once more
-    is_live.set()
+    await asked.wait()
+    await page.evaluate(HEAR_OF, [await page.locator("script[type=module]").first.get_attribute("src"), name])
+    await cluster.call("POST", f"/api/v1/jobs/{name}/run", {})
+    await page.evaluate("window.heard")  # before the page has loaded: it loads once more
+    has_heard.set()
     await page.locator("#find").fill("line")
     await expect(page.locator("#found")).to_have_text("1 of 20")
     await page.locator("#find").press("Enter")
