@@ -29,6 +29,7 @@ from common.etcd.txn import Relation, Target, only_read
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")
 WRITE: Final = "ETCRON_GOLDEN"
+_NO_ANSWER: Final = "none"
 _SENDING: Final = {"txn"}
 _WRITING: Final = {"put", "delete", "delete_prefix"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
@@ -75,7 +76,7 @@ class _Sent:
     compares: Sequence[Compare]
     then: Sequence[Operation]
     otherwise: Sequence[Operation]
-    answer: str = "none"
+    answer: str = _NO_ANSWER
 
     @property
     def writes(self) -> bool:
@@ -140,6 +141,11 @@ class Recorder:
         finally:
             sys.settrace(trace)
             self._is_on = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Nothing of it is still on its way."""
+        return all(sent.answer != _NO_ANSWER for sent in self.sent)
 
     def told(self) -> list[dict[str, Any]]:
         """The transactions of the situation, in the order in which they were sent."""
