@@ -19,11 +19,13 @@ from tests.support.etcd_server import EtcdServer, cluster, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.proxy import Mode, Proxy
 
+SLOTS = 16
+"""Of each worker: few enough that fires wait for them now and then."""
 _SUPERVISED_EVERY_S = 0.2
 _SERVES_WITHIN_S = 45.0
 _RESTARTED_AFTER_S = 1.0
 
-__all__ = ["Fleet", "Member", "running_fleet"]
+__all__ = ["SLOTS", "Fleet", "Member", "running_fleet"]
 
 
 @dataclass(slots=True, eq=False)
@@ -172,5 +174,5 @@ async def _member(stack: AsyncExitStack, fleet: Fleet, program: str, name: str, 
     own: tuple[str, ...] = ("--api-port", str(port))
     if program == "worker":
         own = ("--worker-name", name, "--data-dir", str(directory / "data"), "--lost-after-seconds", "20")
-        own += ("--shutdown-grace-seconds", "2", "--labels", f"{MACHINE}={name}")
+        own += ("--shutdown-grace-seconds", "2", "--labels", f"{MACHINE}={name}", "--slots", str(SLOTS))
     return Member(ChaosProcess(program, name, directory, (*shared, *own)), ways, logs, port)

@@ -32,6 +32,8 @@ class Header:
     minutes: float
     commit: str
     claim_lead_ms: int = 200
+    slots: int = 16
+    """Of each worker."""
     load: int = 0
     """Fires a second beside those of the usual jobs."""
     faults: list[str] = field(default_factory=list)

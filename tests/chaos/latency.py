@@ -75,9 +75,10 @@ def lateness(view: View) -> dict[str, Lateness]:
 
 
 def beyond_by_kind(view: View) -> dict[str, Beyond]:
-    """Of planned first attempts far from any fault, by kind of job; not of those that waited for a run before them."""
+    """Of planned first attempts far from any fault, by kind of job; not of those that waited for a run before them, or
+    may have waited for a slot: a worker was full, and its fires wait for it, or for the hedge and the next one."""
     found: dict[str, list[int]] = defaultdict(list)
-    spans = _spans(view)
+    spans, full = _spans(view), _when_full(view)
     for run in view.runs.values():
         spec, plan_ms = view.spec_of(run.id.job), run.id.plan_ms
         if plan_ms is None or run.id.attempt > 1 or not run.starts or not spec or not _is_calm(view, run):
@@ -86,7 +87,9 @@ def beyond_by_kind(view: View) -> dict[str, Beyond]:
         if "jitterSeconds" in spec:
             job = parse_job(spec)
             due_ms = dispatch_ms(run.id.sequence, job.schedule, job.jitter_s, plan_ms)
-        if not any(from_ms < due_ms - _CLAIMED_MS <= to_ms for from_ms, to_ms in spans[run.id.sequence]):
+        if any(from_ms < due_ms - _CLAIMED_MS <= to_ms for from_ms, to_ms in spans[run.id.sequence]):
+            continue
+        if not any(from_ms <= due_ms + LATE_MS and due_ms - _CLAIMED_MS <= to_ms for from_ms, to_ms in full):
             found[_kind(spec)].append(_recorded_ms(run) - due_ms)
     return {kind: Beyond.of(late_ms) for kind, late_ms in sorted(found.items())}
 
@@ -106,6 +109,28 @@ def _spans(view: View) -> dict[str, list[tuple[int, int]]]:
             ended_ms = int((run.record or {}).get("endTime") or 0)
             spans[run.id.sequence].append((_recorded_ms(run), max([ended_ms, *(one.wall_ms for one in run.signs)])))
     return spans
+
+
+def _when_full(view: View) -> list[tuple[int, int]]:
+    """From when to when any worker had no slot left."""
+    steps: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for run in view.runs.values():
+        record = run.record or {}
+        if run.starts and record.get("worker") and record.get("endTime"):
+            slots = int(view.spec_of(run.id.job).get("slots", 1))
+            claimed_ms = int(record.get("claimTime") or _recorded_ms(run))
+            steps[record["worker"]] += [(claimed_ms, slots), (int(record["endTime"]), -slots)]
+    full = []
+    for taken_or_freed in steps.values():
+        taken, since_ms = 0, None
+        for at_ms, slots in sorted(taken_or_freed):
+            taken += slots
+            if taken >= view.header.slots and since_ms is None:
+                since_ms = at_ms
+            elif taken < view.header.slots and since_ms is not None:
+                full.append((since_ms, at_ms))
+                since_ms = None
+    return full
 
 
 def _is_timely(view: View, run: Run) -> bool:

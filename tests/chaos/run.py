@@ -16,7 +16,7 @@ import aiohttp
 from tests.chaos.check import report
 from tests.chaos.faults.drawing import Faults
 from tests.chaos.faults.machine import CHILD_NEVER_ENDS
-from tests.chaos.fleet import Fleet, running_fleet
+from tests.chaos.fleet import SLOTS, Fleet, running_fleet
 from tests.chaos.ground import Ground, ground
 from tests.chaos.history import USERS_DOING, Header, HistoryFile, Note, Stage, read_history, wall_ms
 from tests.chaos.jobs import chaos_jobs, edited_jobs, lingering_jobs, load_jobs, mounted_jobs, pinned_jobs
@@ -66,7 +66,9 @@ async def chaos(here: Ground, path: Path, given: argparse.Namespace) -> None:
         users = Users(fleet, http, seed)
         faults = Faults(fleet, users, seed, given.only, given.without)
         names = [*faults.table, *USERS_DOING]
-        history.add(Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load, faults=names))
+        history.add(
+            Header(seed=seed, minutes=given.minutes, commit=_commit(), load=given.load, faults=names, slots=SLOTS)
+        )
         fixed, edited = chaos_jobs(fleet.witness.path), edited_jobs(fleet.witness.path)
         if fleet.mount is not None:
             fixed += mounted_jobs(fleet.mount, fleet.witness.path)

@@ -641,6 +641,13 @@ def test_lateness_is_told_by_kind_and_not_of_what_waited_for_a_run_before_it() -
     assert "LOOK INTO IT" not in str(found["queue"])
 
 
+def test_lateness_is_not_told_of_what_may_have_waited_for_a_slot() -> None:
+    header, *events = good_history()
+    assert isinstance(header, Header)
+    assert beyond_by_kind(View.of([replace(header, slots=3), *events])).keys() == {"after", "skip"}
+    assert beyond_by_kind(View.of([replace(header, slots=1), *events])) == {}
+
+
 def _recorded_later(event: Event, run: str, by_ms: int) -> Event:
     if isinstance(event, Stored) and event.document["_id"] == run:
         return replace(event, document={**event.document, "startTime": event.document["startTime"] + by_ms})

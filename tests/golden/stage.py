@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from common.runlog import RunLog
 from tests.support import managing, working
 from tests.support.golden import Recorder
 from tests.support.meeting import Meeting
+from tests.support.waiting import wait_until
 from worker.stewarding.steward import Term
 
 NOON: Final = 1_700_000_040_000
@@ -48,9 +49,10 @@ class Stage:
         for elapsed in ("monotonic", "boottime"):
             self.patch.setattr(SystemClock, elapsed, lambda _: later_s)
 
-    @contextmanager
-    def recorded(self, wanted: Wanted | None = None, *, losing: int = 0) -> Iterator[None]:
-        """What the product sends in here is the situation; `wanted`: only these, where loops send others, too.
+    @asynccontextmanager
+    async def recorded(self, wanted: Wanted | None = None, *, losing: int = 0) -> AsyncIterator[None]:
+        """What the product sends in here is the situation, with its answers; `wanted`: only these, where loops send
+        others, too.
 
         `losing`: so many of the first writes are carried out, and their answers are lost.
         """
@@ -59,6 +61,7 @@ class Stage:
             self.recorder.wanted = wanted
         with self.recorder.on(self.prefix):
             yield
+            await wait_until(lambda: self.recorder.is_answered, description="etcd has answered all of it")
 
     @asynccontextmanager
     async def client(self) -> AsyncIterator[EtcdClient]:

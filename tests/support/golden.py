@@ -31,6 +31,7 @@ from common.protocol.txn import Delete, DeletePrefix, Get, GetKey, GetPrefix, Op
 ROOT: Final = Path(__file__).parents[2]
 PRODUCT: Final = ("common", "worker", "manager", "cli")
 WRITE: Final = "ETCRON_GOLDEN"
+_NO_ANSWER: Final = "none"
 _SENDING: Final = {"txn"}
 _WRITING: Final = {"put", "delete", "delete_prefix"}
 _CLIENTS: Final = {"client", "_client", "etcd", "_etcd"}
@@ -75,7 +76,7 @@ def _written(value: object, indent: str = "") -> str:
 @dataclass(slots=True, eq=False)
 class _Sent:
     txn: Txn
-    answer: str = "none"
+    answer: str = _NO_ANSWER
 
 
 @dataclass(slots=True, eq=False)
@@ -133,6 +134,11 @@ class Recorder:
         finally:
             sys.settrace(trace)
             self._is_on = False
+
+    @property
+    def is_answered(self) -> bool:
+        """Nothing of it is still on its way."""
+        return all(sent.answer != _NO_ANSWER for sent in self.sent)
 
     def told(self) -> list[dict[str, Any]]:
         """The transactions of the situation, in the order in which they were sent."""

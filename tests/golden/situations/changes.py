@@ -44,7 +44,7 @@ def changes(
                 stage.passes(5 * MINUTE + 1)
             if prepare is not None:
                 await prepare(manager)
-            with stage.recorded(losing=losing):
+            async with stage.recorded(losing=losing):
                 await change(manager)
 
     bring_about.__name__ = name
@@ -223,7 +223,7 @@ async def delivered(stage: Stage, prefix: str) -> None:
         async def is_gone() -> bool:
             return await manager.etcd.count(f"{manager.keys.prefix}{prefix}") == 0
 
-        with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith(prefix)):
+        async with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith(prefix)):
             await manager.save(job(cronExpr="0 */2 * * * * *"))
             await wait_until(is_gone, description="it is in the log store")
 
@@ -244,7 +244,7 @@ async def oldest_former_spec_is_forgotten_while_the_log_store_is_away(stage: Sta
         async def is_gone() -> bool:
             return await manager.etcd.count(manager.keys.versions) == KEPT
 
-        with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith("versions/")):
+        async with stage.recorded(lambda told: str(told["then"][0].get("delete")).startswith("versions/")):
             await manager.save(job(command="echo last"))
             await wait_until(is_gone, description="the oldest is forgotten", timeout=30)
 

@@ -51,7 +51,18 @@ async def undecided_fire_is_offered(stage: Stage) -> None:
         await it.save(mark_ms=FULL_HOUR - 1)
         it.join("w1", "w2", "w3")
         it.fires.begin()
-        with stage.recorded():
+        async with stage.recorded():
+            await it.look()
+
+
+@situation
+async def undecided_fire_is_offered_and_supersedes_the_one_before(stage: Stage) -> None:
+    async with office(stage) as it:
+        every_minute = {"cronExpr": "0 * * * * * *", "overlap": "queue", "misfire": {"graceSeconds": 3600}}
+        await it.save(mark_ms=FULL_HOUR - 60_001, **every_minute)
+        it.join("w1", "w2", "w3")
+        it.fires.begin()
+        async with stage.recorded():
             await it.look()
 
 
@@ -61,7 +72,7 @@ async def undecided_fire_is_skipped_where_its_lock_is_held(stage: Stage) -> None
         await it.save(mark_ms=FULL_HOUR - 1)
         await it.world.etcd.put(it.keys.lock("job"), b"job@7#1")
         it.fires.begin()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look()
 
 
@@ -71,7 +82,7 @@ async def undecided_fires_are_given_up_after_their_grace(stage: Stage) -> None:
         await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "skip", "graceSeconds": 60})
         it.fires.begin()
         await it.look(0)  # nobody can take it, and that for a minute at least
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(60)
 
 
@@ -81,7 +92,7 @@ async def undecided_fires_of_policy_latest_are_given_up_after_their_window(stage
         await it.save(mark_ms=FULL_HOUR - HOUR_MS - 1, misfire={"policy": "latest", "windowSeconds": 600})
         it.fires.begin()
         await it.look(0)  # nobody can take it, and that for a minute at least
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(700)
 
 
@@ -92,7 +103,7 @@ async def undecided_fire_of_which_there_is_a_run_key_is_passed_over(stage: Stage
         await it.world.etcd.put(it.keys.run(RunId.planned("job", FULL_HOUR)), b"garbage")
         it.fires.begin()
         await it.look(0)  # nobody can take it, and that for a minute at least
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(600)
 
 
@@ -102,7 +113,7 @@ async def job_without_a_mark_gets_one(stage: Stage) -> None:
         await it.save(mark_ms=FULL_HOUR)
         await it.world.etcd.delete(it.keys.mark("job"))
         it.fires.begin()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look()
 
 
@@ -113,7 +124,7 @@ async def mark_from_before_the_anchor_is_moved_there(stage: Stage) -> None:
         await it.world.etcd.put(it.keys.mark("job"), encode_mark(FULL_HOUR - HOUR_MS))
         it.join("w1", "w2", "w3")
         it.fires.begin()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look()
 
 
@@ -129,7 +140,7 @@ async def request_that_nobody_claims_is_put_again(stage: Stage) -> None:
         it.join("w1")
         await it.requests.perform(it.term)
         it.clock.advance(6)
-        with stage.recorded():
+        async with stage.recorded():
             await it.requests.perform(it.term)
 
 
@@ -139,7 +150,7 @@ def request_ends(why: str) -> None:
     async def bring_about(stage: Stage) -> None:
         async with office(stage) as it:
             await test_stuck_requests.waiting(it, why)
-            with stage.recorded():
+            async with stage.recorded():
                 await it.requests.perform(it.term)
 
     bring_about.__name__ = f"request_ends_{why.replace(' ', '_')}"
@@ -164,7 +175,7 @@ async def run_is_lost(stage: Stage) -> None:
     async with lost_runs(stage) as it:
         await it.world.open_run(lost_after_ms=60_000, args=("a",), env={"A": "b"})
         await it.look()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(61)
 
 
@@ -174,7 +185,7 @@ async def run_is_lost_and_run_again(stage: Stage) -> None:
         job = await it.world.save(onWorkerLost="rerun", mark_ms=NOON)
         await it.world.open_run(lost_after_ms=60_000, revision=job.mod_revision)
         await it.look()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(61)
 
 
@@ -183,7 +194,7 @@ async def run_without_a_lock_is_lost(stage: Stage) -> None:
     async with lost_runs(stage) as it:
         await it.world.open_run(lost_after_ms=60_000, locked=False, trigger=Trigger.MANUAL, by="me", note="because")
         await it.look()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(61)
 
 
@@ -194,7 +205,7 @@ async def key_of_a_run_whose_record_is_stored_is_cleared(stage: Stage) -> None:
         run_id = it.world.keys.run_of(run.key)
         it.store.records[str(run_id)] = RunRecord(run_id=run_id, status=Verdict.SUCCESS)
         await it.look()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(61)
 
 
@@ -216,7 +227,7 @@ async def kill_of_no_run_is_swept(stage: Stage) -> None:
     async with sweeping(stage) as it:
         await it.world.kill(RunId.planned("job", 7))
         await wait_until(lambda: len(it.kills.by_run) == 1, description="the kill is seen")
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep()
 
 
@@ -225,7 +236,7 @@ async def lock_of_no_run_is_freed(stage: Stage) -> None:
     async with sweeping(stage) as it:
         await it.world.etcd.put(it.keys.lock("a"), b"a@5#1")
         await it.sweep()
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep(31)
 
 
@@ -234,7 +245,7 @@ async def lock_that_names_no_run_is_freed(stage: Stage) -> None:
     async with sweeping(stage) as it:
         await it.world.etcd.put(it.keys.lock("a"), b"garbage")
         await it.sweep()
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep(31)
 
 
@@ -245,7 +256,7 @@ async def detached_session_is_swept(stage: Stage) -> None:
         await it.world.etcd.put(key, b"{}")
         it.members.on_changes([Change(key=key, old_mod=None, new=await it.world.etcd.get(key))])
         await it.sweep()
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep(10)
 
 
@@ -253,7 +264,7 @@ async def detached_session_is_swept(stage: Stage) -> None:
 async def mark_of_a_deleted_job_is_swept(stage: Stage) -> None:
     async with sweeping(stage) as it:
         await it.world.etcd.put(it.keys.mark("old"), encode_mark(NOON - 2 * MARK_KEPT_MS))
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep(COMPARE_EVERY_S + 1)
 
 
@@ -263,7 +274,7 @@ async def mark_of_a_worker_that_is_gone_is_swept(stage: Stage) -> None:
         await it.world.save("job", broadcast=True)
         await wait_until(lambda: "job" in it.catalog.jobs, description="the job is seen")
         await it.world.etcd.put(it.keys.mark("job~away"), encode_mark(NOON - 2 * MARK_KEPT_MS))
-        with stage.recorded():
+        async with stage.recorded():
             await it.sweep(COMPARE_EVERY_S + 1)
 
 
@@ -274,7 +285,7 @@ async def dedupe_keys_that_are_expired_are_swept(stage: Stage) -> None:
         for digest in ("aa", "bb"):
             remembered = Remembered(expires_ms=NOON - HOUR_MS)
             await world.etcd.put(world.keys.deduped("job", digest), remembered.to_json())
-        with stage.recorded():
+        async with stage.recorded():
             await duty.perform(term)
 
 
@@ -286,16 +297,17 @@ async def chain_without_a_link_is_mended(stage: Stage) -> None:
     async with stage.world() as world, stage.term(world) as term:
         it = test_chains.Office(world, term)
         await it.save(after="10s")
-        with stage.recorded():
+        async with stage.recorded():
             await it.look()
 
 
 @situation
 async def offsets_of_clocks_are_put(stage: Stage) -> None:
-    async with stage.world() as world, stage.term(world) as term, test_clock_keeping.listening(world) as it:
-        with stage.recorded():
-            await it.rounds(**test_clock_keeping.EVERYBODY)
-            await it.keeping.perform(term)
+    async with (
+        stage.world() as world, stage.term(world) as term, test_clock_keeping.listening(world) as it, stage.recorded()
+    ):  # fmt: skip
+        await it.rounds(**test_clock_keeping.EVERYBODY)
+        await it.keeping.perform(term)
 
 
 # Who was here
@@ -315,9 +327,8 @@ async def roster(stage: Stage) -> AsyncIterator[test_roster.Office]:
 
 @situation
 async def worker_that_has_come_is_remembered(stage: Stage) -> None:
-    async with roster(stage) as it:
-        with stage.recorded():
-            await it.perform()
+    async with roster(stage) as it, stage.recorded():
+        await it.perform()
 
 
 @situation
@@ -325,7 +336,7 @@ async def worker_that_has_gone_is_remembered_as_gone(stage: Stage) -> None:
     async with roster(stage) as it:
         await it.perform()
         await it.go("w2")
-        with stage.recorded():
+        async with stage.recorded():
             await it.perform()
 
 
@@ -335,7 +346,7 @@ async def worker_that_went_long_ago_is_forgotten(stage: Stage) -> None:
         await it.perform()
         await it.go("w2")
         await it.perform()
-        with stage.recorded():
+        async with stage.recorded():
             await it.perform(after_s=KEPT_MS / SECOND + 1)
 
 
@@ -348,7 +359,7 @@ async def run_that_is_given_up_is_lost(stage: Stage) -> None:
         it = test_give_ups.Office(world, term)
         await it.wish(await world.open_run(lost_after_ms=None))
         await it.look()
-        with stage.recorded():
+        async with stage.recorded():
             await it.look(START_OVER_S + 0.1)
 
 
@@ -359,5 +370,5 @@ async def wish_to_give_up_what_is_settled_is_swept(stage: Stage) -> None:
         run = await world.open_run()
         await it.wish(run)
         await world.etcd.delete(run.key)
-        with stage.recorded():
+        async with stage.recorded():
             await it.look()

@@ -21,7 +21,7 @@ async def decided(world: World, at_ms: int, *, mark_ms: int, name: str = "job") 
 async def claim_of_a_fire(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save()
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + 800, mark_ms=NOON + SECOND)
 
 
@@ -29,7 +29,7 @@ async def claim_of_a_fire(stage: Stage) -> None:
 async def claim_of_a_fire_without_a_lock(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save(overlap="allow")
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + 800, mark_ms=NOON + SECOND)
 
 
@@ -39,7 +39,7 @@ async def claim_of_a_batch_of_which_one_is_refused(stage: Stage) -> None:
         for name in ("locked", "other"):
             await world.save(name, cronExpr=MINUTELY)
         await world.lock(name="locked")
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + MINUTE - 100, mark_ms=NOON + MINUTE, name="other")
 
 
@@ -49,7 +49,7 @@ async def claim_of_a_batch_of_ten_of_which_one_is_refused(stage: Stage) -> None:
         for number in range(10):
             await world.save(f"job{number}", cronExpr=MINUTELY)
         await world.lock(name="job0")
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + MINUTE - 100, mark_ms=NOON + MINUTE, name="job1")
 
 
@@ -58,7 +58,7 @@ async def claim_in_doubt(stage: Stage) -> None:
     stage.patch.setattr("worker.deciding.doubts.LOOK_AGAIN_S", 0.05)
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save()
-        with stage.recorded(losing=1):
+        async with stage.recorded(losing=1):
             await decided(world, NOON + 800, mark_ms=NOON + SECOND)
             await wait_until(lambda: world.planners[0].wins != [], description="it is known to be claimed")
 
@@ -68,7 +68,7 @@ async def fire_is_skipped_where_its_lock_is_held(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save()
         await world.lock("job@earlier#1")
-        with stage.recorded():
+        async with stage.recorded():
             world.at(NOON + 1000)
             await world.settled()
             await decided(world, NOON + 1100, mark_ms=NOON + SECOND)
@@ -80,7 +80,7 @@ async def run_in_the_way_of_replace_is_killed(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         await world.lock("job@1789999999000#1")
-        with stage.recorded():
+        async with stage.recorded():
             world.at(NOON + MINUTE)
 
             async def killed() -> bool:
@@ -96,7 +96,7 @@ async def kill_from_before_the_run_in_the_way_is_deleted(stage: Stage) -> None:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         await client.put(f"{world.keys.kills}job/0001789999999000/1", b"{}")
         await world.lock("job@1789999999000#1")
-        with stage.recorded():
+        async with stage.recorded():
             world.at(NOON + MINUTE)
 
             async def is_gone() -> bool:
@@ -110,7 +110,7 @@ async def kill_from_before_the_run_in_the_way_is_deleted(stage: Stage) -> None:
 async def fire_that_the_calendar_closes_is_skipped(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save(cronExpr=MINUTELY, calendar={"include": ["2000-01-01"]})
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + MINUTE, mark_ms=NOON + MINUTE)
 
 
@@ -119,7 +119,7 @@ async def stopped_for_5_minutes(stage: Stage, policy: str) -> None:
     async with stage.client() as client, planning(client, stage.prefix, start=False) as world:
         await world.save(cronExpr=MINUTELY, misfire={"policy": policy, "graceSeconds": 10, "limit": 3})
         world.clock.advance(5 * MINUTE)
-        with stage.recorded():
+        async with stage.recorded():
             world.planners[0].begin()
             await world.settled()
             await world.mark_comes_to(NOON + 5 * MINUTE)
@@ -130,7 +130,7 @@ async def fires_missed_by_policy_skip(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix, start=False) as world:
         await world.save(cronExpr=MINUTELY, misfire={"policy": "skip", "graceSeconds": 10})
         world.clock.advance(5 * MINUTE + 30 * SECOND)
-        with stage.recorded():
+        async with stage.recorded():
             world.planners[0].begin()
             await world.mark_comes_to(NOON + 5 * MINUTE)
 
@@ -150,5 +150,5 @@ async def run_key_that_nobody_claimed_is_passed_over(stage: Stage) -> None:
     async with Meeting(stage.etcd) as client, planning(client, stage.prefix) as world:
         await world.save(overlap="allow", misfire={"policy": "skip", "graceSeconds": 1})
         await client.put(f"{world.keys.runs_of('job')}{NOON + SECOND:016d}/1", b"{}")
-        with stage.recorded():
+        async with stage.recorded():
             await decided(world, NOON + SECOND, mark_ms=NOON + SECOND)

@@ -26,7 +26,7 @@ async def forgotten(shop: Workshop, run: Run) -> None:
 async def stale_claim_is_stamped_anew(stage: Stage) -> None:
     async with workshop(stage.etcd, stage.prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)
-        with stage.recorded():
+        async with stage.recorded():
             shop.passes(2000)
             await shop.started(run)
 
@@ -36,7 +36,7 @@ async def stamp_in_doubt_is_sent_again(stage: Stage) -> None:
     stage.patch.setattr("worker.dispatcher._RETRY_S", 0.02)
     async with workshop(stage.etcd, stage.prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 2000)
-        with stage.recorded(losing=1):
+        async with stage.recorded(losing=1):
             shop.passes(2000)
             await shop.started(run)
 
@@ -46,7 +46,7 @@ async def handed_on(stage: Stage, *, losing: int = 0, **fields: Any) -> None:
         shop.others("w2")
         await started(shop, "first")
         waits = await shop.claim("waits", **fields)
-        with stage.recorded(losing=losing):
+        async with stage.recorded(losing=losing):
             shop.passes(1000)
             await forgotten(shop, waits)
 
@@ -77,7 +77,7 @@ async def several_are_handed_on_together_by_who_stops(stage: Stage) -> None:
     async with workshop(stage.etcd, stage.prefix) as shop:
         for name in ("a", "b"):
             await shop.claim(name, plan_ms=NOON + 200)
-        with stage.recorded():
+        async with stage.recorded():
             shop.dispatcher.stopping = True
             shop.dispatcher.wake()
             await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
@@ -91,7 +91,7 @@ async def ended(
         run = await started(shop, **fields)
         shop.passes(3 * SECOND)
         shop.spool.fault = fault
-        with stage.recorded(losing=losing):
+        async with stage.recorded(losing=losing):
             shop.end(run, verdict=verdict, exit_code=0 if verdict is Verdict.SUCCESS else 1, output="hello")
             await shop.settled()
             await wait_until(lambda: run.unlocked or shop.table.get(run.run_id) is None, description="its end is told")
@@ -146,7 +146,7 @@ async def retry_is_asked_for_with_a_record_in_the_run_key(stage: Stage) -> None:
 async def several_locks_are_freed_together(stage: Stage) -> None:
     async with workshop(stage.etcd, stage.prefix) as shop:
         runs = [await started(shop, name) for name in ("a", "b")]
-        with stage.recorded():
+        async with stage.recorded():
             for run in runs:
                 shop.end(run)
             await wait_until(lambda: len(shop.unlocked) == len(runs), description="both are unlocked")
@@ -158,7 +158,7 @@ async def lock_that_is_somebody_elses_stays(stage: Stage) -> None:
         run = await started(shop)
         await shop.client.delete(shop.keys.lock("job"))
         await shop.client.put(shop.keys.lock("job"), b"another run")
-        with stage.recorded():
+        async with stage.recorded():
             shop.end(run)
             await shop.settled()
             await wait_until(lambda: run.unlocked, description="its lock is looked at")
@@ -170,7 +170,7 @@ async def several_locks_of_which_one_is_somebody_elses_are_freed_by_halves(stage
         runs = [await started(shop, name) for name in ("a", "b")]
         await shop.client.delete(shop.keys.lock("a"))
         await shop.client.put(shop.keys.lock("a"), b"another run")
-        with stage.recorded():
+        async with stage.recorded():
             for run in runs:
                 shop.end(run)
             await wait_until(lambda: all(run.unlocked for run in runs), description="both are unlocked")
@@ -183,7 +183,7 @@ async def run_key_is_deleted_once_its_record_is_stored(stage: Stage) -> None:
         shop.end(run)
         await shop.settled()
         await wait_until(lambda: run.unlocked, description="its lock is free")
-        with stage.recorded():
+        async with stage.recorded():
             shop.settlement.delivered([run.run_id])
             await forgotten(shop, run)
 
@@ -197,7 +197,7 @@ async def kill_is_deleted_with_the_key_of_its_run(stage: Stage) -> None:
         shop.end(run, verdict=Verdict.KILLED)
         await shop.settled()
         await wait_until(lambda: run.unlocked, description="its lock is free")
-        with stage.recorded():
+        async with stage.recorded():
             shop.settlement.delivered([run.run_id])
             await forgotten(shop, run)
 
@@ -207,6 +207,6 @@ async def lock_of_a_run_that_was_too_late_to_start_is_freed(stage: Stage) -> Non
     async with workshop(stage.etcd, stage.prefix, slots=1) as shop:
         await started(shop, "first")
         await shop.claim("late", grace_s=5)
-        with stage.recorded():
+        async with stage.recorded():
             shop.passes(5 * SECOND + 1)
             await wait_until(lambda: shop.unlocked == ["late"], description="its lock is free")

@@ -37,32 +37,31 @@ PLAN = NOON - 60_000
 
 @situation
 async def access_is_checked(stage: Stage) -> None:
-    async with stage.client() as client:
-        with stage.recorded():
-            await check_access(client, stage.prefix)
+    async with stage.client() as client, stage.recorded():
+        await check_access(client, stage.prefix)
 
 
 @situation
 async def session_opens_changes_its_value_and_attaches_its_key_again(stage: Stage) -> None:
-    async with stage.client() as client:
-        with stage.recorded():
-            async with stage.session(client) as session:
-                await session.update_value(b'{"changed":true}')
-                await client.put(session.key, b"detached")
-                async with running(session.run()):
+    async with stage.client() as client, stage.recorded(), stage.session(client) as session:
+        await session.update_value(b'{"changed":true}')
+        await client.put(session.key, b"detached")
+        async with running(session.run()):
 
-                    async def is_attached() -> bool:
-                        kv = await client.get(session.key)
-                        return kv is not None and kv.lease == session.lease_id
+            async def is_attached() -> bool:
+                kv = await client.get(session.key)
+                return kv is not None and kv.lease == session.lease_id
 
-                    await wait_until(is_attached, description="the key is under its lease again")
+            await wait_until(is_attached, description="the key is under its lease again")
 
 
 @situation
 async def leader_is_elected_and_stands_down(stage: Stage) -> None:
     async with stage.client() as client, stage.session(client) as session:
         election = Election(client, session, f"{stage.prefix}/leader/steward", b"w1", clock=SystemClock())
-        with stage.recorded(lambda told: told["answer"] == "then"):  # it asks anew as soon as it hears of its own write
+        async with stage.recorded(
+            lambda told: told["answer"] == "then"
+        ):  # it asks anew as soon as it hears of its own write
             async with running(election.run()):
                 await election.gained.wait()
             await election.stand_down(600)
@@ -74,9 +73,9 @@ async def leader_without_a_lease_is_swept(stage: Stage) -> None:
         key = f"{stage.prefix}/leader/steward"
         await client.put(key, b"w2")
         election = Election(client, session, key, b"w1", clock=SystemClock())
-        with stage.recorded(lambda told: told["then"] == [{"delete": "leader/steward"}]):
-            async with running(election.run()):
-                await election.gained.wait()
+        deletion = [{"delete": "leader/steward"}]
+        async with stage.recorded(lambda told: told["then"] == deletion), running(election.run()):
+            await election.gained.wait()
 
 
 @situation
@@ -89,9 +88,8 @@ async def worker_begins_and_beats(stage: Stage) -> None:
         async def beats() -> bool:
             return await world.has(world.keys.beat("w1"))
 
-        with stage.recorded(wanted):
-            async with working(world.place):
-                await wait_until(beats, description="it beats")
+        async with stage.recorded(wanted), working(world.place):
+            await wait_until(beats, description="it beats")
 
 
 @situation
@@ -100,9 +98,8 @@ async def worker_begins_beside_its_own_session_of_before(stage: Stage) -> None:
         await of_instance(world)
         member = Member(worker="w1", session="77", instance="golden", host="h", address="a", slots=1)
         await world.etcd.put(world.keys.worker("w1", "77"), member.to_json())
-        with stage.recorded(touching("workers/")):
-            async with working(world.place) as worker:
-                await worker.deciding()
+        async with stage.recorded(touching("workers/")), working(world.place) as worker:
+            await worker.deciding()
 
 
 @situation
@@ -117,9 +114,9 @@ async def session_of_another_without_a_lease_is_deleted_before_a_worker_begins(s
             clock.advance(5)
             return not await world.has(key)
 
-        with stage.recorded(lambda told: told["then"] == [{"delete": "workers/w1/77"}]):
-            async with working(world.place, clock=clock):
-                await wait_until(is_gone, description="it is deleted")
+        deletion = [{"delete": "workers/w1/77"}]
+        async with stage.recorded(lambda told: told["then"] == deletion), working(world.place, clock=clock):
+            await wait_until(is_gone, description="it is deleted")
 
 
 async def of_instance(world: World) -> None:
@@ -146,9 +143,8 @@ async def claimed(
         async def is_over() -> bool:
             return await world.runlog.run(str(request.run_id)) is not None and not await world.entries()
 
-        with stage.recorded(touching("requests/"), losing=losing):
-            async with working(world.place):
-                await wait_until(is_over, description="it has run", timeout=20)
+        async with stage.recorded(touching("requests/"), losing=losing), working(world.place):
+            await wait_until(is_over, description="it has run", timeout=20)
 
 
 @situation
@@ -202,9 +198,8 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
             settlement=shop.settlement, aftermath=Aftermath(shop.client, shop.keys, shop.catalog),
             refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None, clock=shop.clock,
         )  # fmt: skip
-        async with stage.session(shop.client) as session:
-            with stage.recorded():
-                await adoption.readopt(session)
+        async with stage.session(shop.client) as session, stage.recorded():
+            await adoption.readopt(session)
 
 
 async def settled(
@@ -241,7 +236,7 @@ async def settled(
         def wanted(told: dict[str, Any]) -> bool:
             return touching("runs/")(told) or touching("locks/")(told)
 
-        with stage.recorded(wanted):
+        async with stage.recorded(wanted):
             if ending is not None:
                 group = LeftGroup(
                     run=str(run_id), leader=ending.pid, since_ms=NOON, leader_started=started_of(ending.pid)
@@ -306,7 +301,7 @@ async def own_sequences(stage: Stage) -> AsyncIterator[test_broadcast.Own]:
 async def own_sequence_is_opened(stage: Stage) -> None:
     async with own_sequences(stage) as own:
         kv = await own.save(anchor_ms=NOON, tell=False)
-        with stage.recorded():
+        async with stage.recorded():
             own.tell(kv)
             await own.open_at(kv)
 
@@ -316,7 +311,7 @@ async def own_sequence_of_a_job_that_is_edited_is_moved_on(stage: Stage) -> None
     async with own_sequences(stage) as own:
         await own.open_at(await own.save(anchor_ms=NOON))
         kv = await own.save(anchor_ms=NOON + 3500, command="false", tell=False)
-        with stage.recorded():
+        async with stage.recorded():
             own.tell(kv)
             await own.open_at(kv)
 
@@ -325,7 +320,7 @@ async def own_sequence_of_a_job_that_is_edited_is_moved_on(stage: Stage) -> None
 async def own_sequence_of_a_job_that_is_deleted_is_closed(stage: Stage) -> None:
     async with own_sequences(stage) as own:
         await own.open_at(await own.save(anchor_ms=NOON))
-        with stage.recorded():
+        async with stage.recorded():
             await own.delete(NOON + 3500)
             await own.closed()
 
@@ -357,7 +352,7 @@ async def sentinel_is_put(stage: Stage, *, looks: int, known: int, misses: int =
             clock=clock,
         )  # fmt: skip
         duty.begin()
-        with stage.recorded():
+        async with stage.recorded():
             for _ in range(looks):
                 await duty.perform(term)
                 clock.advance(COMPARE_EVERY_S + 1)
