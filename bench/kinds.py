@@ -70,7 +70,7 @@ def _of(binary: Path, seconds: int) -> Iterator[Figure]:
 async def _late_ms(folder: Path, binary: Path, seconds: int) -> dict[str, list[int]]:
     """Of the first attempts of all fires that were planned within so many seconds, by kind."""
     async with up(folder, etcd=binary) as running:
-        async with EtcdClient([running.etcd]) as client:
+        async with EtcdClient([running.etcd], user=running.etcd_user) as client:
             if (version := (await client.status()).version) != whole_version(binary):
                 raise WrongError(f"etcron up has started etcd {version}")
         specs = {spec.name: spec for spec in _jobs()}

@@ -24,12 +24,12 @@ class Up:
         self.url = running.url
         remembered = data.remembered()
         self.etcd = f"127.0.0.1:{remembered['etcdPort']}"
-        self._user = EtcdUser.with_password_file(FIRST_USER, data.etcd_password)
+        self.etcd_user = EtcdUser.with_password_file(FIRST_USER, data.etcd_password)
         self.log_store = f"mongodb://127.0.0.1:{remembered['logStorePort']}/"
 
     async def save(self, specs: Iterable[JobSpec]) -> None:
         """The jobs are in etcd, and the workers are being told."""
-        await save_directly(self.etcd, specs, user=self._user)
+        await save_directly(self.etcd, specs, user=self.etcd_user)
 
 
 @asynccontextmanager
