@@ -12,7 +12,7 @@
     spooling/                       records on the disk, and on their way to the log store
     machine/                        the processes of this machine, and whose they are
 
-    runs.py launch.py proposals.py  what the others speak of: a run, what is to be started, what etcd is to decide
+    runs.py launch.py               what the others speak of: a run, what is to be started
     catalog.py members.py absences.py roster.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
     data_directory.py disk.py identity.py written_once.py clock_memory.py

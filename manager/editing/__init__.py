@@ -3,8 +3,7 @@
 service.py unblock.py started.py drains.py forgetting.py
                                 the use cases: save, pause, resume, delete; a mark ahead; a worker takes no more, or is
                                 remembered no more
-edits.py chain_edits.py merge_patch.py
-                                what one edit writes (pure)
+merge_patch.py                  a change of some fields
 advice.py placing.py            what the user should know of it
 inventory.py odd_names.py       what etcd holds, read straight; names that no job can have
 """

@@ -14,7 +14,7 @@ MAPS = [
     ROOT / package / "__init__.py"
     for package in (
         "cli", "cli/crontab", "cli/manifests", "common", "common/clocks", "common/configuration", "common/jobs",
-        "common/protocol", "common/process", "common/schedules", "common/protocol", "common/words", "manager",
+        "common/process", "common/protocol", "common/schedules", "common/words", "manager",
         "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
         "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/deciding",
         "worker/settling", "worker/spooling", "worker/stewarding",

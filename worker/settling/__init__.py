@@ -3,7 +3,7 @@
 settlement.py unlocking.py unlock_pace.py steps.py
                                   the end of a run, in batches, each step under its compare
 ending.py                         runs whose locks wait for processes that cannot be ended
-records.py                        what is recorded
-following.py aftermath.py         what comes next: a retry, the next link of a chain
+records.py                        what is recorded of this worker's own runs
+aftermath.py                      what comes next, with the facts that it takes
 adoption.py lost.py               runs of a session that is over, or of an earlier life
 """
