@@ -58,8 +58,9 @@ async def undecided_fire_is_offered(stage: Stage) -> None:
 @situation
 async def undecided_fire_is_offered_and_supersedes_the_one_before(stage: Stage) -> None:
     async with office(stage) as it:
-        every_minute = {"cronExpr": "0 * * * * * *", "overlap": "queue", "misfire": {"graceSeconds": 3600}}
-        await it.save(mark_ms=FULL_HOUR - 60_001, **every_minute)
+        await it.save(
+            mark_ms=FULL_HOUR - 60_001, cronExpr="0 * * * * * *", overlap="queue", misfire={"graceSeconds": 3600}
+        )
         it.join("w1", "w2", "w3")
         it.fires.begin()
         async with stage.recorded():
