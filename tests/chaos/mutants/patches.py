@@ -31,12 +31,12 @@ MUTANTS: Final = (
         name="no mark comparison",
         patches=(
             Patch(
-                file="worker/deciding/claims.py",
+                file="common/protocol/fire_claims.py",
                 old=", value_is(mark, encode_mark(decision.from_ms))],\n",
                 new="],\n",
             ),
             Patch(
-                file="worker/deciding/claims.py",
+                file="common/protocol/fire_claims.py",
                 old="    if mark_ms != proposal.decision.from_ms:\n",
                 new="    if mark_ms is None:\n",
             ),
@@ -47,7 +47,7 @@ MUTANTS: Final = (
         name="marks may go back",
         patches=(
             Patch(
-                file="manager/editing/edits.py",
+                file="common/protocol/edits.py",
                 old="    return max(before.mark_ms or 0, new_ms)\n",
                 new="    return new_ms\n",
             ),
@@ -58,9 +58,9 @@ MUTANTS: Final = (
         name="unconditional release of locks",
         patches=(
             Patch(
-                file="worker/settling/unlocking.py",
-                old="[create_revision_is(lock, run.fence), *then.compares]",
-                new="[*then.compares]",
+                file="common/protocol/run_writes.py",
+                old="[create_revision_is(lock, run.fence), *follow_up.compares]",
+                new="[*follow_up.compares]",
             ),
         ),
         noticed_by=("test_stopped.py::test_stopped_until_its_runs_were_given_up",),
