@@ -8,20 +8,20 @@ forget      the run key goes: the log store has the record
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, Self
+from enum import Enum, auto
+from typing import Protocol, Self, assert_never
 
 from msgspec.structs import replace
 
-from common.protocol.compares import Compare, create_revision_is, mod_revision_is
+from common.protocol.compares import create_revision_is, mod_revision_is
 from common.protocol.follow_ups import FollowUp
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.request_claims import NO_LIMIT_MS
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import Delete, Get, GetKey, KeyRevisions, KeyValue, Operation, Owner, Put, Share, Txn
+from common.protocol.txn import Delete, Get, GetKey, Guards, KeyRevisions, KeyValue, Operation, Owner, Put, Share, Txn
 
 
 class ClaimedRun(Protocol):
@@ -120,17 +120,32 @@ def keep_record(keys: Keys, run: ClaimedRun, final: RunEntry, follow_up: FollowU
     return Txn([*compares, *follow_up.compares], [*then, *follow_up.then], [Get(key), GetKey(lock)])
 
 
-def end(
-    keys: Keys, run: LeftRun, *, then: Operation | None, follow_up: FollowUp, only_if: Sequence[Compare] = ()
-) -> Txn:
-    """``then``: on the run key, where its record is not in it yet. ``only_if``: what else has to be true."""
+class KeyAfter(Enum):
+    """What becomes of a run key, where it is not put."""
+
+    GONE = auto()
+    """Its record is in the log store."""
+    SAME = auto()
+    """Its record is on its way there."""
+
+
+def end(keys: Keys, run: LeftRun, becomes: RunEntry | KeyAfter, follow_up: FollowUp, *, only_if: Guards = ()) -> Txn:
+    """``becomes``: the run key. ``only_if``: what else has to be true."""
     kv, lock = run.kv, keys.lock(run.run_id.job)
     compares = [*only_if, mod_revision_is(kv.key, kv.mod_revision)]
-    operations = [] if then is None else [then]
+    match becomes:
+        case RunEntry():
+            then: list[Operation] = [Put(kv.key, becomes.to_json())]
+        case KeyAfter.GONE:
+            then = [Delete(kv.key)]
+        case KeyAfter.SAME:
+            then = []
+        case _:
+            assert_never(becomes)
     if run.holds_lock:
         compares.append(create_revision_is(lock, kv.create_revision))
-        operations.append(Delete(lock))
-    return Txn([*compares, *follow_up.compares], [*operations, *follow_up.then])
+        then.append(Delete(lock))
+    return Txn([*compares, *follow_up.compares], [*then, *follow_up.then])
 
 
 def forget(keys: Keys, run_id: RunId, *, mod_revision: int, is_killed: bool) -> Share:

@@ -28,8 +28,8 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
-from common.protocol.run_writes import LeftRun, take_over
-from common.protocol.txn import KeyValue, Put
+from common.protocol.run_writes import KeyAfter, LeftRun, take_over
+from common.protocol.txn import KeyValue
 from worker.commands.shortage import once_possible
 from worker.kills import Kills
 from worker.refusals import Refusals, is_for_good
@@ -340,10 +340,9 @@ class Adoption:
         run = await self._left(former)
         if run.has_ended:
             return former.kv.mod_revision
-        ended = Put(former.kv.key, replace(former.entry, state=EntryState.ENDED).to_json())
-        revision = await end_run(
-            self._client, self._keys, self._aftermath, run, record, then=None if former.entry.locked else ended
-        )
+        ended = replace(former.entry, state=EntryState.ENDED)
+        becomes = KeyAfter.SAME if former.entry.locked else ended
+        revision = await end_run(self._client, self._keys, self._aftermath, run, record, becomes)
         return former.kv.mod_revision if revision is not None and former.entry.locked else revision
 
     async def _left(self, former: _Former) -> LeftRun:
@@ -359,10 +358,8 @@ class Adoption:
             command=command, labels=labels,
         )  # fmt: skip
         final = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)
-        revision = await end_run(
-            self._client, self._keys, self._aftermath, await self._left(former), record,
-            then=Put(kv.key, final.to_json()),
-        )  # fmt: skip
+        left = await self._left(former)
+        revision = await end_run(self._client, self._keys, self._aftermath, left, record, final)
         if revision is None:
             return False
         self._settlement.deliver_final(record, revision)

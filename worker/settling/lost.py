@@ -10,9 +10,9 @@ from common.etcd import EtcdClient
 from common.protocol.follow_ups import NOTHING, End
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunEntry, RunRecord
-from common.protocol.run_writes import LeftRun, end
+from common.protocol.run_writes import KeyAfter, LeftRun, end
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Guards, Operation
+from common.protocol.txn import Guards
 from worker.settling.aftermath import Aftermath
 
 _TRIES: Final = 20
@@ -32,11 +32,11 @@ async def end_run(
     aftermath: Aftermath,
     run: LeftRun,
     record: RunRecord,
+    becomes: RunEntry | KeyAfter,
     *,
-    then: Operation | None,
     only_if: Guards = (),
 ) -> int | None:
-    """End the run with this record: ``then`` on its key, its lock freed where it holds it, and what follows, in one.
+    """End the run with this record: its key ``becomes`` this, its lock goes, and what follows comes, in one.
 
     The new revision, or None where the run key or the lock is not as it was, or ``only_if`` is false: look again.
     """
@@ -44,7 +44,7 @@ async def end_run(
         follow_up = NOTHING
         if not run.has_ended:
             [follow_up] = await aftermath.asked([End.by(run.entry, record, frees_lock=run.holds_lock)])
-        result = await client.txn(end(keys, run, then=then, follow_up=follow_up, only_if=only_if))
+        result = await client.txn(end(keys, run, becomes, follow_up, only_if=only_if))
         if result.succeeded:
             return result.revision
         if not follow_up.compares:

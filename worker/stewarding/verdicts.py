@@ -9,8 +9,8 @@ from common.etcd import EtcdClient
 from common.protocol.keys import Keys
 from common.protocol.records import lost_record
 from common.protocol.run import RunRecord, final_entry
-from common.protocol.run_writes import LeftRun
-from common.protocol.txn import Delete, Guards, Put
+from common.protocol.run_writes import KeyAfter, LeftRun
+from common.protocol.txn import Guards
 from worker.settling.aftermath import Aftermath
 from worker.settling.lost import end_run, read_command
 from worker.settling.settlement import Settlement
@@ -44,8 +44,7 @@ class Verdicts:
         Changes nothing where the run is not as it was, or ``only_if`` is false.
         """
         if found is not None:
-            clear = Delete(run.kv.key)
-            await end_run(self._client, self._keys, self._aftermath, run, found, then=clear, only_if=only_if)
+            await end_run(self._client, self._keys, self._aftermath, run, found, KeyAfter.GONE, only_if=only_if)
             return
         run_id, entry, kv = run.run_id, run.entry, run.kv
         command, labels = await read_command(self._client, self._keys, run_id, entry)
@@ -53,10 +52,8 @@ class Verdicts:
             run_id, entry, fence=kv.create_revision, reason=why, now_ms=self._clock.wall_ms(),
             command=command, labels=labels,
         )  # fmt: skip
-        final = Put(kv.key, final_entry(record, worker=self._worker).to_json())
-        revision = await end_run(
-            self._client, self._keys, self._aftermath, run, record, then=final, only_if=only_if
-        )  # fmt: skip
+        final = final_entry(record, worker=self._worker)
+        revision = await end_run(self._client, self._keys, self._aftermath, run, record, final, only_if=only_if)
         if revision is None:
             return
         self._settlement.deliver_final(record, revision)
