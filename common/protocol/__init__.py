@@ -1,7 +1,7 @@
 """The protocol between managers, workers and etcd. Pure: no clock, no I/O.
 
-Whoever writes to etcd reads, has a transaction built here, sends it, and has its answer read here. Who is in doubt
-sends the same transaction again; who was refused reads again, and has another one built.
+A manager or worker reads, has a transaction built here, sends it, and has its answer read here. In doubt it sends the
+same transaction again; refused, it reads again, and has another one built.
 
 The life of a fire
     planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order
@@ -17,7 +17,7 @@ What others decide
     asking.py kill.py give_up.py drain.py remembered.py
                                 a run asked for, ended, given up; a worker that takes nothing new; calls remembered
     fire_decisions.py request_ends.py sweeps.py nobody.py
-                                the steward's: fires and requests that nobody takes, and why; what nobody needs
+                                the steward's: fires and requests that no worker takes, and why; what is of no use
 
 What lies in etcd
     keys.py values.py           where everything lies; what a value has to be before anything is done with it

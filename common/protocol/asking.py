@@ -1,4 +1,4 @@
-"""A call that asks for a run beside the schedule: one transaction, whoever else asks, and however often it is sent.
+"""A call that asks for a run beside the schedule: one transaction, whichever manager sends it, and however often.
 
     if   the job is as it was looked at
     and  the call's own key is as it was read: absent, or over

@@ -1,6 +1,6 @@
 """The conditions of transactions, as typed values; etcd evaluates all of one transaction's at one revision.
 
-Only the protocol names them (``make lint`` sees to it): whoever else writes has a transaction built, and sends it.
+Only the protocol names them (``make lint`` sees to it): managers and workers have transactions built, and send them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is decided of a job's fires beside the claims; each write compares the job's revision and its mark.
 
     record     a range of fires does not run: one final record, and the mark goes to its end
-    offer      a fire that nobody took becomes a request that any worker may claim, and the mark goes over it
+    offer      a fire that no worker took becomes a request that any worker may claim, and the mark goes over it
     pass_over  a run key stands where a record or a claim would put its own: the mark goes over that fire
     give_mark  a job whose mark cannot be read, or lies before its anchor, fires from then on
     replace    the run that holds the lock is to be ended, for a newer fire replaces it

@@ -1,9 +1,12 @@
 """What a worker writes for a run that it has claimed, until its key is gone. Each write compares what was believed.
 
-take_over   the run key names the session that is current now: a claim renewed before its start, a run re-adopted
-hand_on     a claim of which no process was started becomes a request that any worker may take
-free        the lock goes, or the run key says `ended`; what follows comes with it
-forget      the run key goes: the log store has the record
+take_over     the run key names the session that is current now: a claim renewed before its start, a run re-adopted
+hand_on       a claim of which no process was started becomes a request that any worker may take
+free_lock     the run has ended: the job's lock goes, and what follows comes with it
+say_ended     the same for a run without a lock: its key says `ended`
+keep_record   where the spool takes no record, the run key carries it; the lock goes, and what follows comes
+end           the run of a worker that is gone: its key becomes what its record wants, its lock goes, what follows comes
+forget        the log store has the record: the run key goes (`delivered`: one that carried its record)
 """
 
 from __future__ import annotations

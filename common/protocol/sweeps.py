@@ -1,4 +1,4 @@
-"""What the steward writes to keep etcd tidy: what nobody needs any more goes. Each write compares what it was found by.
+"""What the steward writes to keep etcd tidy: what is of no use any more goes. Each write compares what it was found by.
 
 ``guards``: the steward's session and leadership.
 """
@@ -31,7 +31,7 @@ def lock(orphan: KeyValue, *, guards: Guards) -> Txn:
     return Txn([*guards, create_revision_is(orphan.key, orphan.create_revision)], [Delete(orphan.key)])
 
 
-def unchanged(*kvs: KeyValue, guards: Guards = ()) -> Txn:
+def delete_unchanged(*kvs: KeyValue, guards: Guards = ()) -> Txn:
     """Keys that are of no use as they are; all or none."""
     return Txn([*guards, *(mod_revision_is(kv.key, kv.mod_revision) for kv in kvs)], [Delete(kv.key) for kv in kvs])
 
@@ -55,6 +55,6 @@ def missed_something(keys: Keys, watched: Watched, *, guards: Guards) -> Txn:
     return Txn(guards, [Put(keys.seen(watched), b"")])
 
 
-def own_versions(kvs: Sequence[KeyValue]) -> Txn:
+def old_versions(kvs: Sequence[KeyValue]) -> Txn:
     """Former specs that a later one makes needless."""
     return Txn([], [Delete(kv.key) for kv in kvs])

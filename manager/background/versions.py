@@ -101,7 +101,7 @@ class Versions:
             if place in refused:
                 _set_aside(one.kv, refused[place])
                 continue
-            await self._etcd.txn(sweeps.unchanged(one.kv))
+            await self._etcd.txn(sweeps.delete_unchanged(one.kv))
         return len(refused)
 
     async def _forget_oldest(self, jobs: Iterable[str]) -> None:
@@ -113,7 +113,7 @@ class Versions:
             there = [one async for one in self._pending(prefix)]
             oldest = sorted(there, key=lambda one: one.version.revision)[:-KEPT]
             for start in range(0, len(oldest), _AT_ONCE):
-                await self._etcd.txn(sweeps.own_versions([one.kv for one in oldest[start : start + _AT_ONCE]]))
+                await self._etcd.txn(sweeps.old_versions([one.kv for one in oldest[start : start + _AT_ONCE]]))
 
     async def _pending(self, prefix: str) -> AsyncIterator[_Pending]:
         async for page in self._etcd.read_prefix(prefix):

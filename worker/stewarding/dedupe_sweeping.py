@@ -58,4 +58,4 @@ class DedupeSweeping:
         """Together; where one of them has been put again meanwhile, the others wait for the next time."""
         for start in range(0, len(kvs), _IN_ONE):
             batch = kvs[start : start + _IN_ONE]
-            await self._client.txn(sweeps.unchanged(*batch, guards=term.holds))
+            await self._client.txn(sweeps.delete_unchanged(*batch, guards=term.holds))

@@ -133,7 +133,7 @@ class Sweeping:
             with self._aside.apart(key, 0):
                 kv = await self._client.get(key)
                 if kv is not None and key in self._members.detached:
-                    await self._client.txn(sweeps.unchanged(kv, guards=term.holds))
+                    await self._client.txn(sweeps.delete_unchanged(kv, guards=term.holds))
 
     async def _sweep_marks(self, term: Term) -> None:
         before_ms = self._clock.wall_ms() - MARK_KEPT_MS
