@@ -5,6 +5,7 @@
     dispatcher.py                   from a claim to the start, at its time
     requests/                       runs that were asked for: offered, retried, by hand, after another
     deciding/                       from a due fire to the claim that etcd grants
+    plan/                           what both queues are made of: cues, the line for slots, the look at locks
     settling/                       from the end of a run to the deletion of its keys; taking over what was left
     commands/                       a command started, captured, ended
     launcher/                       the process beside the worker that starts what may hang on its way to its command

@@ -24,10 +24,17 @@ class Members:
     """Session key to member, kept in step by a mirror of ``workers/``; a changed membership is a new placement."""
 
     def __init__(
-        self, keys: Keys, *, on_changed: Callable[[], None], on_seen: Callable[[Collection[Member]], None] | None = None
+        self,
+        keys: Keys,
+        worker: str,
+        *,
+        on_changed: Callable[[], None],
+        on_seen: Callable[[Collection[Member]], None] | None = None,
     ) -> None:
-        """``on_seen`` is given all that are live, after each change and before ``on_changed``."""
+        """``worker``: whose ranks are asked for. ``on_seen`` is given all that are live, after each change and before
+        ``on_changed``."""
         self._keys = keys
+        self._worker = worker
         self._on_changed = on_changed
         self._on_seen = on_seen
         self._accepting: dict[str, Member] = {}
@@ -79,11 +86,17 @@ class Members:
         there = (self.placement, *self._selected.values())
         return next((one for one in there if one.candidates == new.candidates), new)
 
-    def rank(self, worker: str, job: PlannedJob, fire: str) -> int | None:
-        """0 or 1, or `LATER`, where the worker may try this fire of the job; None where it may not."""
+    def rank(self, job: PlannedJob, fire: str) -> int | None:
+        """0 or 1, or `LATER`, where this worker may try this fire of the job; None where it may not."""
         if job.of_worker is not None:
-            return 0 if worker in self.eligible(job) and worker == job.of_worker else None
-        return self.placement_of(job.spec).rank(worker, job.name, fire)
+            return 0 if self._worker in self.eligible(job) and self._worker == job.of_worker else None
+        return self.placement_of(job.spec).rank(self._worker, job.name, fire)
+
+    def place(self, job: PlannedJob, fire: str, *, last: str | None = None) -> int | None:
+        """This worker's place among all who may try this fire, from 0; None where it may not. ``last``: a worker that
+        comes after all others."""
+        order = sorted(self.order(job, fire), key=lambda name: name == last)
+        return order.index(self._worker) if self._worker in order else None
 
     def eligible(self, job: PlannedJob) -> frozenset[str]:
         """The live, accepting workers that may run the job; of a worker's own sequence, that worker alone."""

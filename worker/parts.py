@@ -35,6 +35,7 @@ from worker.kills import Kills
 from worker.launch import Outcome
 from worker.launcher.link import Launcher
 from worker.members import Beats, Members
+from worker.plan.lock_watch import LockWatch
 from worker.refusals import Refusals
 from worker.registry import Registry
 from worker.requests.request_queue import RequestQueue
@@ -141,6 +142,7 @@ class Parts:
             "delivery": self.delivery.run,
             "spool": self.spool_watch.run,
             "request queue": self.requests.run,
+            "locks": self.locks.run,
             "adoption": self.adoption.run,
             "guardian": self.guardian.run,
             "steward": self.steward.run,
@@ -167,7 +169,7 @@ class Parts:
         self.catalog = Catalog(keys, on_changed=events.job_changed)
         self.absences = Absences(worker=self._identity.worker, clock=clock)
         self.roster = Roster(keys, clock)
-        self.members = Members(keys, on_changed=events.membership_changed, on_seen=self._saw)
+        self.members = Members(keys, self._identity.worker, on_changed=events.membership_changed, on_seen=self._saw)
         self.members_mirror = Mirror(client, keys.workers, self.members.on_changes, clock=clock)
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
@@ -222,15 +224,17 @@ class Parts:
         """How fires and requests are taken."""
         client, keys, clock, timings = self._client, self.keys, self._clock, self._config.timings
         doubts = Doubts(client, self.claims, keys, clock)
+        self.locks = LockWatch(client, keys)
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
-            absences=self.absences, timings=timings, clock=clock, held=lambda: self.clock_check.held,
+            absences=self.absences, locks=self.locks, timings=timings, clock=clock,
+            held=lambda: self.clock_check.held,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
-            kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, timings=timings,
-            on_won=self.dispatcher.add, clock=clock,
+            kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, locks=self.locks,
+            timings=timings, on_won=self.dispatcher.add, clock=clock,
         )  # fmt: skip
         self.mirrors = {
             Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),

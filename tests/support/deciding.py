@@ -31,6 +31,7 @@ from worker.catalog import Catalog
 from worker.deciding.doubts import Doubts
 from worker.deciding.scheduler import Scheduler
 from worker.members import Members
+from worker.plan.lock_watch import LockWatch
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 
@@ -57,15 +58,16 @@ class Planner:
         self.identity = Identity(worker=self.name, instance=f"instance-of-{self.name}", host="h")
         self.catalog = Catalog(self.keys, on_changed=lambda name: self.scheduler.job_changed(name))
         self.absences = Absences(worker=self.name, clock=self.clock)
-        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self.absences.saw)
+        self.members = Members(self.keys, self.name, on_changed=lambda: None, on_seen=self.absences.saw)
         self.table = RunTable(self.slots)
         self.claims = Claims(self.keys, self.identity, lost_after_ms=300_000)
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
         self.refusals = Refusals(self.clock)
+        self.locks = LockWatch(self.client, self.keys)
         self.scheduler = Scheduler(
             client=self.client, keys=self.keys, worker=self.name, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=self.doubts, refusals=self.refusals, claimant=self,
-            absences=self.absences, timings=Timings(), clock=self.clock,
+            absences=self.absences, locks=self.locks, timings=Timings(), clock=self.clock,
         )  # fmt: skip
 
     def won(self, result: Result, session: Session) -> None:
@@ -241,7 +243,8 @@ async def planning(
         world.planners.append(Planner(name, world.keys, own, world.clock, session, slots))
     world.rank(*names)
     async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(planner.scheduler.run()) for planner in world.planners]
+        runs = [run for planner in world.planners for run in (planner.scheduler.run, planner.locks.run)]
+        tasks = [group.create_task(run()) for run in runs]
         try:
             if start:
                 for planner in world.planners:

@@ -52,7 +52,7 @@ class Office:
         self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
         self.absences, self.beats = Absences(worker="w1", clock=self.clock), Beats(self.keys)
         self.roster = Roster(self.keys, self.clock)
-        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self._saw)
+        self.members = Members(self.keys, "w1", on_changed=lambda: None, on_seen=self._saw)
         self.kills, self.queue = Kills(self.keys, on_kill=lambda _kill: None), Queue()
         shared: dict[str, Any] = {
             "keys": self.keys, "worker": "w1", "catalog": self.catalog, "members": self.members,

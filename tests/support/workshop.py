@@ -133,7 +133,7 @@ class Workshop:
         self.session = session
         self.table = RunTable(slots)
         self.kills = Kills(keys, on_kill=lambda kill: None)
-        self.members = Members(keys, on_changed=lambda: None)
+        self.members = Members(keys, "w1", on_changed=lambda: None)
         self.catalog = Catalog(keys, on_changed=lambda name: None)
         self.claims = Claims(keys, ME, lost_after_ms=300_000)
         self.executor = FakeExecutor(self.clock)

@@ -18,15 +18,23 @@ def agendum(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms
     return Agendum(job=job, until_ms=until_ms, base_ms=base_ms)
 
 
+def taken(agenda: Agenda) -> Agendum | None:
+    """The first in the line, which leaves it."""
+    first = agenda.line.first()
+    if first is not None:
+        agenda.line.leave()
+    return first
+
+
 def test_cues_come_up_in_the_order_of_their_time() -> None:
     agenda, one = Agenda(), agendum()
     for at_ms in (3, 1, 2, 1):
         agenda.put_cue(at_ms, Cue.FIRE, one, at_ms)
-    assert agenda.next_cue_ms() == 1
+    assert agenda.cues.next_ms == 1
     assert [plan_ms for _, _, plan_ms in agenda.due(2)] == [1, 1, 2]
-    assert agenda.next_cue_ms() == 3
-    agenda.forget_cues()
-    assert agenda.next_cue_ms() is None
+    assert agenda.cues.next_ms == 3
+    agenda.cues.clear()
+    assert agenda.cues.next_ms is None
 
 
 def test_cue_put_while_others_come_up_comes_up_too_when_it_is_due() -> None:
@@ -37,48 +45,48 @@ def test_cue_put_while_others_come_up_comes_up_too_when_it_is_due() -> None:
         plans.append(plan_ms)
         agenda.advance(came_up, plan_ms)
     assert plans == [SECOND, 2 * SECOND, 3 * SECOND]
-    assert agenda.next_cue_ms() == 4 * SECOND - 200
+    assert agenda.cues.next_ms == 4 * SECOND - 200
 
 
 def test_what_is_gone_does_not_come_up() -> None:
     agenda, old = Agenda(), agendum(until_ms=5)
     agenda.put_cue(1, Cue.FIRE, old, 1)
-    agenda.enqueue(old)
+    agenda.line.join(old)
     agenda.retire(old)
     assert list(agenda.due(10)) == []
-    assert agenda.dequeue() is None
+    assert taken(agenda) is None
 
 
 def test_what_is_gone_is_not_kept_for_ever() -> None:
     agenda, stays = Agenda(), agendum(until_ms=5)
     agenda.put_cue(7, Cue.FIRE, stays, 7)
-    agenda.enqueue(stays)
+    agenda.line.join(stays)
     for _ in range(1000):
         old = agendum(until_ms=5)
         agenda.put_cue(10**15, Cue.FIRE, old, 1)
-        agenda.enqueue(old)
+        agenda.line.join(old)
         agenda.retire(old)
-    assert agenda.waiting < 400
-    assert agenda.next_cue_ms() == 7
-    assert agenda.dequeue() is stays
+    assert len(agenda.line) < 400
+    assert agenda.cues.next_ms == 7
+    assert taken(agenda) is stays
 
 
 def test_oldest_fire_is_decided_first_each_once() -> None:
     agenda = Agenda()
     young, old = agendum("young", until_ms=9), agendum("old", until_ms=3)
     for one in (young, old, young, old):
-        agenda.enqueue(one)
-    assert agenda.waiting == 2
-    assert [agenda.dequeue(), agenda.dequeue(), agenda.dequeue()] == [old, young, None]
+        agenda.line.join(one)
+    assert len(agenda.line) == 2
+    assert [taken(agenda), taken(agenda), taken(agenda)] == [old, young, None]
 
 
 def test_skip_does_not_wait_behind_claims() -> None:
     agenda = Agenda()
     claim, skip = agendum("claim", until_ms=3), agendum("skip", until_ms=9)
     skip.blocker = Blocker(run="job@1#1", lock_revision=1)
-    agenda.enqueue(claim)
-    agenda.enqueue(skip)
-    assert agenda.dequeue() is skip
+    agenda.line.join(claim)
+    agenda.line.join(skip)
+    assert taken(agenda) is skip
 
 
 def test_busy_parked_or_content_it_is_not_in_the_queue() -> None:
@@ -86,18 +94,18 @@ def test_busy_parked_or_content_it_is_not_in_the_queue() -> None:
     busy, parked, content = agendum(until_ms=1), agendum(until_ms=1), agendum(until_ms=1, base_ms=1)
     busy.busy = parked.parked = True
     for one in (busy, parked, content):
-        agenda.enqueue(one)
-    assert agenda.waiting == 0
+        agenda.line.join(one)
+    assert len(agenda.line) == 0
 
 
 def test_what_turned_busy_in_the_queue_can_be_queued_again() -> None:
     agenda, one = Agenda(), agendum(until_ms=1)
-    agenda.enqueue(one)
+    agenda.line.join(one)
     one.busy = True
-    assert agenda.dequeue() is None
+    assert taken(agenda) is None
     one.busy = False
-    agenda.enqueue(one)
-    assert agenda.dequeue() is one
+    agenda.line.join(one)
+    assert taken(agenda) is one
 
 
 def test_wanted_fire_presumes_that_all_before_it_are_decided() -> None:
@@ -131,8 +139,8 @@ def test_greater_priority_goes_first_then_the_older_fire() -> None:
     skip = agendum("skip", until_ms=9, priority=-100)
     skip.blocker = Blocker(run="job@1#1", lock_revision=1)
     for one in (low, young, high, old, skip):
-        agenda.enqueue(one)
-    assert [agenda.dequeue() for _ in range(5)] == [skip, high, old, young, low]
+        agenda.line.join(one)
+    assert [taken(agenda) for _ in range(5)] == [skip, high, old, young, low]
 
 
 def test_closed_fire_does_not_wait_behind_claims() -> None:
@@ -141,8 +149,8 @@ def test_closed_fire_does_not_wait_behind_claims() -> None:
     closed = agendum("closed", until_ms=9 * SECOND, calendar={"exclude": ["1970-01-01"]})
     opened = agendum("opened", until_ms=9 * SECOND, calendar={"exclude": ["1970-01-02"]})
     for one in (opened, claim, closed):
-        agenda.enqueue(one)
-    assert [agenda.dequeue() for _ in range(3)] == [closed, claim, opened]
+        agenda.line.join(one)
+    assert [taken(agenda) for _ in range(3)] == [closed, claim, opened]
 
 
 def test_fire_with_jitter_comes_up_before_its_dispatch_time() -> None:
@@ -150,18 +158,17 @@ def test_fire_with_jitter_comes_up_before_its_dispatch_time() -> None:
     for minute in range(1, 20):
         plan_ms = minute * 60 * SECOND
         agenda.advance(one, plan_ms - 1)
-        assert agenda.next_cue_ms() == one.job.dispatch_ms(plan_ms) - 200
-        agenda.forget_cues()
+        assert agenda.cues.next_ms == one.job.dispatch_ms(plan_ms) - 200
+        agenda.cues.clear()
 
 
 def test_what_is_put_back_keeps_its_place_whatever_came_up_since() -> None:
     agenda = Agenda()
     waits, other = agendum("waits", until_ms=3), agendum("other", until_ms=3)
-    agenda.enqueue(waits)
-    agenda.enqueue(other)
-    assert agenda.dequeue() is waits
-    agenda.put_back(waits)
+    agenda.line.join(waits)
+    agenda.line.join(other)
+    assert agenda.line.first() is waits
     waits.until_ms = 9
-    agenda.enqueue(agendum("third", until_ms=3))
-    assert agenda.dequeue() is waits
-    assert agenda.dequeue() is other
+    agenda.line.join(agendum("third", until_ms=3))
+    assert taken(agenda) is waits
+    assert taken(agenda) is other

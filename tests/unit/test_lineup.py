@@ -61,7 +61,7 @@ def test_what_is_put_twice_stands_there_once() -> None:
 
 def due(times: Timetable) -> list[str]:
     found = []
-    while (turn := times.first_due()) is not None:
+    while (turn := times.line.first()) is not None:
         found.append(turn.key)
         turn.due = False
     return found
@@ -69,21 +69,24 @@ def due(times: Timetable) -> list[str]:
 
 def test_turns_come_up_at_their_time_the_most_urgent_first() -> None:
     times = Timetable()
-    turns = {key: Turn(key, request(key, plan_ms), 0) for key, plan_ms in (("a", 3), ("b", 2), ("c", 1), ("d", 0))}
+    turns = {
+        key: Turn(key=key, request=request(key, plan_ms), rank=0)
+        for key, plan_ms in (("a", 3), ("b", 2), ("c", 1), ("d", 0))
+    }
     for key, at_ms in (("a", 5), ("b", 5), ("c", 4), ("d", 9)):
         times.arm(turns[key], at_ms)
-    assert times.next_ms == 4
+    assert times.cues.next_ms == 4
     assert times.collect(5, urgency=lambda one: 7 if one.run_id.fire == "a" else 0) == []
     assert due(times) == ["a", "c", "b"]
-    assert times.next_ms == 9
+    assert times.cues.next_ms == 9
 
 
 def test_a_turn_that_is_gone_or_locked_or_armed_anew_does_not_come_up() -> None:
     times = Timetable()
-    gone, locked, later, busy = (Turn(key, request(key), 0) for key in "abcd")
+    gone, locked, later, busy = (Turn(key=key, request=request(key), rank=0) for key in "abcd")
     for turn in (gone, locked, later, busy):
         times.arm(turn, 1)
-    gone.gone, locked.locked, busy.busy = True, True, True
+    gone.gone, locked.parked, busy.busy = True, True, True
     times.arm(later, 3)
     times.collect(2, urgency=lambda _: 0)
     assert due(times) == []
@@ -92,7 +95,7 @@ def test_a_turn_that_is_gone_or_locked_or_armed_anew_does_not_come_up() -> None:
 
 
 def test_one_that_is_armed_while_it_is_due_waits_for_its_new_time() -> None:
-    times, turn = Timetable(), Turn("a", request("a"), 0)
+    times, turn = Timetable(), Turn(key="a", request=request("a"), rank=0)
     times.arm(turn, 1)
     times.collect(1, urgency=lambda _: 0)
     times.arm(turn, 5)
@@ -105,9 +108,9 @@ def test_a_job_is_reminded_of_once_for_each_time() -> None:
     times = Timetable()
     for _ in range(1000):
         times.remind("job", 5)
-    assert len(times._cues) == 1
+    assert len(times.cues) == 1
     assert times.collect(5, urgency=lambda _: 0) == ["job"]
-    assert times.next_ms is None
+    assert times.cues.next_ms is None
 
 
 def test_a_job_is_reminded_of_at_each_time_of_its_requests_however_they_come_and_go() -> None:
@@ -120,7 +123,7 @@ def test_a_job_is_reminded_of_at_each_time_of_its_requests_however_they_come_and
     assert times.collect(20, urgency=lambda _: 0) == ["job"]
     times.remind("job", 30)
     assert times.collect(30, urgency=lambda _: 0) == ["job"]
-    assert times.next_ms is None
+    assert times.cues.next_ms is None
 
 
 def test_a_request_of_next_month_takes_no_room_for_each_that_comes_and_goes_until_then() -> None:
@@ -130,5 +133,5 @@ def test_a_request_of_next_month_takes_no_room_for_each_that_comes_and_goes_unti
         times.remind("job", now_ms + 1_000)
         assert times.collect(now_ms + 1_000, urgency=lambda _: 0) == ["job"]
         times.remind("job", month_ms)
-    assert len(times._cues) == 1
+    assert len(times.cues) == 1
     assert times.collect(month_ms, urgency=lambda _: 0) == ["job"]

@@ -9,7 +9,6 @@ from typing import Any, cast
 import pytest
 from msgspec.structs import replace
 
-from common.errors import UnavailableError
 from common.etcd import Change
 from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId
@@ -19,6 +18,7 @@ from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
+from worker.plan.lock_watch import LockWatch
 from worker.requests.request_claiming import NOTHING, Tried
 from worker.requests.request_queue import AT_ONCE, RequestQueue
 from worker.runs import RunTable
@@ -52,12 +52,13 @@ class Worker:
         self.table = RunTable(slots=slots)
         self.revision = 100
         unneeded = cast(Any, None)
+        self.locks = LockWatch(cast(Any, self), KEYS)
         self.queue = RequestQueue(
             client=cast(Any, self), keys=KEYS, identity=cast(Any, SimpleNamespace(worker="w1")),
             catalog=cast(Any, SimpleNamespace(of_run=lambda run_id: self.jobs.get(run_id.job_name))),
-            members=cast(Any, SimpleNamespace(order=lambda job, fire: self.order)),
+            members=cast(Any, SimpleNamespace(place=self._place)),
             kills=cast(Any, SimpleNamespace(by_run=self.killed)), table=self.table, claims=unneeded,
-            refusals=unneeded, timings=Timings(), on_won=self.won.append, clock=self.clock,
+            refusals=unneeded, locks=self.locks, timings=Timings(), on_won=self.won.append, clock=self.clock,
         )  # fmt: skip
         self.tasks = Tasks()
         self.queue._tasks = cast(Any, self.tasks)
@@ -65,6 +66,10 @@ class Worker:
         self.queue.accepting = True
         self.answer = NOTHING
         cast(Any, self.queue._claiming).claim = self._claim
+
+    def _place(self, job: PlannedJob, fire: str, *, last: str | None) -> int | None:
+        order = sorted(self.order, key=lambda name: name == last)
+        return order.index("w1") if "w1" in order else None
 
     async def _claim(self, request: Request, *_: object) -> Tried:
         return self.answer
@@ -115,9 +120,9 @@ class Worker:
             await work
         assert self.queue.claims_in_flight == 0
 
-    async def get_keys(self, keys: list[str]) -> set[str]:
+    async def get_many(self, keys: list[str]) -> dict[str, object]:
         """etcd's answer to a look at the locks."""
-        return {key for key in keys if key in self.held}
+        return {key: "a lock" for key in keys if key in self.held}
 
     def end(self) -> None:
         for work in self.tasks.left:
@@ -371,19 +376,9 @@ async def test_one_that_goes_during_its_try_comes_back_in_no_turn(worker: Worker
 # The lock
 
 
-async def look_at_locks(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+async def look_at_locks(worker: Worker) -> list[str]:
     """One look; what it tries after it."""
-
-    async def once(_seconds: float) -> None:
-        if looks:
-            raise StopAsyncIteration
-        looks.append(1)
-
-    looks: list[int] = []
-    with monkeypatch.context() as patched:
-        patched.setattr("worker.requests.request_queue.asyncio.sleep", once)
-        with pytest.raises(StopAsyncIteration):
-            await worker.queue._watch_locks()
+    await worker.locks.look()
     return worker.tries()
 
 
@@ -392,17 +387,16 @@ async def look_at_locks(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> list
     [({"order": ("w1", "w2", "w3")}, True), ({"order": ("w2", "w1")}, True), ({"order": ("w2", "w3", "w1")}, False)],
     indirect=["worker"],
 )
-async def test_while_the_lock_is_held_the_first_two_look_at_it(
-    worker: Worker, looks: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_while_the_lock_is_held_the_first_two_look_at_it(worker: Worker, looks: bool) -> None:
     worker.held = {KEYS.lock("job")}
     worker.ask()
     assert worker.tries(after_ms=2_000) == ["1"]
     await worker.answered(MET_LOCK)
     assert worker.tries(after_ms=60_000) == []
-    assert await look_at_locks(worker, monkeypatch) == []
+    assert worker.locks.is_idle is not looks
+    assert await look_at_locks(worker) == []
     worker.held.clear()
-    assert await look_at_locks(worker, monkeypatch) == (["1"] if looks else [])
+    assert await look_at_locks(worker) == (["1"] if looks else [])
     worker.queue.lock_freed("job")
     assert worker.tries() == ([] if looks else ["1"]), "who frees it tries at once"
 
@@ -417,24 +411,11 @@ async def test_who_is_to_be_avoided_leaves_a_free_lock_to_the_others_for_two_hed
     assert worker.tries(after_ms=1) == ["1"]
 
 
-async def test_a_look_at_the_locks_in_vain_changes_nothing(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def away(*_: object, **__: object) -> None:
-        raise UnavailableError("told to be away")
-
-    worker.ask()
-    worker.tries()
-    await worker.answered(MET_LOCK)
-    monkeypatch.setattr(worker, "get_keys", away)
-    assert await look_at_locks(worker, monkeypatch) == []
-
-
-async def test_a_look_at_the_locks_hastens_nothing_that_met_none(
-    worker: Worker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_look_at_the_locks_hastens_nothing_that_met_none(worker: Worker) -> None:
     worker.ask()
     assert worker.tries() == ["1"]
     await worker.answered(NOTHING)
-    assert await look_at_locks(worker, monkeypatch) == []
+    assert await look_at_locks(worker) == []
 
 
 async def test_a_lock_that_comes_free_during_a_try_that_met_it_is_tried_again_at_once(worker: Worker) -> None:

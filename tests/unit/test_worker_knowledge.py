@@ -38,7 +38,7 @@ def gone(key: str) -> list[Change]:
 
 def test_attached_and_accepting_workers_are_ranked() -> None:
     told: list[int] = []
-    members = Members(KEYS, on_changed=lambda: told.append(1))
+    members = Members(KEYS, "eu", on_changed=lambda: told.append(1))
     key = KEYS.worker("w1", "a")
     members.on_changes(put(key, MEMBER.to_json()))
     assert list(members.accepting()) == ["w1"]
@@ -56,7 +56,7 @@ def test_attached_and_accepting_workers_are_ranked() -> None:
 
 
 def test_of_two_sessions_of_one_name_the_newest_counts() -> None:
-    members = Members(KEYS, on_changed=lambda: None)
+    members = Members(KEYS, "eu", on_changed=lambda: None)
     newest = replace(MEMBER, session="b", slots=9, since_ms=9)
     members.on_changes(put(KEYS.worker("w1", "b"), newest.to_json(), lease=11))
     members.on_changes(put(KEYS.worker("w1", "a"), MEMBER.to_json()))
@@ -70,8 +70,8 @@ def job(*, of_worker: str | None = None, **fields: Any) -> PlannedJob:
     )  # fmt: skip
 
 
-def joined(*workers: Member) -> Members:
-    members = Members(KEYS, on_changed=lambda: None)
+def joined(*workers: Member, own: str = "eu") -> Members:
+    members = Members(KEYS, own, on_changed=lambda: None)
     for worker in workers:
         lease = int(worker.session, 16)
         members.on_changes(put(KEYS.worker(worker.worker, worker.session), worker.to_json(), lease=lease))
@@ -99,7 +99,7 @@ def test_only_eligible_workers_are_ranked(fields: dict[str, Any], eligible: set[
     asked = job(**fields)
     assert members.eligible(asked) == eligible
     assert set(members.order(asked, "5")) == eligible
-    ranks = {name: members.rank(name, asked, "5") for name in ("eu", "us", "drained")}
+    ranks = {name: joined(EU, US, DRAINED, own=name).rank(asked, "5") for name in ("eu", "us", "drained")}
     assert sorted(rank for rank in ranks.values() if rank is not None) == list(range(len(eligible)))
     assert {name for name, rank in ranks.items() if rank is not None} == eligible
 
@@ -119,14 +119,22 @@ def test_a_workers_own_sequence_is_its_own_alone() -> None:
     own = job(of_worker="eu", broadcast=True)
     assert own.sequence == "job~eu"
     assert (members.order(own, "5"), members.eligible(own)) == (("eu",), frozenset({"eu"}))
-    assert (members.rank("eu", own, "5"), members.rank("us", own, "5")) == (0, None)
-    assert members.rank("drained", job(of_worker="drained", broadcast=True), "5") is None
-    assert members.rank("eu", job(of_worker="eu", broadcast=True, workers={"zone": "us"}), "5") is None
+    assert (members.rank(own, "5"), joined(EU, US, own="us").rank(own, "5")) == (0, None)
+    assert joined(EU, US, DRAINED, own="drained").rank(job(of_worker="drained", broadcast=True), "5") is None
+    assert members.rank(job(of_worker="eu", broadcast=True, workers={"zone": "us"}), "5") is None
+
+
+def test_a_worker_that_is_to_be_avoided_is_the_last_of_those_who_may_try() -> None:
+    asked, other = job(), {"eu": "us", "us": "eu"}
+    for own in other:
+        assert joined(EU, US, own=own).place(asked, "r-1", last=own) == 1
+        assert joined(EU, US, own=own).place(asked, "r-1", last=other[own]) == 0
+    assert joined(EU, US, own="elsewhere").place(asked, "r-1", last="eu") is None
 
 
 def test_labels_that_change_are_a_new_membership() -> None:
     told: list[int] = []
-    members = Members(KEYS, on_changed=lambda: told.append(1))
+    members = Members(KEYS, "eu", on_changed=lambda: told.append(1))
     asked = job(workers={"zone": "eu"})
     members.on_changes(put(KEYS.worker("eu", "a"), EU.to_json()))
     assert members.eligible(asked) == {"eu"}
@@ -165,7 +173,7 @@ def test_slots_that_a_job_asks_for_are_free_where_a_beat_says_so() -> None:
 
 @pytest.mark.parametrize("value", GARBAGE)
 def test_a_session_key_of_garbage_is_a_session_and_nobody_is_ranked_by_it(value: bytes) -> None:
-    members = Members(KEYS, on_changed=lambda: None)
+    members = Members(KEYS, "eu", on_changed=lambda: None)
     members.on_changes(put(KEYS.worker("w1", "a"), value))
     assert members.sessions == {"a"}
     assert not members.accepting()
@@ -215,5 +223,5 @@ def test_worker_whose_name_is_none_is_set_aside_and_harms_no_ranking() -> None:
     key = KEYS.worker("\udcff", "a")
     members.on_changes(put(key, MEMBER.to_json()))
     assert members.eligible(job()) == {"eu"}
-    assert members.rank("eu", job(), "5") == 0
+    assert members.rank(job(), "5") == 0
     assert "a" in members.sessions, "whatever it is called, its session has a key"

@@ -1,4 +1,4 @@
-"""What is due when: one heap for all jobs, and for each job the fires that this worker has yet to decide.
+"""What is due when: one heap of cues for all jobs, and for each job the fires that this worker has yet to decide.
 
 No timer and no task per job. For each job the heap holds one entry, its next planned fire; when that comes up, the
 worker's rank for this very fire says whether to claim it now, to look again after the hedge, or to leave it.
@@ -6,13 +6,14 @@ worker's rank for this very fire says whether to claim it now, to look again aft
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 
 from common.protocol.planned_job import PlannedJob
 from common.protocol.proposals import Blocker
+from worker.plan.cues import Cues
+from worker.plan.slot_line import Pending, SlotLine
 
 
 class Cue(Enum):
@@ -29,7 +30,7 @@ class Cue(Enum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Agendum:
+class Agendum(Pending):
     """One job's place on the agenda."""
 
     job: PlannedJob
@@ -44,26 +45,19 @@ class Agendum:
     blocker: Blocker | None = None
     """The run because of which the fire `blocked_ms`, and no other, is to be recorded as skipped."""
     blocked_ms: int | None = None
-    queued: bool = False
-    """Whether it stands in the queue of those to decide."""
-    place: tuple[tuple[int, int, int], int] = ((0, 0, 0), 0)
-    """Where it stands there, or stood last."""
-    parked: bool = False
-    """It waits for a retry cue, or for a lock to come free."""
     waited: bool = False
     """Its due fires waited for a lock: the newest of them is to be claimed, the others are superseded."""
-    freed: bool = False
-    """This worker freed the lock while it was busy: an answer that it is held may be older than that."""
-    busy: bool = False
-    """A decision of it is on its way to etcd, or in doubt."""
     look_again: bool = False
     """It was to be looked at while it was busy: it is, as soon as it is not."""
-    gone: bool = False
-    """Its job was changed or deleted; a newer agendum has taken its place."""
 
     @property
     def wants(self) -> bool:
+        """Whether some fires are this worker's to decide."""
         return not self.gone and self.until_ms > self.base_ms
+
+    @property
+    def waits(self) -> bool:
+        return self.wants and not (self.busy or self.parked)
 
     def give_up(self) -> None:
         """Nothing of it is this worker's to decide any more, until something comes up again."""
@@ -76,8 +70,8 @@ class Agendum:
             self.fresh_ms, self.blocker, self.blocked_ms, self.waited = None, None, None, False
 
     @property
-    def turn(self) -> tuple[int, int, int]:
-        """When it is decided, of all that are queued: the smaller, the earlier."""
+    def turn(self) -> tuple[int, ...]:
+        """What takes no slot goes first, then the greater priority, then the older fire."""
         takes_a_slot = self.blocker is None and not self.is_closed
         return takes_a_slot, -self.job.spec.priority, self.until_ms
 
@@ -90,86 +84,45 @@ class Agendum:
         return first_ms is not None and not self.job.schedule.is_open(first_ms)
 
 
-@dataclass(slots=True, kw_only=True)
 class Agenda:
-    """The heap of cues, and the queue of agenda that have something to decide.
+    """The cues, and the line of those that have something to decide."""
 
-    What takes no slot goes first: it does not wait behind what does. Then the greater priority, then the older fire.
-    """
-
-    claim_lead_ms: int = 0
-    """A fire comes up so long before its dispatch time."""
-    _cues: list[tuple[int, int, Cue, Agendum, int]] = field(default_factory=list)
-    _queue: list[tuple[tuple[int, int, int], int, Agendum]] = field(default_factory=list)
-    _sequence: int = 0
-    _retired: int = 0
-    """Agenda that are gone, and of which the heaps may still know."""
+    def __init__(self, *, claim_lead_ms: int = 0) -> None:
+        """``claim_lead_ms``: a fire comes up so long before its dispatch time."""
+        self._claim_lead_ms = claim_lead_ms
+        self.cues: Cues[tuple[Cue, Agendum, int]] = Cues()
+        self.line: SlotLine[Agendum] = SlotLine()
+        self._retired = 0
+        """Agenda that are gone, and of which cues and line may still know."""
 
     def put_cue(self, at_ms: int, cue: Cue, agendum: Agendum, plan_ms: int) -> None:
         """Have the agendum come up at a wall time, about one of its fires."""
-        self._sequence += 1
-        heapq.heappush(self._cues, (at_ms, self._sequence, cue, agendum, plan_ms))
+        self.cues.put(at_ms, (cue, agendum, plan_ms))
 
     def advance(self, agendum: Agendum, after_ms: int) -> None:
         """Have the job's first fire after that time come up next."""
         agendum.next_ms = plan_ms = agendum.job.schedule.next_after_ms(after_ms)
         if plan_ms is not None:
-            self.put_cue(agendum.job.dispatch_ms(plan_ms) - self.claim_lead_ms, Cue.FIRE, agendum, plan_ms)
+            self.put_cue(agendum.job.dispatch_ms(plan_ms) - self._claim_lead_ms, Cue.FIRE, agendum, plan_ms)
 
     def want(self, agendum: Agendum, plan_ms: int) -> None:
         """The fire is this worker's to decide, presuming that all before it are decided, unless it knows better."""
         if not agendum.wants:
             agendum.base_ms = max(agendum.base_ms, agendum.job.base_before(plan_ms))
         agendum.until_ms = max(agendum.until_ms, plan_ms)
-        self.enqueue(agendum)
-
-    def next_cue_ms(self) -> int | None:
-        return self._cues[0][0] if self._cues else None
+        self.line.join(agendum)
 
     def due(self, now_ms: int) -> Iterator[tuple[Cue, Agendum, int]]:
         """Takes what has come up, with the fire that each is about; what is gone is dropped."""
-        while self._cues and self._cues[0][0] <= now_ms:
-            _, _, cue, agendum, plan_ms = heapq.heappop(self._cues)
+        for _, (cue, agendum, plan_ms) in self.cues.due(now_ms):
             if not agendum.gone:
                 yield cue, agendum, plan_ms
-
-    def enqueue(self, agendum: Agendum) -> None:
-        """Put it into the queue of those to decide, once."""
-        if agendum.wants and not (agendum.queued or agendum.busy or agendum.parked):
-            self._sequence += 1
-            agendum.place = (agendum.turn, self._sequence)
-            self.put_back(agendum)
-
-    def put_back(self, agendum: Agendum) -> None:
-        """Have one that was taken out stand where it stood: nobody passes it while it waits for slots."""
-        agendum.queued = True
-        heapq.heappush(self._queue, (*agendum.place, agendum))
-
-    def dequeue(self) -> Agendum | None:
-        """The first in the queue that still has something to decide."""
-        while self._queue:
-            _, _, agendum = heapq.heappop(self._queue)
-            agendum.queued = False
-            if agendum.wants and not (agendum.busy or agendum.parked):
-                return agendum
-        return None
-
-    @property
-    def waiting(self) -> int:
-        """How many stand in the queue."""
-        return len(self._queue)
 
     def retire(self, agendum: Agendum) -> None:
         """Its job has changed or is gone. Jobs that are edited for ever do not make the heaps grow."""
         agendum.gone = True
         self._retired += 1
-        if self._retired > 100 + (len(self._cues) + len(self._queue)) // 4:
-            self._cues = [cue for cue in self._cues if not cue[3].gone]
-            self._queue = [entry for entry in self._queue if not entry[2].gone]
-            heapq.heapify(self._cues)
-            heapq.heapify(self._queue)
+        if self._retired > 100 + (len(self.cues) + len(self.line)) // 4:
+            self.cues.keep(lambda cue: not cue[1].gone)
+            self.line.drop_gone()
             self._retired = 0
-
-    def forget_cues(self) -> None:
-        """Drop every cue, for they were planned by a clock that has jumped."""
-        self._cues.clear()

@@ -89,7 +89,7 @@ class Answers:
         if agendum.look_again:
             agendum.look_again = False
             self._agenda.put_cue(self._clock.wall_ms(), Cue.LOOK, agendum, 0)
-        self._agenda.enqueue(agendum)
+        self._agenda.line.join(agendum)
         self._decider.wake()
 
     def won_late(self, result: Result, session: Session) -> None:

@@ -1,8 +1,7 @@
 """Jobs of which one fire waits for the lock: overlap ``queue`` and ``replace``.
 
-While a run holds the lock their due fires stay undecided. Ranks 0 and 1 of the newest look at the locks, all of them
-with one batched read a second; the worker that frees a lock tries at once. Under ``replace`` the run that holds the
-lock is killed as soon as a newer fire is due:
+While a run holds the lock their due fires stay undecided. Ranks 0 and 1 of the newest look at the locks. Under
+``replace`` the run that holds the lock is killed as soon as a newer fire is due:
 
     if   lease(my session's key) == my lease
     and  mod_revision(jobs/J) == the one known           a changed or paused job kills nothing
@@ -17,13 +16,12 @@ is taken away first.
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.jobs.job import Overlap
 from common.protocol import fire_decisions
@@ -34,10 +32,10 @@ from common.protocol.proposals import Blocker
 from common.protocol.txn import KeyValue
 from worker.deciding.agenda import Agenda, Agendum
 from worker.members import Members
+from worker.plan.lock_watch import LockWatch
 
 _log = logging.getLogger(__name__)
 
-LOOK_AT_LOCKS_S: Final = 1.0
 REPLACED: Final = "replaced"
 BY_SCHEDULE: Final = "schedule"
 
@@ -68,27 +66,27 @@ class LockWaits:
         *,
         client: EtcdClient,
         keys: Keys,
-        worker: str,
         members: Members,
+        locks: LockWatch,
         agenda: Agenda,
         decider: _Decider,
         clock: Clock,
     ) -> None:
         self._client = client
         self._keys = keys
-        self._worker = worker
         self._members = members
+        self._locks = locks
         self._agenda = agenda
         self._decider = decider
         self._clock = clock
         self._waiting: dict[Agendum, _Wait] = {}
-        self._some = asyncio.Event()
+        locks.add(self)
 
     def add(self, agendum: Agendum, holder: Blocker) -> None:
         """The lock was held when a due fire of the job was tried: it waits."""
         agendum.parked = agendum.waited = True
         self._waiting.setdefault(agendum, _Wait(held=holder.lock_revision)).held = holder.lock_revision
-        self._some.set()
+        self._locks.wake()
 
     def freed(self, agendum: Agendum, now_ms: int) -> bool:
         """This worker has freed the job's lock; whether there is a fire to try at once."""
@@ -97,40 +95,11 @@ class LockWaits:
             return False
         agendum.until_ms = max(agendum.until_ms, newest_ms)
         agendum.parked, agendum.waited, agendum.freed = False, True, agendum.busy
-        self._agenda.enqueue(agendum)
+        self._agenda.line.join(agendum)
         return True
 
-    async def run(self) -> None:
-        """Looks at the locks until cancelled."""
-        while True:
-            await self._some.wait()
-            await asyncio.sleep(LOOK_AT_LOCKS_S)
-            try:
-                await self._look()
-            except (EtcdError, UnavailableError):
-                continue  # who decides finds out as well
-            if not self._waiting:
-                self._some.clear()
-
-    async def _look(self) -> None:
-        waiting = self._still_waiting()
-        if not waiting:
-            return
-        locks = await self._client.get_many([self._keys.lock(agendum.job.sequence) for agendum in waiting])
-        for agendum in waiting:
-            lock, wait = locks.get(self._keys.lock(agendum.job.sequence)), self._waiting.get(agendum)
-            if wait is None:
-                continue  # meanwhile somebody else has found out that it need not wait, and tried it
-            if lock is None:
-                agendum.until_ms = max(agendum.until_ms, self._newest(agendum, self._clock.wall_ms())[0])
-                self._try(agendum)
-            elif lock.create_revision != wait.held:
-                self._moved(agendum, None)  # by what it waits for, it may be: a claim tells
-            else:
-                await self.replace(agendum, Blocker(run=_text(lock), lock_revision=lock.create_revision))
-
-    def _still_waiting(self) -> list[Agendum]:
-        """Those that are this worker's to look after; the others are forgotten."""
+    def waits_for_locks(self) -> Collection[str]:
+        """Of those that are this worker's to look after; the others are forgotten."""
         now_ms = self._clock.wall_ms()
         for agendum in list(self._waiting):
             if agendum.gone or not agendum.parked:
@@ -138,7 +107,20 @@ class LockWaits:
             elif not agendum.wants or not self._looks_after(agendum, now_ms):
                 agendum.give_up()
                 self._try(agendum)
-        return list(self._waiting)
+        return {agendum.job.sequence for agendum in self._waiting}
+
+    async def locks_read(self, sequences: Collection[str], held: Mapping[str, KeyValue]) -> None:
+        """What still waits is tried, or what it waits for is replaced."""
+        for agendum, wait in list(self._waiting.items()):
+            if agendum.job.sequence not in sequences or self._waiting.get(agendum) is not wait:
+                continue  # it was not asked about, or has been tried meanwhile
+            if (lock := held.get(agendum.job.sequence)) is None:
+                agendum.until_ms = max(agendum.until_ms, self._newest(agendum, self._clock.wall_ms())[0])
+                self._try(agendum)
+            elif lock.create_revision != wait.held:
+                self._moved(agendum, None)  # by what it waits for, it may be: a claim tells
+            else:
+                await self.replace(agendum, Blocker(run=_text(lock), lock_revision=lock.create_revision))
 
     def _looks_after(self, agendum: Agendum, now_ms: int) -> bool:
         """Whether it is of the first two in rank for the newest due fire, or waits for one that is due presently."""
@@ -150,13 +132,13 @@ class LockWaits:
         newest_ms = agendum.job.fires.newest_due_ms(now_ms)
         if newest_ms is None:
             return 0, None
-        return newest_ms, self._members.rank(self._worker, agendum.job, str(newest_ms))
+        return newest_ms, self._members.rank(agendum.job, str(newest_ms))
 
     def _try(self, agendum: Agendum) -> None:
         """It waits no more: what it wants is decided now."""
         self._waiting.pop(agendum, None)
         agendum.parked = False
-        self._agenda.enqueue(agendum)
+        self._agenda.line.join(agendum)
         self._decider.wake()
 
     async def replace(self, agendum: Agendum, holder: Blocker) -> None:

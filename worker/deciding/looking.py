@@ -33,7 +33,6 @@ class Looking:
         *,
         client: EtcdClient,
         keys: Keys,
-        worker: str,
         members: Members,
         table: RunTable,
         agenda: Agenda,
@@ -41,7 +40,6 @@ class Looking:
     ) -> None:
         self._client = client
         self._keys = keys
-        self._worker = worker
         self._members = members
         self._table = table
         self._agenda = agenda
@@ -114,7 +112,7 @@ class Looking:
             return True
         if newest is None or newest <= agendum.job.anchor_ms:
             return False
-        return self._members.rank(self._worker, agendum.job, str(newest)) in (0, 1)
+        return self._members.rank(agendum.job, str(newest)) in (0, 1)
 
     def _look_at(self, agendum: Agendum, newest: int | None, mark_ms: int, now_ms: int, *, blind: bool) -> None:
         job = agendum.job
@@ -130,11 +128,11 @@ class Looking:
             agendum.base_ms = max(agendum.base_ms, base_ms)
             agendum.tidy()
             return
-        match self._members.rank(self._worker, job, str(newest)):
+        match self._members.rank(job, str(newest)):
             case 0:
                 agendum.base_ms, agendum.fresh_ms = base_ms, newest
                 agendum.until_ms = max(agendum.until_ms, newest)
-                self._agenda.enqueue(agendum)
+                self._agenda.line.join(agendum)
             case 1:
                 self._agenda.put_cue(now_ms + self._timings.hedge_ms, Cue.HEDGE, agendum, newest)
             case _:

@@ -37,6 +37,7 @@ from worker.deciding.lock_waits import LockWaits
 from worker.deciding.looking import Looking
 from worker.deciding.sending import Sending
 from worker.members import Members
+from worker.plan.lock_watch import LockWatch
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
@@ -69,6 +70,7 @@ class Scheduler:
         refusals: Refusals,
         claimant: Claimant,
         absences: Absences,
+        locks: LockWatch,
         timings: Timings,
         clock: Clock,
         held: Callable[[], Held | None] = lambda: None,
@@ -96,14 +98,13 @@ class Scheduler:
         self._looking = Looking(
             client=client,
             keys=keys,
-            worker=worker,
             members=members,
             table=table,
             agenda=self._agenda,
             timings=timings,
         )
         self._lock_waits = LockWaits(
-            client=client, keys=keys, worker=worker, members=members, agenda=self._agenda, decider=self, clock=clock
+            client=client, keys=keys, members=members, locks=locks, agenda=self._agenda, decider=self, clock=clock
         )
         self._hedges = Hedges()
         self._aside = Aside("fire of job")
@@ -148,10 +149,10 @@ class Scheduler:
         job = agendum.job
         if not job.spec.fires_alike(old.job.spec) or old.until_ms <= max(old.base_ms, agendum.base_ms):
             return
-        if self._members.rank(self._worker, job, str(old.until_ms)) in (0, 1):
+        if self._members.rank(job, str(old.until_ms)) in (0, 1):
             agendum.base_ms, agendum.until_ms = max(old.base_ms, agendum.base_ms), old.until_ms
             agendum.fresh_ms, agendum.waited = old.fresh_ms, old.waited
-            self._agenda.enqueue(agendum)
+            self._agenda.line.join(agendum)
 
     def look_afresh(self, reason: str, *, blind: bool = False) -> None:
         """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
@@ -164,7 +165,7 @@ class Scheduler:
 
     def clock_jumped(self) -> None:
         """The wall clock is not what the cues were planned by: plan all of them again, and look afresh."""
-        self._agenda.forget_cues()
+        self._agenda.cues.clear()
         self._hedges.clear()
         self._to_plan, self._plan_from_ms = dict(self._agenda_of), self._clock.wall_ms()
         self.look_afresh("the clock jumped", blind=True)
@@ -195,14 +196,13 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Jobs with due fires that wait for a slot."""
-        return self._agenda.waiting
+        return len(self._agenda.line)
 
     # The loop
 
     async def run(self) -> None:
         """Schedules until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._lock_waits.run(), name="locks of fires")
             while True:
                 self._alarm.clear()
                 await self._alarm.wait_until_wall(self._turn(self._clock.wall_ms()))
@@ -222,7 +222,7 @@ class Scheduler:
         self._collect(now_ms)
         again_ms = None if self._blind else self._decide(self.session, now_ms)
         self._hedge(now_ms)
-        return min((ms for ms in (again_ms, self._agenda.next_cue_ms()) if ms is not None), default=None)
+        return min((ms for ms in (again_ms, self._agenda.cues.next_ms) if ms is not None), default=None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do it beside the loop, and end with it."""
@@ -249,7 +249,7 @@ class Scheduler:
                 continue  # it is planned already
             agendum.parked = False
             with self._aside.apart(agendum.job.name, agendum.job.revision):
-                self._agenda.enqueue(agendum)
+                self._agenda.line.join(agendum)
                 # By the time of the jump: what has come up since comes up at once.
                 self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(self._plan_from_ms)))
         if self._to_plan:
@@ -267,7 +267,7 @@ class Scheduler:
                     hedged.append((agendum, plan_ms))
                 case Cue.RETRY:
                     agendum.parked = False
-                    self._agenda.enqueue(agendum)
+                    self._agenda.line.join(agendum)
                 case Cue.LOOK:
                     looked_at.append(agendum)
         if hedged:
@@ -280,7 +280,7 @@ class Scheduler:
         if now_ms - job.dispatch_ms(plan_ms) > _LONG_LATE_MS:
             # Of many that went by, only the newest: the mark tells of the others.
             plan_ms = max(plan_ms, job.fires.newest_due_ms(now_ms) or plan_ms)
-        match self._members.rank(self._worker, job, str(plan_ms)):
+        match self._members.rank(job, str(plan_ms)):
             case 0:
                 self._agenda.want(agendum, plan_ms)
                 if agendum.parked and job.keeps_one:
@@ -296,7 +296,7 @@ class Scheduler:
 
     def _hedge(self, now_ms: int) -> None:
         """Looks as the second in rank, with slots that none of its own fires waits for."""
-        spare = 0 if self._agenda.waiting else self._table.free_slots - self._sending.slots_in_flight
+        spare = 0 if self.waiting else self._table.free_slots - self._sending.slots_in_flight
         if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
             self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
 
@@ -367,16 +367,15 @@ class Scheduler:
         room = self._table.in_full(self._table.may_claim(began, _WAITER) - in_flight, in_flight) if claims else 0
         waits_for = urgency = 0
         parts: list[Part] = []
-        while (agendum := self._agenda.dequeue()) is not None:
+        while (agendum := self._agenda.line.first()) is not None:
             part = self._part(agendum, session, now_ms)
-            if part is None:
-                continue
-            if part.proposal.claims and room < part.proposal.slots:
-                # Those behind it wait, too: else a job of several slots would never have them.
+            if part is not None and part.proposal.claims and room < part.proposal.slots:
                 waits_for, urgency = part.proposal.slots, agendum.job.spec.priority
-                self._agenda.put_back(agendum)
                 self._short_since_ms = self._short_since_ms or now_ms
                 break
+            self._agenda.line.leave()
+            if part is None:
+                continue
             room -= part.proposal.slots
             agendum.busy = True
             parts.append(part)

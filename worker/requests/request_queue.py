@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient, Session
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, sequence_name
@@ -32,6 +31,7 @@ from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
+from worker.plan.lock_watch import LockWatch
 from worker.refusals import Refusals
 from worker.requests.due_jobs import DueJobs
 from worker.requests.lineup import Lineup
@@ -41,7 +41,6 @@ from worker.runs import Run, RunTable
 
 _log = logging.getLogger(__name__)
 
-LOOK_AT_LOCKS_S: Final = 1.0
 _LOOK_AGAIN_MS: Final = 1000
 AT_ONCE: Final = 16
 """Claims on their way at any time; and requests of one lockless job that have their turn."""
@@ -67,17 +66,19 @@ class RequestQueue:
         table: RunTable,
         claims: Claims,
         refusals: Refusals,
+        locks: LockWatch,
         timings: Timings,
         on_won: Callable[[Run], None],
         clock: Clock,
     ) -> None:
-        self._client = client
         self._keys = keys
         self._identity = identity
         self._catalog = catalog
         self._members = members
         self._kills = kills
         self._table = table
+        self._locks = locks
+        locks.add(self)
         self._timings = timings
         self._on_won = on_won
         self._clock = clock
@@ -150,7 +151,6 @@ class RequestQueue:
     async def run(self) -> None:
         """Takes requests until cancelled."""
         async with asyncio.TaskGroup() as self._tasks:
-            self._tasks.create_task(self._watch_locks(), name="locks of requests")
             while True:
                 self._alarm.clear()
                 self._plan_some()
@@ -228,14 +228,10 @@ class RequestQueue:
         job = self._catalog.of_run(request.run_id)
         if job is None:
             return None
-        order = self._members.order(job, request.run_id.fire)
-        if request.avoid in order:
-            order = (*(name for name in order if name != request.avoid), str(request.avoid))
-        worker = self._identity.worker
-        return order.index(worker) if worker in order else None
+        return self._members.place(job, request.run_id.fire, last=request.avoid)
 
     def _new_turn(self, key: str, request: Request, rank: int) -> Turn:
-        turn = Turn(key, request, rank)
+        turn = Turn(key=key, request=request, rank=rank)
         hedge_ms = rank * self._timings.hedge_ms
         self._times.arm(turn, request.not_before_ms + max(hedge_ms, self._leave_to_others_ms(turn)))
         return turn
@@ -247,7 +243,7 @@ class RequestQueue:
 
     def _unlocked(self, turn: Turn) -> None:
         """The job's lock is free: it may be tried at once."""
-        turn.locked = False
+        turn.parked = False
         self._times.arm(turn, self._clock.wall_ms() + self._leave_to_others_ms(turn))
 
     # Trying
@@ -259,18 +255,17 @@ class RequestQueue:
         for job in self._times.collect(now_ms, urgency=self._urgency):
             self._plan(job)
         self._start_due(self.session, now_ms)
-        return self._times.next_ms
+        return self._times.cues.next_ms
 
     def _start_due(self, session: Session, now_ms: int) -> None:
         """As many as there are slots for; the first for which there are none waits for them."""
         room, had_some = self._table.free_slots - self._table.kept_from(_WAITER) - self._claiming.slots, False
-        while self._claiming.sending < AT_ONCE and (turn := self._times.first_due()) is not None:
+        while self._claiming.sending < AT_ONCE and (turn := self._times.line.first()) is not None:
             job = self._runnable(turn.request, now_ms)
             if job is None:
                 self._times.arm(turn, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
             elif job.spec.slots > room:
-                urgency = self._urgency(turn.request)
-                self._table.wait_for(_WAITER, job.spec.slots, urgency=urgency, had_some=had_some)
+                self._table.wait_for(_WAITER, job.spec.slots, urgency=turn.urgency, had_some=had_some)
                 return
             else:
                 room, had_some = room - job.spec.slots, True
@@ -305,7 +300,9 @@ class RequestQueue:
                 self._on_won(tried.run)
         finally:
             counted.settle()
-            turn.busy, turn.locked = False, tried.met_lock
+            turn.busy, turn.parked = False, tried.met_lock
+            if turn.parked and turn.rank < 2:
+                self._locks.wake()
             self._times.arm(turn, self._clock.wall_ms() + _LOOK_AGAIN_MS)
             if turn.freed:
                 turn.freed = False
@@ -313,23 +310,19 @@ class RequestQueue:
             self._plan(turn.request.run_id.job)
             self._alarm.ring()
 
-    async def _watch_locks(self) -> None:
-        """Ranks 0 and 1 look at the locks of the jobs whose requests wait for them: one batched read a second."""
-        while True:
-            await asyncio.sleep(LOOK_AT_LOCKS_S)
-            waiting = {
-                self._keys.lock(job): turn
-                for job, turns in self._turns.items()
-                for turn in turns.values()
-                if turn.locked and turn.rank < 2
-            }
-            if not waiting:
-                continue
-            try:
-                held = await self._client.get_keys(list(waiting))
-            except (EtcdError, UnavailableError):
-                continue
-            for key, turn in waiting.items():
-                if key not in held and turn.locked:
-                    self._unlocked(turn)
-            self._alarm.ring()
+    # Waiting for locks: ranks 0 and 1
+
+    def waits_for_locks(self) -> Collection[str]:
+        """Of the jobs whose first request has met a held lock."""
+        return {job for job, turns in self._turns.items() if any(map(_waits_for_lock, turns.values()))}
+
+    async def locks_read(self, sequences: Collection[str], held: Mapping[str, KeyValue]) -> None:
+        """What waits for a lock that is free is tried at once."""
+        for job in set(sequences) - held.keys():
+            for turn in filter(_waits_for_lock, self._turns.get(job, {}).values()):
+                self._unlocked(turn)
+        self._alarm.ring()
+
+
+def _waits_for_lock(turn: Turn) -> bool:
+    return turn.parked and turn.rank < 2

@@ -347,7 +347,7 @@ async def sentinel_is_put(stage: Stage, *, looks: int, known: int, misses: int =
         clock, keys = SteppingClock(), world.keys
         duty = Sweeping(
             client=world.etcd, keys=keys, catalog=Catalog(keys, on_changed=lambda _: None),
-            kills=Kills(keys, on_kill=lambda _: None), members=Members(keys, on_changed=lambda: None), ttl_s=2,
+            kills=Kills(keys, on_kill=lambda _: None), members=Members(keys, "w1", on_changed=lambda: None), ttl_s=2,
             mirrors={Watched.JOBS: cast(Mirror, Deaf(keys.jobs, known=known, misses=misses))}, compaction_minutes=1,
             clock=clock,
         )  # fmt: skip

@@ -459,10 +459,10 @@ async def test_what_cannot_be_looked_at_harms_no_other_job(
         one = world.planners[0] if rank == "w1" else world.planners[1]
         real = one.members.rank
 
-        def failing(worker: str, job: PlannedJob, fire: str) -> int | None:
+        def failing(job: PlannedJob, fire: str) -> int | None:
             if job.name == "bad":
                 raise ZeroDivisionError("a bug that nobody has foreseen")
-            return real(worker, job, fire)
+            return real(job, fire)
 
         monkeypatch.setattr(one.members, "rank", failing)
         world.at(NOON + 10 * MINUTE)

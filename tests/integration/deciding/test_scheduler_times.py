@@ -240,7 +240,7 @@ async def test_one_shot_fires_once_and_is_done(client: EtcdClient, prefix: str) 
         world.planners[0].scheduler.look_afresh("a test", blind=True)
         await world.settled()
         assert world.planners[0].wins == [NOON + 10 * SECOND]
-        assert world.planners[0].scheduler._agenda.next_cue_ms() is None
+        assert world.planners[0].scheduler._agenda.cues.next_ms is None
         assert await world.mark() == NOON + 10 * SECOND
 
 
@@ -289,7 +289,7 @@ async def test_job_that_runs_after_its_last_run_has_no_fires_and_costs_nothing(c
         world.planners[0].scheduler.look_afresh("a test", blind=True)
         await world.settled()
         assert await world.runs() == {}
-        assert world.planners[0].scheduler._agenda.next_cue_ms() is None
+        assert world.planners[0].scheduler._agenda.cues.next_ms is None
 
 
 # Priority

@@ -450,7 +450,7 @@ async def test_edits_without_end_do_not_make_the_agenda_grow(client: EtcdClient,
         kv = await client.get(world.keys.job("job"))
         for _ in range(1000):
             world.tell(world.keys.job("job"), kv)
-        assert len(world.planners[0].scheduler._agenda._cues) < 300
+        assert len(world.planners[0].scheduler._agenda.cues) < 300
 
 
 async def test_worker_without_anything_to_do_sleeps(

@@ -158,15 +158,15 @@ async def test_who_waits_finds_out_that_the_lock_is_held_for_what_it_waits_for(
         world.at(NOON + MINUTE)
         await waits(world, 0)
         await waits(world, 1)
-        loser = world.planners[1].scheduler._lock_waits
+        loser, locks = world.planners[1].scheduler._lock_waits, world.planners[1].locks
         looks = asyncio.Event()
-        look = loser._look
+        look = locks.look
 
         async def once_the_other_has_it() -> None:
             await looks.wait()
             await look()
 
-        monkeypatch.setattr(loser, "_look", once_the_other_has_it)
+        monkeypatch.setattr(locks, "look", once_the_other_has_it)
         await end_run(world, by=None)
         await world.mark_comes_to(NOON + MINUTE)
         looks.set()
@@ -191,7 +191,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
             return found
 
         monkeypatch.setattr(waiting._client, "get_many", read_meanwhile)
-        await waiting._look()
+        await world.planners[0].locks.look()
         monkeypatch.undo()
         await waits(world)
 
@@ -200,7 +200,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
 async def test_who_still_waits_for_a_lock_that_came_free_unheard_is_in_time_for_the_next_fire(
     client: EtcdClient, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap=overlap, cronExpr=MINUTELY)
         await world.lock("job@1789999999000#1")
@@ -223,7 +223,7 @@ async def test_fire_that_is_due_presently_is_not_given_up_with_the_one_before(cl
         await waits(world)
         world.rank("w2", "w3", "w1")
         agendum = world.planners[0].scheduler._agenda_of["job"]
-        await world.planners[0].scheduler._lock_waits._look()
+        await world.planners[0].locks.look()
         assert agendum.until_ms == NOON + 2 * MINUTE
         world.at(NOON + 2 * MINUTE)
         await world.settled()
@@ -232,15 +232,15 @@ async def test_fire_that_is_due_presently_is_not_given_up_with_the_one_before(cl
 
 async def test_nothing_waits_nothing_is_read(client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with planning(client, prefix) as world:
-        waits_for = world.planners[0].scheduler._lock_waits
-        assert not waits_for._some.is_set()
+        locks = world.planners[0].locks
+        assert locks.is_idle
         await world.save(overlap="queue")
         await world.lock()
         world.at(NOON + SECOND)
         await waits(world)
         await end_run(world)
         await world.mark_comes_to(NOON + SECOND)
-        await wait_until(lambda: not waits_for._some.is_set(), description="the look at the locks sleeps again")
+        await wait_until(lambda: locks.is_idle, description="the look at the locks sleeps again")
 
 
 async def test_beyond_its_window_what_waited_is_missed(client: EtcdClient, prefix: str) -> None:
@@ -297,7 +297,7 @@ async def test_job_that_is_paused_while_a_fire_waits_claims_nothing(client: Etcd
 async def test_lock_that_comes_free_while_a_try_is_under_way_is_tried_again_at_once(
     client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap="queue", cronExpr=MINUTELY)
         await world.lock()
@@ -375,8 +375,7 @@ async def test_run_is_killed_once_however_long_it_takes_to_end(client: EtcdClien
         for moment in range(1600, 6600, 500):
             world.at(NOON + moment)
             await world.settled()
-        waiting = world.planners[0].scheduler._lock_waits
-        await waiting._look()
+        await world.planners[0].locks.look()
         await world.settled()
         kv = await client.get(world.keys.kill(RunId.parse("job@1789999999000#1")))
         assert kv is not None
@@ -540,7 +539,7 @@ async def test_kill_whose_answer_is_lost_is_put_once(
 async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
     client: EtcdClient, prefix: str, meeting: Meeting, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         holder = Blocker(run="job@1789999999000#1", lock_revision=await world.lock("a run that cannot be killed"))
@@ -565,7 +564,7 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
 async def test_older_kill_that_is_put_anew_meanwhile_stays(
     client: EtcdClient, prefix: str, meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.deciding.lock_waits.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         run = "job@1789999999000#1"

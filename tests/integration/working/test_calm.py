@@ -80,7 +80,7 @@ async def test_steward_asks_once_for_each_job_then_for_what_was_due(
     clock = SteppingClock()
     fires = StuckFires(
         client=world.etcd, keys=world.keys, worker="w1", catalog=catalog,
-        members=Members(world.keys, on_changed=lambda: None), beats=Beats(world.keys),
+        members=Members(world.keys, "w1", on_changed=lambda: None), beats=Beats(world.keys),
         absences=Absences(worker="w1", clock=SystemClock()), roster=Roster(world.keys, SystemClock()),
         settlement=cast(Settlement, None), timings=Timings(), clock=clock,
     )  # fmt: skip

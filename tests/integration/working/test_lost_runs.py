@@ -62,7 +62,7 @@ class Office:
     def __init__(self, world: World, term: Term) -> None:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
-        self.members = Members(world.keys, on_changed=lambda: None)
+        self.members = Members(world.keys, "w1", on_changed=lambda: None)
         self.aftermath = Aftermath(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
         self.duty = self.another()
 

@@ -59,7 +59,7 @@ async def test_oldest_first_one_at_a_time_and_the_next_at_once(
     place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who frees the lock does not wait for the next look at it: there is none.
-    monkeypatch.setattr("worker.requests.request_queue.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
     evidence = tmp_path / "evidence"
     job = await world.save(command=f"echo begin $ETCRON_PLAN_MS >> {evidence}; sleep 0.05; echo end >> {evidence}")
     now_ms = SystemClock().wall_ms()
@@ -81,7 +81,7 @@ async def test_waits_for_a_lock_that_somebody_else_frees(place: Place, world: Wo
         run_id = await world.ask(job, SystemClock().wall_ms())
         turns = worker.parts.requests._turns
         await wait_until(
-            lambda: any(turn.locked for turn in turns.get("job", {}).values()), description="it waits for the lock"
+            lambda: any(turn.parked for turn in turns.get("job", {}).values()), description="it waits for the lock"
         )
         assert await world.entry(run_id) is None
         await world.etcd.delete(world.keys.lock("job"))

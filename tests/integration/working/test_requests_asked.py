@@ -237,7 +237,7 @@ async def test_a_mark_that_moves_between_the_look_and_the_claim_is_noticed(
     asked = retry(job, hour_ms - 3_600_000)
     async with working(place) as worker:
         await worker.deciding()
-        client, moved = worker.parts.requests._client, False
+        client, moved = worker.parts.locks._client, False
         txn = client.txn
 
         async def late(transaction: Txn) -> Any:

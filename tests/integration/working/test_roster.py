@@ -28,7 +28,7 @@ class Office:
     def __init__(self, world: World, term: Term) -> None:
         self.world, self.term, self.keys, self.clock = world, term, world.keys, SteppingClock()
         self.roster = Roster(self.keys, self.clock)
-        self.members = Members(self.keys, on_changed=lambda: None, on_seen=self.roster.saw)
+        self.members = Members(self.keys, "w1", on_changed=lambda: None, on_seen=self.roster.saw)
         self.mirrors = [
             Mirror(world.etcd, self.keys.workers, self.members.on_changes, clock=SystemClock()),
             Mirror(world.etcd, self.keys.roster, self.roster.on_changes, clock=SystemClock()),

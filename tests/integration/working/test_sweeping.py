@@ -32,7 +32,7 @@ class Office:
         self.world, self.term, self.keys, self.clock = world, term, world.keys, SteppingClock()
         self.catalog = Catalog(self.keys, on_changed=lambda _name: None)
         self.kills = Kills(self.keys, on_kill=lambda _kill: None)
-        self.members = Members(self.keys, on_changed=lambda: None)
+        self.members = Members(self.keys, "w1", on_changed=lambda: None)
         self.deaf = False
         self.mirrors = {
             Watched.JOBS: self.mirror(self.keys.jobs, self.catalog),
