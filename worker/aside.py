@@ -6,7 +6,8 @@ import logging
 from collections.abc import Collection
 from types import TracebackType
 
-from common.errors import EtcdInDoubtError, UnavailableError
+from common.errors import UnavailableError
+from common.etcd.settle import is_in_doubt
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +55,7 @@ class _Apart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        if error is None or not isinstance(error, Exception) or isinstance(error, UnavailableError | EtcdInDoubtError):
+        if not isinstance(error, Exception) or isinstance(error, UnavailableError) or is_in_doubt(error):
             return False
         self._aside.add(self._key, self._revision, error)
         return True

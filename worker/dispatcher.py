@@ -12,34 +12,33 @@ import asyncio
 import heapq
 import logging
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from itertools import count
 from typing import Any
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.etcd.pack import Step
+from common.etcd.settle import AGAIN_S, answered
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Identity
 from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.run_writes import hand_on, take_over
-from common.protocol.txn import (
-    Share,
-    Txn,
-    TxnResult,
-)
+from common.protocol.txn import Share, Txn
 from worker.alarm import Alarm
 from worker.commands.executor import Executor
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.launcher.unstartable import NotNowError
 from worker.members import Members
-from worker.refusals import AGAIN_S, Refusals, is_for_good
+from worker.refusals import Refusals
 from worker.runs import Phase, Run, RunTable
 from worker.settling.records import not_started_record
 from worker.settling.settlement import Settlement
-from worker.settling.steps import Step, Steps
+from worker.settling.steps import Steps
 from worker.settling.unlocking import is_own
 
 _log = logging.getLogger(__name__)
@@ -323,8 +322,10 @@ class Dispatcher:
         )  # fmt: skip
 
     async def _hand_on(self, run: Run) -> None:
-        """Turns a claim of which no process was started into a request that anybody may take."""
-        result = await self._answer(run, self._handing_on(run))
+        """Turns a claim of which no process was started into a request that anybody may take, however long that takes:
+        once in doubt, nothing else tells whether the run may start here."""
+        patience = self._refusals.patience(str(run.run_id))
+        result = await answered(partial(self._client.txn, self._handing_on(run)), patience)
         if result.succeeded or not run.take_over(result.one(0)):
             self._handed_on(run)
         elif run.holds_lock and not is_own(run, result.key(1)):
@@ -344,15 +345,6 @@ class Dispatcher:
         _log.info("%s is handed on: %s", run.run_id, why, extra=extra)
         self._table.forget(run)
         self._on_slot_free()
-
-    async def _answer(self, run: Run, txn: Txn) -> TxnResult:
-        """etcd's answer, however long it takes: once in doubt, nothing else tells whether the run may start here."""
-        while True:
-            try:
-                return await self._client.txn(txn)
-            except (EtcdError, UnavailableError) as error:
-                self._refusals.note(str(run.run_id), error)
-                await asyncio.sleep(AGAIN_S if is_for_good(error) else _RETRY_S)
 
     def _handing_on(self, run: Run) -> Txn:
         return hand_on(self._keys, run, now_ms=run.dispatch_ms if self.is_clock_off else self._clock.wall_ms())

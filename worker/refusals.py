@@ -8,50 +8,21 @@ the refusals go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, TypeVar
+from functools import partial
+from typing import Final
 
 from common.clock import Clock
-from common.errors import EtcdBusyError, EtcdRefusedError
+from common.etcd.settle import Bears, Patience, is_for_good
 
 _log = logging.getLogger(__name__)
 
-_Item = TypeVar("_Item")
-
-AGAIN_S: Final = 1.0
-"""How long what was refused for good waits before it is tried again."""
+RETRY_S: Final = 0.3
+"""Before etcd is asked again, where it was away."""
+PATIENT: Final = Patience(bears=Bears.ABSENCE, pause_s=lambda _: RETRY_S)
+"""What a worker has to do with its runs, it does however long etcd is away."""
 SAID_AGAIN_S: Final = 60.0
 _RECENT_S: Final = 10.0
 """A refusal is a problem for so long; what is refused on is tried more often than that."""
-
-
-def is_for_good(error: Exception) -> bool:
-    """Whether etcd would refuse the same again until somebody mends something; False: it is away, busy, or in doubt."""
-    return isinstance(error, EtcdRefusedError) and not isinstance(error, EtcdBusyError)
-
-
-async def apart(
-    items: Sequence[_Item],
-    work: Callable[[Sequence[_Item]], Awaitable[None]],
-    refused: Callable[[_Item, EtcdRefusedError], None],
-) -> None:
-    """Do the work on all together; where etcd refuses it for good, in halves, down to those that are refused.
-
-    Any other error of ``work`` is passed on.
-    """
-    if not items:
-        return
-    try:
-        await work(items)
-    except EtcdRefusedError as error:
-        if not is_for_good(error):
-            raise
-        if len(items) == 1:
-            refused(items[0], error)
-            return
-        middle = len(items) // 2
-        await apart(items[:middle], work, refused)
-        await apart(items[middle:], work, refused)
 
 
 class Refusals:
@@ -77,6 +48,10 @@ class Refusals:
         _log.error("%s%s; it is tried again every second", self._problem, more, extra=extra)
         self._said = now
         self._unsaid.clear()
+
+    def patience(self, what: str) -> Patience:
+        """For what goes on also while etcd refuses it: that is noted. Nobody else may wait for it meanwhile."""
+        return Patience(bears=Bears.ALL, pause_s=PATIENT.pause_s, note=partial(self.note, what))
 
     @property
     def problem(self) -> str | None:

@@ -11,16 +11,18 @@ import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Self
 
 from common.clock import Clock
-from common.errors import ConflictError, EtcdError, EtcdInDoubtError, EtcdLeaseGoneError, UnavailableError
+from common.errors import ConflictError, EtcdError, EtcdLeaseGoneError, UnavailableError
 from common.etcd import _rpc
 from common.etcd.client import EtcdClient
+from common.etcd.settle import Bears, Patience, answered
 from common.etcd.stream import Stream
 from common.etcd.types import Lease
 from common.protocol.compares import Compare, absent, lease_is, mod_revision_is
-from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Put, Txn, TxnResult
+from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Put, Txn
 
 _log = logging.getLogger(__name__)
 
@@ -162,7 +164,9 @@ class Session:
         otherwise: list[Operation] = [Get(self.key)]
         otherwise += [GetPrefix(c.key, limit=10) if c.prefix else Get(c.key) for c in dict.fromkeys(compares)]
         sent_boottime = self._clock.boottime()
-        result = await self._until_answered(guards, then, otherwise)
+        # For as long as the lease may live.
+        patience = Patience(bears=Bears.ABSENCE, pause_s=lambda _: _RETRY_S, is_over=lambda: self.expired)
+        result = await answered(partial(self._client.txn, Txn(guards, then, otherwise)), patience)
         if result.succeeded:
             self.incarnation = result.revision
         elif (mine := result.one(0)) is not None and mine.lease == self.lease_id:
@@ -175,21 +179,6 @@ class Session:
         self.confirmed_boottime = sent_boottime
         extra = {"action": "session.opened", "key": self.key, "incarnation": self.incarnation}
         _log.info("session %s opened", self.key, extra=extra)
-
-    async def _until_answered(
-        self, guards: Sequence[Compare], then: Sequence[Operation], otherwise: Sequence[Operation]
-    ) -> TxnResult:
-        """The answer to the transaction; one in doubt is sent again, identical, for as long as the lease may live."""
-        while True:
-            try:
-                return await self._client.txn(Txn(guards, then, otherwise))
-            except EtcdInDoubtError:
-                if self.expired:
-                    raise
-            except UnavailableError:
-                if self.expired:
-                    raise
-            await asyncio.sleep(_RETRY_S)
 
     # Living
 

@@ -19,7 +19,7 @@ from common.protocol.compares import Compare, mod_revision_is
 from common.protocol.keys import Keys, Watched
 from common.protocol.remembered import Remembered
 from common.protocol.request import Request
-from common.protocol.txn import Get, KeyValue, Operation, Put, Txn, TxnResult
+from common.protocol.txn import Earlier, Fate, Get, KeyValue, Operation, Put, Txn, TxnResult
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,11 @@ class CallKeys:
         """What the reads have found."""
         dedupe = answer.one(2) if self.dedupe is not None else None
         return Found(job=answer.one(0), own=answer.one(1), dedupe=dedupe)
+
+    def earlier(self, txn: Txn, refusal: TxnResult) -> Earlier:
+        """What became of an earlier sending of `ask` or `remember`: its own key outlives the call."""
+        own = self.found(refusal).own
+        return own.mod_revision if own is not None and txn.has_put(own) else Fate.NEVER
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

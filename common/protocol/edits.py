@@ -38,7 +38,7 @@ from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
 from common.protocol.saved_job import Again, Pause, SavedJob, newer_fields
-from common.protocol.txn import Delete, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
+from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
 
 _RECORD = 4
@@ -138,6 +138,19 @@ class Edit:
         if self.record is not None and result.key(_RECORD) is not None:
             taken |= {self.record.plan_ms}
         return Stored.found(self.before.name, result, taken=taken)
+
+    def earlier(self, refusal: TxnResult) -> Earlier:
+        """What became of an earlier sending of this edit."""
+        there, before = self.meanwhile(refusal), self.before
+        if self.is_carried_out_in(there):
+            return there.revision if self.value is not None else 0
+        if before.job is None or there.job is None or there.job.create_revision != before.job.create_revision:
+            return Fate.UNKNOWN
+        edits = there.job.version - before.job.version
+        if edits > 1 and self.value is not None:
+            return Fate.UNKNOWN  # the last is somebody else's; one of those before it may have been this one
+        is_open = edits == 0 and there.mark_ms == before.mark_ms  # the lock may come free, or a run key go
+        return Fate.UNKNOWN if is_open else Fate.NEVER
 
     def is_carried_out_in(self, there: Stored) -> bool:
         """Whether an earlier sending of this edit, whose answer was lost, shows in what is there now."""

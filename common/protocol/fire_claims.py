@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 from common.protocol.compares import Compare, absent, create_revision_is, mod_revision_is, value_is
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
@@ -28,8 +28,6 @@ from common.protocol.records import fire_record, passed_record, single
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict, final_entry
 from common.protocol.txn import (
-    MAX_COMPARES,
-    MAX_OPS,
     Get,
     GetKey,
     KeyRevisions,
@@ -40,10 +38,11 @@ from common.protocol.txn import (
     Put,
     Txn,
     TxnResult,
+    packed,
 )
 
-MAX_BYTES: Final = 1_000_000
-"""Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
+_OWN = 1
+"""Of a transaction: the session's compare, the sentinel that is put, and the session's key that is read."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -60,11 +59,6 @@ class Part:
     witness: Put | None = None
     """A run key that it puts, with a value that nobody else would put: there, it has been carried out."""
 
-    @property
-    def size(self) -> int:
-        """Bytes of the values that it puts."""
-        return sum(len(operation.value) for operation in self.then if isinstance(operation, Put))
-
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Batch(Generic[OwnerT]):
@@ -72,12 +66,7 @@ class Batch(Generic[OwnerT]):
 
     session: OwnerT
     claim_ms: int
-    parts: list[Part] = field(default_factory=list)
-    _compares: int = 1
-    """The session's; and so one operation in each branch: the sentinel's, and the session's."""
-    _then: int = 1
-    _otherwise: int = 1
-    _size: int = 0
+    parts: list[Part]
 
     @property
     def proposals(self) -> list[Proposal]:
@@ -87,18 +76,6 @@ class Batch(Generic[OwnerT]):
     def claims(self) -> int:
         """How many runs it would claim."""
         return sum(part.proposal.claims for part in self.parts)
-
-    def takes(self, part: Part) -> bool:
-        """Adds the part, where the transaction stays within the limits; the first one always."""
-        compares = self._compares + len(part.compares)
-        then, otherwise = self._then + len(part.then), self._otherwise + len(part.otherwise)
-        size = self._size + part.size
-        fits = compares <= MAX_COMPARES and max(then, otherwise) <= MAX_OPS and size <= MAX_BYTES
-        if self.parts and not (fits and len(self.parts) < MAX_PROPOSALS):
-            return False
-        self.parts.append(part)
-        self._compares, self._then, self._otherwise, self._size = compares, then, otherwise, size
-        return True
 
     def of(self, parts: Iterable[Part]) -> Batch[OwnerT]:
         """The same claims, under the same identity, but only these."""
@@ -115,12 +92,8 @@ class Claims:
 
     def batches(self, parts: Iterable[Part], *, session: OwnerT, now_ms: int) -> list[Batch[OwnerT]]:
         """The parts, at most one a job, in as few transactions as etcd's limits allow."""
-        batches: list[Batch[OwnerT]] = []
-        for part in parts:
-            if not batches or not batches[-1].takes(part):
-                batches.append(Batch(session=session, claim_ms=now_ms))
-                batches[-1].takes(part)
-        return batches
+        alike = packed(parts, lambda part: part, most=MAX_PROPOSALS, beside=_OWN)
+        return [Batch(session=session, claim_ms=now_ms, parts=some) for some in alike]
 
     def transaction(self, batch: Batch[Any], *, asks_why: bool = True) -> Txn:
         """All of a batch; the one without ``asks_why`` has no reads for a refusal."""

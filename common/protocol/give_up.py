@@ -11,7 +11,7 @@ from typing import Self
 
 from common.protocol.compares import absent, create_revision_is, mod_revision_is
 from common.protocol.keys import Keys, RunId
-from common.protocol.txn import Delete, Get, GetKey, Guards, KeyValue, Put, Txn
+from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, Guards, KeyValue, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, brief, instant, words
 
 
@@ -52,8 +52,16 @@ class GiveUp:
 
 
 def ask(keys: Keys, wish: GiveUp, run: KeyValue, allowed: Guards) -> Txn:
-    """While the run key is as it was read, and what allows it holds: see `while_gone` and `while_pending`."""
-    return Txn([mod_revision_is(run.key, run.mod_revision), *allowed], [Put(keys.give_up(wish.run_id), wish.to_json())])
+    """While the run key is as it was read, and what allows it holds: see `while_gone` and `while_pending`. Refused, it
+    reads the wish."""
+    key = keys.give_up(wish.run_id)
+    return Txn([mod_revision_is(run.key, run.mod_revision), *allowed], [Put(key, wish.to_json())], [Get(key)])
+
+
+def earlier(txn: Txn, refusal: TxnResult) -> Earlier:
+    """What became of an earlier sending. The steward deletes a wish that it has carried out, or that does not apply."""
+    wish = refusal.one(0)
+    return wish.mod_revision if wish is not None and txn.has_put(wish) else Fate.UNKNOWN
 
 
 def while_gone(session: str) -> Guards:

@@ -11,7 +11,7 @@ from typing import Final, Self
 
 from common.protocol.compares import create_revision_is, mod_revision_is, present
 from common.protocol.keys import Keys, RunId, Watched
-from common.protocol.txn import Get, KeyValue, Put, Txn
+from common.protocol.txn import Earlier, Fate, Get, KeyValue, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, brief, instant, words, words_or_none
 
 OVERDUE_MS: Final = 60_000
@@ -64,7 +64,7 @@ def look(keys: Keys, run: RunId) -> Txn:
 def ask(keys: Keys, kill: Kill, there: KeyValue | None = None) -> Txn:
     """``there``: the run's key, or that of its request, which has to be what was read; None: the run has a key at all.
 
-    A kill that is put twice is the same kill.
+    A kill that is put twice is the same kill. Refused, it reads what `earlier` tells by.
     """
     run = kill.run_id
     if there is None:
@@ -73,4 +73,18 @@ def ask(keys: Keys, kill: Kill, there: KeyValue | None = None) -> Txn:
         only_if = create_revision_is(there.key, there.create_revision)
     else:
         only_if = mod_revision_is(there.key, there.mod_revision)
-    return Txn([only_if], [Put(keys.kill(run), kill.to_json()), Put(keys.seen(Watched.KILLS), str(run).encode())])
+    return Txn(
+        [only_if],
+        [Put(keys.kill(run), kill.to_json()), Put(keys.seen(Watched.KILLS), str(run).encode())],
+        [Get(keys.kill(run)), Get(keys.run(run)), Get(keys.request(run))],
+    )
+
+
+def earlier(txn: Txn, there: KeyValue | None, refusal: TxnResult) -> Earlier:
+    """What became of an earlier sending of the kill. It goes with the run, so where both are gone nobody can tell."""
+    kill, run, request = refusal.one(0), refusal.one(1), refusal.one(2)
+    if kill is not None:
+        return kill.mod_revision if txn.has_put(kill) else Fate.UNKNOWN
+    if run is None and request is None:
+        return Fate.UNKNOWN
+    return Fate.OPEN if there is None else Fate.NEVER  # handed on, it is claimed under the same key again

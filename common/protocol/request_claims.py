@@ -19,7 +19,7 @@ from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry
-from common.protocol.txn import Delete, Get, KeyValue, Operation, Owner, Put, Txn, TxnResult
+from common.protocol.txn import Delete, Earlier, Fate, Get, KeyValue, Operation, Owner, Put, Txn, TxnResult
 
 NO_LIMIT_MS: Final = MAX_MARK_MS
 """In place of an expiry: such a run starts however late."""
@@ -62,6 +62,11 @@ class RequestClaim:
         reads = [keys.run(run_id), keys.lock(job.sequence), request.key(keys), keys.job(job.name), self.session.key]
         reads += [self.mark.key] if self.mark is not None else []
         return Txn(compares, then, [Get(key) for key in reads])
+
+    def earlier(self, refusal: TxnResult) -> Earlier:
+        """What became of an earlier sending of this claim."""
+        fence = self.is_carried_out_in(refusal)
+        return fence if fence is not None else Fate.NEVER if self.is_over(refusal) else Fate.OPEN
 
     def is_carried_out_in(self, refusal: TxnResult) -> int | None:
         """The fence, where an earlier sending of this claim shows in what is there now."""

@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 from common.protocol.compares import Compare, absent, mod_revision_is, none_under, present
 from common.protocol.keys import Keys
 from common.protocol.member import MOST_SLOTS, Member
-from common.protocol.txn import Delete, GetKey, Guards, Owner, Put, Txn
+from common.protocol.txn import Delete, Earlier, Fate, GetKey, Guards, Owner, Put, Txn, TxnResult
 from common.protocol.values import MALFORMED, brief, instant, name, texts, whole
 
 KEPT_MS: Final = 30 * 86_400_000
@@ -79,6 +79,11 @@ def forget(keys: Keys, worker: str) -> Txn:
     """One that is not live; refused, it reads whether it is remembered at all."""
     key = keys.roster_entry(worker)
     return Txn([none_under(keys.worker_sessions(worker)), present(key)], [Delete(key)], [GetKey(key)])
+
+
+def forgotten_earlier(refusal: TxnResult) -> Earlier:
+    """What became of an earlier sending of `forget`. One that is there may have been, and have come again."""
+    return 0 if refusal.key(0) is None else Fate.UNKNOWN
 
 
 def came(keys: Keys, entry: RosterEntry, session: str, *, known_revision: int, guards: Guards) -> Txn:

@@ -17,8 +17,9 @@ order open.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import Enum, auto
+from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -32,6 +33,8 @@ _NO_REVISION = -1
 """A create revision that no key ever has."""
 MAX_READS = MAX_OPS - 1
 """The most operations of `then` where neither branch writes: one place is etcron's own."""
+MAX_BYTES: Final = 1_000_000
+"""Of the values that a transaction of several shares puts, well within etcd's 1.5 MiB for a request."""
 
 
 class KeyRevisions(Struct, frozen=True, kw_only=True, gc=False):
@@ -143,17 +146,72 @@ class Txn(Struct, frozen=True):
         """Whether one of its branches may change something."""
         return any(operation.writes for branch in (self.then, self.otherwise) for operation in branch)
 
+    def has_put(self, kv: KeyValue | None) -> bool:
+        """Whether the key is as this transaction would have put it."""
+        return kv is not None and Put(kv.key, kv.value, kv.lease) in self.then
+
+
+class Fate(Enum):
+    """What a refusal tells of an earlier sending of the same transaction, of which no answer came."""
+
+    NEVER = auto()
+    """It was not carried out, and never will be: what it compares does not come back."""
+    OPEN = auto()
+    """It was not carried out so far, and still may be."""
+    UNKNOWN = auto()
+    """Nobody can tell any more: what it would have put may have been put, and changed or deleted since."""
+
+
+Earlier: TypeAlias = int | Fate
+"""What became of an earlier sending; a number: it was carried out, at this revision (0: that is not known)."""
+
+
+class Shared(Protocol):
+    """What needs a share of a transaction."""
+
+    @property
+    def compares(self) -> Sequence[Compare]: ...
+    @property
+    def then(self) -> Sequence[Operation]: ...
+    @property
+    def otherwise(self) -> Sequence[Operation]: ...
+
 
 class Share(Struct, frozen=True):
     """What one run, or one key, needs of a transaction that it shares with others."""
 
     compares: Sequence[Compare]
     then: Sequence[Operation]
+    otherwise: Sequence[Operation] = ()
 
-    @property
-    def size(self) -> int:
-        """Bytes of the values that it puts."""
-        return sum(len(operation.value) for operation in self.then if isinstance(operation, Put))
+
+_ItemT = TypeVar("_ItemT")
+
+
+def packed(
+    items: Iterable[_ItemT], share_of: Callable[[_ItemT], Shared], *, most: int, beside: int = 0
+) -> Iterator[list[_ItemT]]:
+    """The items in their order, in as few transactions as etcd's limits allow, at most so many in each.
+
+    One that is too large even alone goes alone. ``beside``: the compares, and the operations of each branch, that every
+    transaction has of its own.
+    """
+    batch: list[_ItemT] = []
+    compares = then = otherwise = beside
+    size = 0
+    for item in items:
+        share = share_of(item)
+        own = sum(len(operation.value) for operation in share.then if isinstance(operation, Put))
+        compares, then, size = compares + len(share.compares), then + len(share.then), size + own
+        otherwise += len(share.otherwise)
+        fits = compares <= MAX_COMPARES and max(then, otherwise) <= MAX_OPS and size <= MAX_BYTES
+        if batch and not (fits and len(batch) < most):
+            yield batch
+            batch, compares, then, size = [], beside + len(share.compares), beside + len(share.then), own
+            otherwise = beside + len(share.otherwise)
+        batch.append(item)
+    if batch:
+        yield batch
 
 
 class TxnResult(Struct, frozen=True, kw_only=True):

@@ -2,12 +2,13 @@
 
     key unknown          remembered as going on, under the fingerprint of the request; then the call
     the call succeeds    its answer is remembered          the call fails    the key is forgotten: nothing was done
+    it may be done       it goes on, as far as is known
     the call reads       nothing is remembered             too many keys     429, and nothing is done
     key known            the same request: its answer, or 409 while it goes on; another request: 422
 
-A manager that dies in the middle leaves a key that goes on until the longest call would have ended; then the call may
-be made again. All calls bear that; asking for a run is more than that: it remembers its key in its own transaction
-(see :mod:`manager.runs.run_now`). Source: the IETF's draft "The Idempotency-Key HTTP Header Field".
+A call that is in doubt, or whose manager dies, leaves a key that goes on until the longest call would have ended; then
+it may be made again. All calls bear that; asking for a run is more than that: it remembers its key in its own
+transaction (see :mod:`manager.runs.run_now`). Source: the IETF's draft "The Idempotency-Key HTTP Header Field".
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import re
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final
 
@@ -26,8 +28,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
+from common.etcd.settle import Patience, UnsettledError, answered
 from common.protocol.keys import Keys
 from common.protocol.remembered import ANYTHING, Remembered, begin, digest_of, end
 from common.protocol.txn import KeyValue, Txn, TxnResult
@@ -36,7 +39,6 @@ from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.callers import ADDRESS
 from manager.calls.errors import Handler, RequestError
 from manager.calls.inputs import read_body
-from manager.editing.service import pause_before_retry
 from manager.json_text import dumps
 
 _log = logging.getLogger(__name__)
@@ -101,7 +103,7 @@ class IdempotentCalls:
             return _again(known, idempotency)
         try:
             response = await handler(request)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, UnsettledError):
             raise  # whether it was carried out is not known: it goes on until it cannot any more
         except Exception:
             await self._end(key, revision, None)
@@ -129,15 +131,10 @@ class IdempotentCalls:
         return known, 0
 
     async def _settled(self, txn: Txn) -> TxnResult:
-        deadline, tries = self._clock.monotonic() + self._patience_s, 0
-        while True:
-            try:
-                return await self._etcd.txn(txn)
-            except EtcdInDoubtError as error:
-                if self._clock.monotonic() > deadline:
-                    raise UnavailableError(f"nothing was done: etcd gave no answer. ({error})") from error
-            tries += 1
-            await pause_before_retry(tries)
+        """etcd's answer; a refusal shows by what it reads whether an earlier sending was carried out."""
+        in_doubt = "nothing was done: etcd gave no answer. ({})".format
+        patience = Patience.until(self._clock.monotonic() + self._patience_s, self._clock, in_doubt)
+        return await answered(partial(self._etcd.txn, txn), patience)
 
     async def _end(self, key: str, revision: int, done: Remembered | None) -> None:
         """Remembers the answer, or forgets the call; where etcd is away, it goes on until it cannot any more."""

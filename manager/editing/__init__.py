@@ -1,6 +1,6 @@
 """What users change: each edit is one etcd transaction, based on what etcd holds and never on what a watch shows.
 
-service.py unblock.py started.py drains.py forgetting.py
+service.py unblock.py started.py drains.py
                                 the use cases: save, pause, resume, delete; a mark ahead; a worker takes no more, or is
                                 remembered no more
 merge_patch.py                  a change of some fields

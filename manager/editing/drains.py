@@ -6,17 +6,20 @@ an undrain deletes the key.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
+from functools import partial
 
 from common.clock import Clock
-from common.errors import EtcdInDoubtError, NotFoundError, UnavailableError
+from common.errors import ConflictError, NotFoundError, UnavailableError
 from common.etcd import EtcdClient
-from common.protocol.drain import Drain, put
+from common.etcd.settle import Patience, Settled, growing_pause_s, settle
+from common.protocol import drain, roster
+from common.protocol.drain import Drain
 from common.protocol.keys import Keys
 from common.protocol.member import is_worker_name
 from common.protocol.txn import KeyValue
-from manager.editing.service import pause_before_retry
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +35,7 @@ class Drained:
 
 
 class DrainService:
-    """Drains and undrains; any number of managers may do so at once."""
+    """Drains, undrains and forgets workers; any number of managers may do so at once."""
 
     def __init__(self, etcd: EtcdClient, keys: Keys, *, clock: Clock, patience_s: float) -> None:
         self._etcd = etcd
@@ -49,7 +52,7 @@ class DrainService:
         _refuse_no_name(worker)
         now_ms = self._clock.wall_ms()
 
-        def plan(there: KeyValue | None) -> Drain | None:
+        def plan(there: KeyValue | None) -> Drain:
             before = None if there is None else Drain.from_json(there.value)
             if before is not None and reason in (None, before.reason):
                 return before
@@ -59,17 +62,16 @@ class DrainService:
         while True:
             there = await self._etcd.get(key)
             wanted = plan(there)
-            assert wanted is not None
             if there is not None and there.value == wanted.to_json():
-                return Drained(drain=wanted, changed=tries > 0)  # an earlier sending, whose answer was lost
+                return Drained(drain=wanted, changed=False)
             if there is None and not await self._etcd.count(self._keys.worker_sessions(worker)):
                 raise NotFoundError(f"there is no worker {worker}: none of this name is live")
-            if await self._write(worker, there, wanted, deadline):
+            if (await self._write(worker, there, wanted, deadline)).done:
                 extra = {"action": "worker.drained", "worker": worker, "by": by, "reason": reason}
                 _log.info("%s is drained by %s", worker, by, extra=extra)
                 return Drained(drain=wanted, changed=True)
             tries += 1
-            await pause_before_retry(tries)
+            await asyncio.sleep(growing_pause_s(tries))
 
     async def undrain(self, worker: str, *, by: str) -> Drained:
         """The worker takes fires again, if nothing else keeps it from that. Errors as for a drain."""
@@ -78,25 +80,47 @@ class DrainService:
         while True:
             there = await self._etcd.get(key)
             if there is None:
-                return Drained(drain=None, changed=tries > 0)  # an earlier sending, or somebody else's
-            if await self._write(worker, there, None, deadline):
+                return Drained(drain=None, changed=False)
+            settled = await self._write(worker, there, None, deadline)
+            if settled.done:
                 extra = {"action": "worker.undrained", "worker": worker, "by": by}
                 _log.info("%s is undrained by %s", worker, by, extra=extra)
-                return Drained(drain=None, changed=True)
+                now = None if settled.answer.succeeded else settled.answer.one(0)  # drained again meanwhile
+                return Drained(drain=None if now is None else Drain.from_json(now.value), changed=True)
             tries += 1
-            await pause_before_retry(tries)
+            await asyncio.sleep(growing_pause_s(tries))
 
-    async def _write(self, worker: str, there: KeyValue | None, wanted: Drain | None, deadline: float) -> bool:
-        """Whether it was carried out; if not, somebody was faster, or nobody knows: look again."""
-        try:
-            if (await self._etcd.txn(put(self._keys, worker, there, wanted))).succeeded:
-                return True
-            late = "others changed it all the time"
-        except EtcdInDoubtError as error:
-            late = f"etcd gave no answer ({error})"
-        if self._clock.monotonic() > deadline:
-            raise UnavailableError(f"it is not known whether {worker} is drained now: {late}. Look before you go on.")
-        return False
+    async def _write(self, worker: str, there: KeyValue | None, wanted: Drain | None, deadline: float) -> Settled:
+        """Where it was not carried out, somebody was faster: look again."""
+
+        def late(why: str) -> str:
+            return f"it is not known whether {worker} is drained now: {why}. Look before you go on."
+
+        txn = drain.put(self._keys, worker, there, wanted)
+        patience = Patience.until(deadline, self._clock, lambda error: late(f"etcd gave no answer ({error})"))
+        settled = await settle(self._etcd, self._clock, txn, patience, partial(drain.earlier, txn, there, wanted))
+        if not settled.done and self._clock.monotonic() > deadline:
+            raise UnavailableError(late("others changed it all the time"))
+        return settled
+
+    async def forget(self, worker: str, *, by: str) -> None:
+        """Nothing is said any more of a worker that will not come back. NotFoundError: nothing is; ConflictError: it is
+        live. UnsettledError: it may have been forgotten."""
+        unknown = NotFoundError(f"there is no worker {worker[:80]!r}: none of this name is remembered")
+        if not is_worker_name(worker):
+            raise unknown
+
+        def in_doubt(error: Exception) -> str:
+            return f"{worker} may or may not have been forgotten: etcd gave no answer. Look before you go on. ({error})"
+
+        patience = Patience.until(self._clock.monotonic() + self._patience_s, self._clock, in_doubt)
+        txn = roster.forget(self._keys, worker)
+        settled = await settle(self._etcd, self._clock, txn, patience, roster.forgotten_earlier)
+        if not settled.done:
+            if settled.answer.key(0) is None and not await self._etcd.count(self._keys.worker_sessions(worker)):
+                raise unknown
+            raise ConflictError(f"{worker} is live: stop it first, then forget it")
+        _log.info("%s is forgotten", worker, extra={"action": "worker.forgotten", "worker": worker, "by": by})
 
 
 def _refuse_no_name(worker: str) -> None:

@@ -1,11 +1,10 @@
 """The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each, whoever else acts.
 
-    read what is there -> plan the edit -> send it
-                            ^                |-- carried out             done
-                            +----------------|-- a compare was false     somebody was faster: plan on what is there now
-                                             +-- no answer: in doubt     send the identical edit again: it is carried
-                                                                         out now, or what is there says whether it was
-                                                                         before
+    read what is there -> plan the edit -> settle it
+                            ^                |-- carried out               done
+                            +----------------|-- certainly not             somebody was faster: plan on what is there
+                            +----------------'-- in doubt, and overtaken   the same; but the first edit may have been
+                                                                           carried out, whatever comes of that
 
 Everything ends within `patience_s`, with an answer that says what is known.
 """
@@ -24,12 +23,12 @@ from common.clock import Clock
 from common.errors import (
     ConflictError,
     EtcdError,
-    EtcdInDoubtError,
     InvalidInputError,
     OvertakenError,
     UnavailableError,
 )
 from common.etcd import EtcdClient
+from common.etcd.settle import Patience, Settled, UnsettledError, settle
 from common.instants import iso
 from common.jobs.job import NEVER, JobSpec
 from common.jobs.reader import check_name
@@ -47,7 +46,6 @@ from manager.editing.placing import placing_warnings
 
 _log = logging.getLogger(__name__)
 
-_LONGEST_PAUSE_S = 0.5
 _COMPETING_S = 0.03
 
 
@@ -308,12 +306,20 @@ class JobService:
                 f"job {name!r} was not {done}, and nothing was changed: edits of it that came before had no answer of "
                 "etcd yet; try again"
             ) from None
+        doubts: list[UnsettledError] = []
         try:
-            return await self._carry_out_now(name, plan, done)
+            return await self._carry_out_now(name, plan, done, doubts)
+        except Exception as error:
+            if doubts and error is not doubts[-1]:
+                raise doubts[-1] from error
+            raise
         finally:
             turn.release()
 
-    async def _carry_out_now(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+    async def _carry_out_now(
+        self, name: str, plan: Callable[[Stored], Edit | None], done: str, doubts: list[UnsettledError]
+    ) -> _Outcome:
+        """``doubts``: is given those of edits that may have been carried out, though they are planned anew."""
         await self._refuse_wrong_clock()
         deadline = self._clock.monotonic() + self._patience_s
         stored = await self._read(name)
@@ -321,10 +327,18 @@ class JobService:
         while (edit := plan(stored)) is not None:
             # Once more: it may have jumped before the edit was dated by it.
             await self._refuse_wrong_clock(stored.mark_ms)
-            revision, there = await self._send(edit, deadline, done)
-            if there is None:
-                return _Outcome(before=stored, revision=revision, edit=edit)
-            stored, tries = there, tries + 1
+            try:
+                settled = await self._send(edit, deadline, done)
+            except UnsettledError as error:
+                if error.refusal is None:
+                    raise
+                doubts.append(error)
+                refusal = error.refusal
+            else:
+                if settled.done:
+                    return _Outcome(before=stored, revision=settled.revision, edit=edit)
+                refusal = settled.answer
+            stored, tries = edit.meanwhile(refusal), tries + 1
             if self._clock.monotonic() > deadline:
                 raise OvertakenError(
                     f"job {name!r} was not {done}, and nothing was changed: it or its fires changed {tries} times "
@@ -332,50 +346,36 @@ class JobService:
                 )
             # Short however often: each round carries out one of those who compete, so waiting long only loses rounds.
             await asyncio.sleep(random.uniform(0, _COMPETING_S))
+        if doubts:
+            raise doubts[-1]
         return _Outcome(before=stored, revision=stored.revision, edit=None)
 
     async def _read(self, name: str) -> Stored:
         return Stored.found(name, await self._etcd.txn(Txn((), Stored.look(self._keys, name))))
 
-    async def _send(self, edit: Edit, deadline: float, done: str) -> tuple[int, Stored | None]:
-        """(revision, None) once the edit is carried out; (0, what is there) where it certainly is not."""
-        doubts = 0
-        while True:
-            try:
-                result = await self._etcd.txn(edit.txn)
-            except EtcdInDoubtError as error:
-                doubts, last = doubts + 1, str(error)
-            except (EtcdError, UnavailableError) as error:
-                # This sending was certainly not carried out; an earlier one may have been.
-                if not doubts:
-                    raise
-                last = str(error)
-            else:
-                if failpoints.armed and result.succeeded:
-                    failpoints.hit("after_commit")
-                if result.succeeded:
-                    return self._settled(edit, result.revision)
-                return self._found(edit, edit.meanwhile(result), in_doubt=doubts > 0)
-            if self._clock.monotonic() > deadline:
-                raise UnavailableError(
-                    f"job {edit.before.name!r} may or may not have been {done}: etcd took it and gave no answer. "
-                    f"Look at the job before you try again. ({last})"
-                )
-            extra = {"action": "edit.in_doubt", "job": edit.before.name, "error": last}
-            _log.warning("an edit of %s is in doubt: it is settled", edit.before.name, extra=extra)
-            await pause_before_retry(doubts)
+    async def _send(self, edit: Edit, deadline: float, done: str) -> Settled:
+        name = edit.before.name
 
-    def _found(self, edit: Edit, there: Stored, *, in_doubt: bool) -> tuple[int, Stored | None]:
-        if in_doubt and edit.is_carried_out_in(there):
-            # The run key was put at the same revision; after a delete that revision is not known: the steward delivers.
-            return self._settled(edit, there.revision if edit.value is not None else 0)
-        return 0, there
+        def in_doubt(error: Exception) -> str:
+            return (
+                f"job {name!r} may or may not have been {done}: etcd took it and gave no answer. "
+                f"Look at the job before you try again. ({error})"
+            )
 
-    def _settled(self, edit: Edit, revision: int) -> tuple[int, None]:
-        self._on_edited(edit.before.name)
-        if edit.record is not None and edit.record_key is not None and revision:
-            self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=revision))
-        return revision, None
+        def note(error: Exception) -> None:
+            extra = {"action": "edit.in_doubt", "job": name, "error": str(error)}
+            _log.warning("an edit of %s is in doubt: it is settled", name, extra=extra)
+
+        patience = Patience.until(deadline, self._clock, in_doubt, note)
+        settled = await settle(self._etcd, self._clock, edit.txn, patience, edit.earlier)
+        if failpoints.armed and settled.answer.succeeded:
+            failpoints.hit("after_commit")
+        if settled.done:
+            self._on_edited(name)
+        # The run key was put at the same revision; after a delete that may not be known: then the steward delivers.
+        if settled.revision and edit.record is not None and edit.record_key is not None:
+            self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=settled.revision))
+        return settled
 
     def _say(self, action: str, name: str, outcome: _Outcome, by: str, **said: str | None) -> None:
         assert outcome.edit is not None
@@ -386,11 +386,6 @@ class JobService:
 
 def _warnings_of(edit: Edit | None) -> tuple[str, ...]:
     return () if edit is None else edit.warnings
-
-
-async def pause_before_retry(tries: int) -> None:
-    """Before a server that gave no answer is asked again: longer with each try."""
-    await asyncio.sleep(random.uniform(0.5, 1.0) * min(_LONGEST_PAUSE_S, 0.05 * 2.0 ** min(tries, 10)))
 
 
 def _refuse_stale(stored: Stored, if_match: int | None) -> None:

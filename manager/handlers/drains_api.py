@@ -8,7 +8,6 @@ from aiohttp import web
 
 from manager.calls.inputs import read_reason
 from manager.editing.drains import Drained
-from manager.editing.forgetting import forget
 from manager.parts import PARTS, answer, caller
 from manager.views import drain_view
 
@@ -42,7 +41,7 @@ async def undrain_worker(request: web.Request) -> web.Response:
 async def forget_worker(request: web.Request) -> web.Response:
     """One that is not live is remembered no more. 404: none of this name is remembered; 409: it is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await forget(parts.etcd, parts.keys, name, by=caller(request))
+    await parts.drains.forget(name, by=caller(request))
     return answer({"name": name, "message": f"{name} is forgotten"})
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Final
 
 from common.clock import Clock
-from common.errors import ConflictError, EtcdInDoubtError, EtcronError, OvertakenError, UnavailableError
+from common.errors import ConflictError, EtcronError, OvertakenError
 from common.etcd import EtcdClient
+from common.etcd.settle import Patience, growing_pause_s, settle
 from common.jobs.reader import check_name
 from common.protocol import give_up
 from common.protocol.give_up import GiveUp
@@ -19,7 +22,7 @@ from common.protocol.run import EntryState, RunEntry
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Get, Guards, KeyValue, Txn
 from manager.calls.allowances import refuse_beyond
-from manager.editing.service import pause_before_retry, trust_clock
+from manager.editing.service import trust_clock
 from manager.runs.ending import EndingRuns
 from manager.runs.kills import KillOutcome
 
@@ -51,12 +54,20 @@ class GiveUpService:
         self._refuse_wrong_clock = refuse_wrong_clock
 
     async def of_run(self, run: RunId, *, by: str, reason: str) -> KillOutcome:
-        """Ask for it. ConflictError: the run is well, or may be; the message says what to do instead."""
+        """Ask for it. ConflictError: the run is well, or may be; the message says what to do instead.
+
+        UnsettledError: it may have been asked for.
+        """
         check_name(run.job_name)
         await self._refuse_wrong_clock()
         is_ending = await self._ending.of(run) is not None
         wish = GiveUp(run_id=run, by=by, at_ms=self._clock.wall_ms(), reason=reason, is_of_ending=is_ending)
         deadline, tries = self._clock.monotonic() + self._patience_s, 0
+
+        def in_doubt(error: Exception) -> str:
+            return f"{run} may or may not be given up: etcd gave no answer. ({error})"
+
+        patience = Patience.until(deadline, self._clock, in_doubt)
         while True:
             there = await self._etcd.get(self._keys.run(run))
             if there is None:
@@ -70,17 +81,13 @@ class GiveUpService:
             refuse_beyond(
                 MOST_GIVEN_UP, await self._etcd.count(self._keys.give_ups_of(run.job)), f"runs of {run.job} given up"
             )
-            try:
-                if (await self._etcd.txn(give_up.ask(self._keys, wish, there, allowed))).succeeded:
-                    break
-            except EtcdInDoubtError as error:
-                if self._clock.monotonic() > deadline:
-                    message = f"{run} may or may not be given up: etcd gave no answer. ({error})"
-                    raise UnavailableError(message) from error
+            txn = give_up.ask(self._keys, wish, there, allowed)
+            if (await settle(self._etcd, self._clock, txn, patience, partial(give_up.earlier, txn))).done:
+                break
             if self._clock.monotonic() > deadline:
                 raise OvertakenError(f"{run} was not given up: it changed again and again meanwhile; try again")
             tries += 1
-            await pause_before_retry(tries)
+            await asyncio.sleep(growing_pause_s(tries))
         extra = {"action": "run.give_up", "run": str(run), "by": by}
         _log.warning("%s is to be given up: %s", run, reason, extra=extra)
         return KillOutcome.ASKED

@@ -6,16 +6,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
+from functools import partial
 
 from common.clock import Clock
-from common.errors import EtcdInDoubtError, OvertakenError, UnavailableError
+from common.errors import OvertakenError
 from common.etcd import EtcdClient
+from common.etcd.settle import Patience, settle
 from common.jobs.reader import check_name
 from common.protocol.keys import Keys, RunId
-from common.protocol.kill import Kill, ask, look
+from common.protocol.kill import Kill, ask, earlier, look
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.txn import KeyValue
-from manager.editing.service import pause_before_retry, trust_clock
+from manager.editing.service import trust_clock
 from manager.runs.pending import is_request_of
 
 _log = logging.getLogger(__name__)
@@ -118,16 +120,13 @@ class KillService:
         return runs
 
     async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue | None = None) -> bool:
-        """Whether the run was still open, or as it was read."""
-        run, tries = kill.run_id, 0
-        while True:
-            try:
-                return (await self._etcd.txn(ask(self._keys, kill, there))).succeeded
-            except EtcdInDoubtError as error:
-                if self._clock.monotonic() > deadline:
-                    raise UnavailableError(f"{run} may or may not be killed: etcd gave no answer. ({error})") from error
-            tries += 1
-            await pause_before_retry(tries)
+        """Whether the run was still open, or as it was read. UnsettledError: it may be killed, or not."""
+
+        def in_doubt(error: Exception) -> str:
+            return f"{kill.run_id} may or may not be killed: etcd gave no answer. ({error})"
+
+        txn, patience = ask(self._keys, kill, there), Patience.until(deadline, self._clock, in_doubt)
+        return (await settle(self._etcd, self._clock, txn, patience, partial(earlier, txn, there))).done
 
 
 def _is_open(value: bytes) -> bool:

@@ -11,21 +11,20 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
 from common.clock import Clock
 from common.errors import (
     ConflictError,
-    EtcdError,
-    EtcdInDoubtError,
     InvalidInputError,
     NotFoundError,
     OvertakenError,
     Problem,
-    UnavailableError,
 )
 from common.etcd import EtcdClient
+from common.etcd.settle import Patience, settle
 from common.instants import iso
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
@@ -39,7 +38,7 @@ from common.protocol.txn import KeyValue, Txn
 from manager.calls import allowances
 from manager.calls.allowances import Allowance, refuse_beyond
 from manager.calls.idempotency import KEPT_MS, Idempotency, refuse_another_request
-from manager.editing.service import pause_before_retry, trust_clock
+from manager.editing.service import trust_clock
 
 _log = logging.getLogger(__name__)
 
@@ -252,29 +251,17 @@ class RunNow:
 
     async def _send(self, call: _Call, asked: Asked, txn: Txn, deadline: float) -> Found | None:
         """None once it is carried out; else what is there instead, and it certainly is not."""
-        doubts = 0
-        while True:
-            try:
-                result = await self._etcd.txn(txn)
-            except EtcdInDoubtError as error:
-                doubts, last = doubts + 1, str(error)
-            except (EtcdError, UnavailableError) as error:
-                # This sending was certainly not carried out; an earlier one may have been.
-                if not doubts:
-                    raise
-                last = str(error)
-            else:
-                if result.succeeded:
-                    return None
-                there = call.keys.found(result)
-                return None if doubts and _is_of(there.own, call) else there
-            if self._clock.monotonic() > deadline:
-                raise UnavailableError(
-                    f"a run of {call.name!r} may or may not have been asked for: etcd took it and gave no answer. "
-                    f"It would be {asked.answer.get('runId')}; with the same Idempotency-Key or dedupeKey you may ask "
-                    f"again. ({last})"
-                )
-            await pause_before_retry(doubts)
+
+        def in_doubt(error: Exception) -> str:
+            return (
+                f"a run of {call.name!r} may or may not have been asked for: etcd took it and gave no answer. "
+                f"It would be {asked.answer.get('runId')}; with the same Idempotency-Key or dedupeKey you may ask "
+                f"again. ({error})"
+            )
+
+        patience = Patience.until(deadline, self._clock, in_doubt)
+        settled = await settle(self._etcd, self._clock, txn, patience, partial(call.keys.earlier, txn))
+        return None if settled.done else call.keys.found(settled.answer)
 
     def _say(self, call: _Call, asked: Asked) -> None:
         run = str(asked.answer.get("runId"))
@@ -289,11 +276,6 @@ def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     except ValueError:
         return None
     return None if remembered is None or remembered.is_over(now_ms) else remembered
-
-
-def _is_of(kv: KeyValue | None, call: _Call) -> bool:
-    remembered = _is_live(kv, call.now_ms)
-    return remembered is not None and remembered.token == call.fire
 
 
 def _refuse_past(call: _Call) -> None:

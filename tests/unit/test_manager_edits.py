@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from common.duration import parse_duration
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
@@ -18,7 +19,7 @@ from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.member import Member
 from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Delete, KeyRead, KeyValue, Put, TxnResult
+from common.protocol.txn import Delete, Earlier, Fate, KeyRead, KeyValue, Put, TxnResult
 from common.schedules.job_calendar import Calendar
 from common.schedules.moment import parse_moment
 
@@ -207,6 +208,40 @@ def test_delete_in_doubt_is_known_by_the_job_being_gone_or_made_again() -> None:
     assert edit.is_carried_out_in(Stored.read("j", None, None))
     assert edit.is_carried_out_in(Stored.read("j", made_again, None))
     assert not edit.is_carried_out_in(Stored.read("j", changed, None))
+
+
+def edited(times: int, *, mark_ms: int = NOW_MS, created: int = 7, value: bytes = b"others") -> TxnResult:
+    """What the refusal of an edit reads, after so many edits."""
+    job = structs.replace(kv(KEYS.job("j"), value, 7 + times, created=created), version=1 + times)
+    answer: Any = ((job,), (kv(KEYS.mark("j"), encode_mark(mark_ms)),), KeyRead(None), (), KeyRead(None))
+    return TxnResult(succeeded=False, revision=99, results=answer)
+
+
+GONE: Any = TxnResult(succeeded=False, revision=99, results=((), (), KeyRead(None), (), KeyRead(None)))
+
+
+@pytest.mark.parametrize(
+    ("refusal", "saved", "deleted"),
+    [
+        pytest.param(edited(0), Fate.NEVER, Fate.NEVER, id="a fire was decided"),
+        pytest.param(edited(0, mark_ms=NOW_MS - 3_000), Fate.UNKNOWN, Fate.UNKNOWN, id="a run key is in the way"),
+        pytest.param(edited(1), Fate.NEVER, Fate.NEVER, id="one edit, somebody else's"),
+        pytest.param(edited(2), Fate.UNKNOWN, Fate.NEVER, id="two edits, the last somebody else's"),
+        pytest.param(edited(0, created=8), Fate.UNKNOWN, 0, id="made again"),
+        pytest.param(GONE, Fate.UNKNOWN, 0, id="gone"),
+    ],
+)
+def test_what_a_refusal_tells_of_an_edit_in_doubt(refusal: TxnResult, saved: Earlier, deleted: Earlier) -> None:
+    before = stored(NOW_MS - 3_000)
+    assert before.job is not None
+    edit = save(before, MOVED)
+    assert edit.earlier(refusal) == saved
+    assert edit.value is not None
+    assert edit.earlier(edited(1, value=edit.value)) == 8
+    deletion = plan_delete(KEYS, before, now_ms=NOW_MS, by="test")
+    assert deletion is not None
+    assert deletion.earlier(refusal) == deleted
+    assert save(stored(None, spec=None), SPEC).earlier(edited(0)) is Fate.UNKNOWN
 
 
 @given(

@@ -1,15 +1,14 @@
-"""What etcd refuses for good is told apart from what passes, said once a minute, and set apart from the rest."""
+"""What etcd refuses for good is told from what passes, and said once a minute."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import pytest
 
 from common.errors import EtcdBusyError, EtcdInDoubtError, EtcdRefusedError, UnavailableError
 from common.etcd import failures
+from common.etcd.settle import is_for_good
 from tests.support.fake_clock import FakeClock
-from worker.refusals import Refusals, apart, is_for_good
+from worker.refusals import Refusals
 
 
 class FailedError(Exception):
@@ -64,26 +63,3 @@ def test_refusals_are_said_at_once_and_then_once_a_minute(caplog: pytest.LogCapt
     assert "no permission" in str(refusals.problem)
     clock.advance(11_000)
     assert refusals.problem is None, "it is refused no more"
-
-
-async def test_what_is_refused_is_set_apart_in_few_steps_and_the_rest_is_done_once() -> None:
-    done: list[int] = []
-    refused: list[int] = []
-    calls = 0
-
-    async def work(items: Sequence[int]) -> None:
-        nonlocal calls
-        calls += 1
-        if 37 in items:
-            raise EtcdRefusedError("not that one")
-        done.extend(items)
-
-    await apart(range(60), work, lambda item, _: refused.append(item))
-    assert (sorted([*done, *refused]), refused) == (list(range(60)), [37])
-    assert calls < 15
-    with pytest.raises(EtcdBusyError):
-        await apart([1], _busy, lambda item, _: refused.append(item))
-
-
-async def _busy(items: Sequence[int]) -> None:
-    raise EtcdBusyError

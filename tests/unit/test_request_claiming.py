@@ -12,7 +12,7 @@ from common.errors import EtcdBusyError, EtcdInDoubtError, UnavailableError
 from common.protocol.keys import Keys, RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.txn import Txn
+from common.protocol.txn import Earlier, Fate, Txn
 from tests.support.fake_clock import FakeClock
 from worker.refusals import Refusals
 from worker.requests import request_claiming
@@ -31,11 +31,10 @@ class Claim:
     def transaction(self) -> str:
         return "the claim"
 
-    def is_carried_out_in(self, refusal: Any) -> int | None:
-        return cast("int | None", refusal.own_fence)
-
-    def is_over(self, refusal: Any) -> bool:
-        return bool(refusal.is_over)
+    def earlier(self, refusal: Any) -> Earlier:
+        if refusal.own_fence is not None:
+            return cast(int, refusal.own_fence)
+        return Fate.NEVER if refusal.is_over else Fate.OPEN
 
     def meets_lock(self, refusal: Any) -> bool:
         return bool(refusal.locked)

@@ -1,5 +1,7 @@
 """Claims whose answer did not come: settled by sending the identical transaction again, never forgotten.
 
+The rule is that of :mod:`common.etcd.settle`; its refusal of a batch tells more than one thing, so it is read here.
+
 A transaction in doubt may still be carried out at any later time, as long as all of its compares can come true. So a
 batch leaves this place only when it is known to have been carried out (its run keys are there, as it would put them),
 or when it never can be any more: one of its marks is beyond P (it never comes back; one before P may still come to it),
@@ -19,22 +21,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Protocol
+from functools import partial
+from typing import Final, Protocol
 
 from common.clock import Clock
-from common.errors import EtcdError, UnavailableError
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.etcd.settle import Bears, Patience, answered
 from common.protocol.fire_claims import Batch, Claims, Part, carried_out
 from common.protocol.keys import Keys
 from common.protocol.proposals import Answer, Result
 from common.protocol.txn import KeyValue
 from worker.deciding.passing_over import pass_over
-from worker.refusals import is_for_good
 
 _log = logging.getLogger(__name__)
 
 LOOK_AGAIN_S = 2.0
 _FIRST_LOOK_S = 0.1
+_PATIENT: Final = Patience(bears=Bears.ABSENCE, pause_s=lambda _: LOOK_AGAIN_S)
 
 
 class Told(Protocol):
@@ -69,11 +73,8 @@ class Doubts:
             self.count -= len(batch.parts)
 
     async def _settle(self, batch: Batch[Session], told: Told, pause_s: float) -> None:
-        found = None
-        while found is None:
-            await asyncio.sleep(pause_s)
-            found, pause_s = await self._look(batch), LOOK_AGAIN_S
-        results, is_over = found
+        await asyncio.sleep(pause_s)
+        results, is_over = await self._look(batch)
         if is_over:
             for result in results:
                 told.answered(result, batch.session)
@@ -93,7 +94,7 @@ class Doubts:
                 elif result.answer is Answer.RUN_EXISTS:
                     await self._pass_over(batch, result)
             await asyncio.sleep(LOOK_AGAIN_S)
-            results, is_over = await self._look(batch) or ([], False)
+            results, is_over = await self._look(batch)
             if is_over:
                 break
         for result in results:
@@ -102,18 +103,21 @@ class Doubts:
             elif result.answer is Answer.DONE:
                 told.won_late(result, batch.session)
 
-    async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool] | None:
-        """What became of the batch as far as can be told, and whether that is the last word; None: etcd is silent."""
-        sent = self._clock.boottime()
+    async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool]:
+        """What became of the batch as far as can be told, and whether that is the last word."""
         try:
-            answer = await self._client.txn(self._claims.transaction(batch))
-            results, again = self._claims.read(batch, answer, sent=sent)
-            if answer.succeeded:
-                return results, True
-            found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
-        except (EtcdError, UnavailableError) as error:
+            return await answered(partial(self._sent_again, batch), _PATIENT)
+        except EtcdRefusedError:
             # Refused now, and perhaps for one of them only: each alone. An earlier sending is in doubt as before.
-            return ([], False) if is_for_good(error) else None
+            return [], False
+
+    async def _sent_again(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool]:
+        sent = self._clock.boottime()
+        answer = await self._client.txn(self._claims.transaction(batch))
+        results, again = self._claims.read(batch, answer, sent=sent)
+        if answer.succeeded:
+            return results, True
+        found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
         is_over = any(result.is_for_ever for result in results)
         return self._judge(batch, results, again, found), is_over
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.etcd.pack import apart
+from common.etcd.settle import is_for_good, is_in_doubt
 from common.process import failpoints
-from common.protocol.fire_claims import Batch, Claims
+from common.protocol.fire_claims import Batch, Claims, Part
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
 from worker.deciding.doubts import Doubts, Told
-from worker.refusals import Refusals, is_for_good
+from worker.refusals import Refusals
 
 _BACKOFF_S = 0.25
 _LARGE = 10
@@ -54,42 +57,39 @@ class Sending:
     async def send(self, batch: Batch[Session]) -> None:
         """Ends when every proposal of the batch has been answered; those in doubt, when they are settled."""
         self._count(batch.proposals, 1)
-        rest = await self._answered_rest(batch)
-        while rest is not None and rest.parts:
-            rest = await self._answered_rest(rest)
+        # Where etcd is there and will not: the others are decided.
+        await apart(batch.parts, partial(self._send, batch), partial(self._refused, batch), at_once=True)
 
-    async def _answered_rest(self, batch: Batch[Session]) -> Batch[Session] | None:
-        """One transaction, and its answers told; what it leaves to be sent again."""
-        sent = self._clock.boottime()
+    async def _send(self, of: Batch[Session], parts: Sequence[Part]) -> bool:
+        """Some of a batch in one transaction; EtcdRefusedError: for good, and none of them has been answered."""
+        batch, sent = of.of(parts), self._clock.boottime()
         if failpoints.armed and batch.claims:
             failpoints.hit("before_claim")
         try:
             answer = await self._answer(batch)
-        except EtcdInDoubtError as error:
-            self._count(batch.proposals, -1)
-            self._listener.outage(error)
-            await self._doubts.settle(batch, self._listener)
-            return None
-        except (EtcdError, UnavailableError) as error:  # certainly not carried out
+        except (EtcdError, UnavailableError) as error:
             if is_for_good(error):
-                await self._refused(batch, error)
-                return None
+                raise
             self._listener.outage(error)
-            await asyncio.sleep(_BACKOFF_S)
-            for proposal in batch.proposals:
-                self._tell(Result(proposal=proposal, answer=Answer.NOT_DONE), batch)
-            return None
+            if not is_in_doubt(error):
+                await asyncio.sleep(_BACKOFF_S)
+                for proposal in batch.proposals:
+                    self._tell(Result(proposal=proposal, answer=Answer.NOT_DONE), batch)
+                return True
+            self._count(batch.proposals, -1)
+            await self._doubts.settle(batch, self._listener)
+            return True
         if failpoints.armed and batch.claims and answer.succeeded:
             failpoints.hit("after_claim")
         results, again = self._claims.read(batch, answer, sent=sent)
         for result in results:
             self._tell(result, batch)
-        if results or not again:
-            return batch.of(again)
-        # Nobody is ruled out, and yet it was refused: one of them has a run key in its way. Each alone tells which.
-        self._count(batch.proposals, -1)
-        await asyncio.gather(*(self.send(batch.of([part])) for part in again))
-        return None
+        if again:
+            self._count([part.proposal for part in again], -1)
+            # Where nobody is ruled out, and yet it was refused, one has a run key in its way: each alone tells which.
+            left = [again] if results else [[part] for part in again]
+            await asyncio.gather(*(self.send(batch.of(some)) for some in left))
+        return True
 
     async def _answer(self, batch: Batch[Session]) -> TxnResult:
         """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
@@ -99,16 +99,9 @@ class Sending:
                 return answer
         return await self._client.txn(self._claims.transaction(batch))
 
-    async def _refused(self, batch: Batch[Session], error: Exception) -> None:
-        """etcd is there and will not: in halves, down to the one that it refuses; the others are decided."""
-        middle = len(batch.parts) // 2
-        if middle:
-            self._count(batch.proposals, -1)
-            await asyncio.gather(*(self.send(batch.of(half)) for half in (batch.parts[:middle], batch.parts[middle:])))
-            return
-        [proposal] = batch.proposals
-        self._refusals.note(proposal.job.sequence, error)
-        self._tell(Result(proposal=proposal, answer=Answer.REFUSED), batch)
+    def _refused(self, batch: Batch[Session], part: Part, error: EtcdRefusedError) -> None:
+        self._refusals.note(part.proposal.job.sequence, error)
+        self._tell(Result(proposal=part.proposal, answer=Answer.REFUSED), batch)
 
     def _tell(self, result: Result, batch: Batch[Session]) -> None:
         self._count([result.proposal], -1)

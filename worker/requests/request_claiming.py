@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcdInDoubtError, UnavailableError
+from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.etcd.settle import Bears, Patience, settle
 from common.process import failpoints
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, read_mark
@@ -96,33 +97,17 @@ class RequestClaiming:
         )  # fmt: skip
 
     async def _settled(self, claim: RequestClaim, session: Session, counted: Counted) -> Tried:
-        transaction, doubtful = claim.transaction(), False
-        while True:
-            sent = self._clock.boottime()
-            if failpoints.armed:
-                failpoints.hit("before_claim")
-            try:
-                result = await self._client.txn(transaction)
-            except EtcdInDoubtError:
-                doubtful = True
-                await asyncio.sleep(_RETRY_S)
-                continue
-            except (EtcdError, UnavailableError):  # this sending was not; an earlier one may have been
-                if not doubtful:
-                    raise
-                await asyncio.sleep(_RETRY_S)
-                continue
-            if failpoints.armed and result.succeeded:
-                failpoints.hit("after_claim")
-            if result.succeeded:
-                return Tried(run=claimed_run(claim, session, fence=result.revision, sent=sent))
-            fence = claim.is_carried_out_in(result) if doubtful else None
-            if fence is not None:
-                return Tried(run=claimed_run(claim, session, fence=fence, sent=float("-inf")))
-            if not doubtful or claim.is_over(result):
-                return Tried(met_lock=claim.meets_lock(result))
-            counted.leave()
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        if failpoints.armed:
+            failpoints.hit("before_claim")
+        patience = Patience(
+            bears=Bears.DOUBT, pause_s=lambda _: _RETRY_S, look_again_s=_LOOK_AGAIN_S, on_open=counted.leave
+        )
+        settled = await settle(self._client, self._clock, claim.transaction(), patience, claim.earlier)
+        if failpoints.armed and settled.answer.succeeded:
+            failpoints.hit("after_claim")
+        if settled.done:
+            return Tried(run=claimed_run(claim, session, fence=settled.revision, sent=settled.sent))
+        return Tried(met_lock=claim.meets_lock(settled.answer))
 
 
 def claimed_run(claim: RequestClaim, session: Session, *, fence: int, sent: float) -> Run:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -23,16 +22,17 @@ from msgspec.structs import replace
 from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
+from common.etcd.settle import Bears, Patience, answered, is_for_good
 from common.process.cancellation import until_all
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.run_writes import KeyAfter, LeftRun, take_over
-from common.protocol.txn import KeyValue
+from common.protocol.txn import KeyValue, TxnResult
 from worker.commands.shortage import once_possible
 from worker.kills import Kills
-from worker.refusals import Refusals, is_for_good
+from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
 from worker.settling.ending import EndingRuns
@@ -139,7 +139,7 @@ class Adoption:
             await asyncio.sleep(_STRAGGLERS_S)
             if self._session is not None and not self._session.ended.is_set():
                 await self._readopt_all(self._session)
-                await self._keep_stragglers(self._session)
+                await self._keep_all(self._session)
                 if self._over:
                     async with self._one_at_a_time:
                         await self._settle_over()
@@ -156,16 +156,10 @@ class Adoption:
 
     async def _readopt(self, run: Run, session: Session) -> None:
         while not session.ended.is_set():
-            entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
             sent = self._clock.boottime()
-            try:
-                result = await self._client.txn(txn)
-            except (EtcdError, UnavailableError) as error:
-                if is_for_good(error):
-                    self._refusals.note(str(run.run_id), error)
-                    return  # the others go on; this one is a straggler
-                await asyncio.sleep(_RETRY_S)
-                continue
+            entry, result = await self._taken_over(run.run_id, run.entry, run.mod_revision, session)
+            if result is None:
+                return
             if result.succeeded:
                 run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
                 return
@@ -173,6 +167,18 @@ class Adoption:
                 self._given_up(run)
                 return
             await asyncio.sleep(_RETRY_S)
+
+    async def _taken_over(
+        self, run_id: RunId, entry: RunEntry, mod_revision: int, session: Session
+    ) -> tuple[RunEntry, TxnResult | None]:
+        """The run key's new value, and etcd's answer; None: etcd refuses it, or the session is over: a straggler."""
+        entry, txn = take_over(self._keys, run_id, entry, mod_revision=mod_revision, session=session)
+        patience = Patience(bears=Bears.ABSENCE, pause_s=lambda _: _RETRY_S, is_over=session.ended.is_set)
+        try:
+            return entry, await answered(partial(self._client.txn, txn), patience)
+        except (EtcdError, UnavailableError) as error:
+            self._refusals.note(str(run_id), error)
+            return entry, None
 
     def _given_up(self, run: Run) -> None:
         if self._table.get(run.run_id) is not run or (run.delivered and run.unlocked):
@@ -253,16 +259,9 @@ class Adoption:
         """Its key names this session: while that lives, nobody gives it up as lost."""
         while not session.ended.is_set():
             former = kept.former
-            entry, txn = take_over(
-                self._keys, run_id, former.entry, mod_revision=former.kv.mod_revision, session=session
-            )  # fmt: skip
-            try:
-                result = await self._client.txn(txn)
-            except EtcdRefusedError as error:
-                if not is_for_good(error):
-                    raise
-                self._refusals.note(str(run_id), error)
-                return  # the others go on; this one is a straggler
+            entry, result = await self._taken_over(run_id, former.entry, former.kv.mod_revision, session)
+            if result is None:
+                return
             if result.succeeded:
                 kv = replace(former.kv, value=entry.to_json(), mod_revision=result.revision)
                 kept.former = _Former(run_id, entry, kv)
@@ -282,10 +281,6 @@ class Adoption:
         self._kept.pop(run_id, None)
         self._over.pop(run_id, None)
         self._ending.forget(run_id)
-
-    async def _keep_stragglers(self, session: Session) -> None:
-        with suppress(EtcdError, UnavailableError):  # again in a second
-            await self._keep_all(session)
 
     async def _settle_over(self) -> None:
         over = dict(self._over)

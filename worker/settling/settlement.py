@@ -23,17 +23,19 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcronError, UnavailableError
+from common.errors import EtcdRefusedError, EtcronError
 from common.etcd import EtcdClient, Session
+from common.etcd.pack import Step
+from common.etcd.settle import AGAIN_S, answered
 from common.process import failpoints
 from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunRecord, final_entry
 from common.protocol.run_writes import forget, keep_record
 from worker.kills import Kills
-from worker.refusals import AGAIN_S, Refusals, is_for_good
+from worker.refusals import PATIENT, Refusals
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
-from worker.settling.steps import MAX_STEPS, RETRY_S, Step, Steps
+from worker.settling.steps import MAX_STEPS, Steps
 from worker.settling.unlock_pace import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.settling.unlocking import Unlocking, is_own
 
@@ -366,14 +368,12 @@ class Settlement:
             runs, self._changed = self._changed, []
             self._busy += len(runs)
             try:
-                found = await self._client.get_many([self._keys.run(run.run_id) for run in runs])
-            except (EtcdError, UnavailableError) as error:
+                wanted = [self._keys.run(run.run_id) for run in runs]
+                found = await answered(partial(self._client.get_many, wanted), PATIENT)
+            except EtcdRefusedError as error:
                 self._changed += runs
-                if is_for_good(error):
-                    self._refusals.note(str(runs[0].run_id), error)
-                    return  # what ends meanwhile does not wait for it
-                await asyncio.sleep(RETRY_S)
-                continue
+                self._refusals.note(str(runs[0].run_id), error)
+                return  # what ends meanwhile does not wait for it
             finally:
                 self._busy -= len(runs)
             for run in runs:

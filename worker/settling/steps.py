@@ -7,36 +7,21 @@ permission, say, is put aside, holds up no other, and is tried again with those 
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from functools import partial
 from typing import Final
 
 from common.clock import Clock
-from common.errors import EtcdError, EtcdRefusedError, UnavailableError
+from common.errors import EtcdRefusedError
 from common.etcd import EtcdClient
-from common.protocol.txn import MAX_COMPARES, MAX_OPS, Share, Txn, TxnResult
-from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
+from common.etcd.pack import Step, together
+from common.etcd.settle import AGAIN_S, answered
+from common.protocol.txn import Txn, TxnResult, packed
+from worker.refusals import PATIENT, Refusals
 
 MAX_STEPS: Final = 120
 """In one transaction, of such as compare and write one key each: within etcd's 128."""
-MAX_BYTES: Final = 1_000_000
-"""Of the values in one transaction, well within etcd's 1.5 MiB for a request."""
-RETRY_S: Final = 0.3
-
-
-@dataclass(slots=True, eq=False)
-class Step:
-    """A conditional write for one run, and what it means when it was carried out, or refused."""
-
-    share: Share
-    done: Callable[[int], None]
-    """Told the revision."""
-    refused: Callable[[], None]
-    """Because of one of its compares."""
-    of: str
-    """The run, for the log."""
 
 
 class Steps:
@@ -58,25 +43,20 @@ class Steps:
 
     async def carry_out(self, steps: Iterable[Step]) -> None:
         """All of them, told one by one what became of them; those that etcd refuses wait aside."""
-        for batch in _batches(steps):
-            await self._counted(batch)
+        await self._carry_out(steps)
         while self._aside and self._clock.monotonic() >= self._again_at:
             before = len(self._aside)
-            again = [self._aside.popleft() for _ in range(min(before, MAX_STEPS))]
-            for batch in _batches(again):
-                await self._counted(batch)
+            await self._carry_out([self._aside.popleft() for _ in range(min(before, MAX_STEPS))])
             if len(self._aside) == before:
                 break  # not one of them: the others wait for their turn
 
-    async def _counted(self, batch: Sequence[Step]) -> None:
-        self.busy += len(batch)
-        try:
-            await self._apart(batch)
-        finally:
-            self.busy -= len(batch)
-
-    async def _apart(self, steps: Sequence[Step]) -> None:
-        await apart(steps, self._together, self._put_aside)
+    async def _carry_out(self, steps: Iterable[Step]) -> None:
+        for batch in packed(steps, lambda step: step.share, most=MAX_STEPS):
+            self.busy += len(batch)
+            try:
+                await together(self._client, batch, PATIENT, self._put_aside)
+            finally:
+                self.busy -= len(batch)
 
     def _put_aside(self, step: Step, error: EtcdRefusedError) -> None:
         self._refusals.note(step.of, error)
@@ -88,50 +68,4 @@ class Steps:
 
         While etcd refuses it, nobody else may wait for the answer.
         """
-        while True:
-            try:
-                return await self._answer(txn)
-            except EtcdRefusedError as error:
-                self._refusals.note(of, error)
-                await asyncio.sleep(AGAIN_S)
-
-    async def _answer(self, txn: Txn) -> TxnResult:
-        """The answer, once etcd is there; EtcdRefusedError: for good, and yet an earlier sending may be in doubt."""
-        while True:
-            try:
-                return await self._client.txn(txn)
-            except (EtcdError, UnavailableError) as error:
-                if is_for_good(error):
-                    raise
-                await asyncio.sleep(RETRY_S)
-
-    async def _together(self, steps: Sequence[Step]) -> None:
-        """All in one transaction; in halves, down to one, where one of them stands in the way of the others."""
-        result = await self._answer(Txn(
-            [compare for step in steps for compare in step.share.compares],
-            list(dict.fromkeys(operation for step in steps for operation in step.share.then)),  # one sentinel for all
-        ))  # fmt: skip
-        if result.succeeded:
-            for step in steps:
-                step.done(result.revision)
-        elif len(steps) > 1:
-            middle = len(steps) // 2
-            await self._apart(steps[:middle])
-            await self._apart(steps[middle:])
-        else:
-            steps[0].refused()
-
-
-def _batches(steps: Iterable[Step]) -> Iterator[list[Step]]:
-    batch: list[Step] = []
-    compares = operations = size = 0
-    for step in steps:
-        share = step.share
-        compares, operations, size = compares + len(share.compares), operations + len(share.then), size + share.size
-        fits = compares <= MAX_COMPARES and operations <= MAX_OPS and size <= MAX_BYTES and len(batch) < MAX_STEPS
-        if batch and not fits:
-            yield batch
-            batch, compares, operations, size = [], len(share.compares), len(share.then), share.size
-        batch.append(step)
-    if batch:
-        yield batch
+        return await answered(partial(self._client.txn, txn), self._refusals.patience(of))

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
-from common.errors import EtcdError, EtcdRefusedError, UnavailableError
+from common.errors import EtcdRefusedError
 from common.etcd import EtcdClient
+from common.etcd.pack import Step, apart
+from common.etcd.settle import Patience, answered
 from common.process import failpoints
 from common.protocol.follow_ups import NOTHING, End, FollowUp
 from common.protocol.keys import Keys
 from common.protocol.run_writes import free_lock, say_ended
 from common.protocol.txn import KeyRevisions
-from worker.refusals import AGAIN_S, Refusals, apart, is_for_good
+from worker.refusals import PATIENT, Refusals
 from worker.runs import Run
 from worker.settling.aftermath import Aftermath
-from worker.settling.steps import RETRY_S, Step, Steps
+from worker.settling.steps import Steps
 
 _PAUSE_S: Final = 0.02
 """Before another look, where something moved between a look and a write."""
@@ -80,8 +83,9 @@ class Unlocking:
             if self._to_ask_of:
                 await asyncio.sleep(_PAUSE_S)
 
-    async def _ask(self, runs: Sequence[Run]) -> None:
+    async def _ask(self, runs: Sequence[Run]) -> bool:
         await self._steps.carry_out(await self._asked(runs))
+        return True
 
     def _put_aside(self, run: Run, error: EtcdRefusedError) -> None:
         self._refusals.note(str(run.run_id), error)
@@ -89,25 +93,13 @@ class Unlocking:
 
     async def follows_of(self, run: Run) -> FollowUp:
         """What follows the run, as etcd knows it; while etcd refuses to say, nobody else may wait for the answer."""
-        while True:
-            try:
-                [then] = await self._follows([run])
-                return then
-            except EtcdRefusedError as error:
-                self._refusals.note(str(run.run_id), error)
-                await asyncio.sleep(AGAIN_S)
+        [then] = await self._follows([run], self._refusals.patience(str(run.run_id)))
+        return then
 
-    async def _follows(self, runs: Sequence[Run]) -> list[FollowUp]:
-        """What follows each; nothing where the transaction that ends it has been. EtcdRefusedError: for good."""
-        while True:
-            try:
-                follows = await self._aftermath.asked([_end_of(run) for run in runs])
-            except (EtcdError, UnavailableError) as error:
-                if is_for_good(error):
-                    raise
-                await asyncio.sleep(RETRY_S)
-                continue
-            return [NOTHING if run.unlocked else then for run, then in zip(runs, follows, strict=True)]
+    async def _follows(self, runs: Sequence[Run], patience: Patience) -> list[FollowUp]:
+        """What follows each; nothing where the transaction that ends it has been."""
+        follows = await answered(lambda: self._aftermath.asked([_end_of(run) for run in runs]), patience)
+        return [NOTHING if run.unlocked else then for run, then in zip(runs, follows, strict=True)]
 
     def _known(self, run: Run) -> Step | None:
         """By the catalog; None: nothing to do, or etcd has to be asked what follows."""
@@ -122,7 +114,9 @@ class Unlocking:
 
     async def _asked(self, runs: Sequence[Run]) -> list[Step]:
         """For the runs after which something follows that only etcd knows enough of; also what was refused."""
-        follows, locks = await self._follows(runs), await self._locks(runs)
+        follows = await self._follows(runs, PATIENT)
+        wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
+        locks = await answered(partial(self._client.get_keys, wanted), PATIENT)
         steps = []
         for run, then in zip(runs, follows, strict=True):
             if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
@@ -130,16 +124,6 @@ class Unlocking:
             else:
                 steps.append(self._freeing(run, then))
         return steps
-
-    async def _locks(self, runs: Sequence[Run]) -> Mapping[str, KeyRevisions]:
-        wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
-        while True:
-            try:
-                return await self._client.get_keys(wanted)
-            except (EtcdError, UnavailableError) as error:
-                if is_for_good(error):
-                    raise
-                await asyncio.sleep(RETRY_S)
 
     def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""

@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-import worker.settling.settlement
-import worker.settling.steps
-import worker.settling.unlocking
+import worker.refusals
 from common.protocol.follow_ups import End, FollowUp
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin
@@ -26,9 +24,7 @@ CRON = "* * * * * * *"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.settling.settlement, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.settling.unlocking, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.refusals, "RETRY_S", 0.02)
 
 
 async def started(shop: Workshop, name: str = "job", **fields: Any) -> Run:
@@ -77,7 +73,7 @@ async def test_retry_is_asked_for_in_the_transaction_that_frees_the_lock(etcd: E
 async def test_lost_answer_asks_for_the_retry_once_even_if_that_is_over_already(
     etcd: EtcdServer, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.3)
+    monkeypatch.setattr(worker.refusals, "RETRY_S", 0.3)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, overlap=overlap, **RETRY)
         shop.client.losing = 1
@@ -261,7 +257,7 @@ async def test_job_that_has_become_a_chain_during_the_run_goes_on_as_one(etcd: E
 
 
 async def test_lost_answer_puts_the_link_once(etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.3)
+    monkeypatch.setattr(worker.refusals, "RETRY_S", 0.3)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop, after="30s")
         shop.client.losing = 1

@@ -7,9 +7,8 @@ import asyncio
 import pytest
 from msgspec import structs
 
+import worker.refusals
 import worker.settling.settlement
-import worker.settling.steps
-import worker.settling.unlocking
 from common.protocol.keys import RunId
 from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
@@ -20,9 +19,7 @@ from worker.runs import Run
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.settling.settlement, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.settling.steps, "RETRY_S", 0.02)
-    monkeypatch.setattr(worker.settling.unlocking, "RETRY_S", 0.02)
+    monkeypatch.setattr(worker.refusals, "RETRY_S", 0.02)
 
 
 async def started(shop: Workshop, name: str = "job", **fields: object) -> Run:
