@@ -141,10 +141,12 @@ class RunTable:
         """Runs that are to be started."""
         self.running_slots = 0
         self.claimed_slots = 0
+        self.claiming_slots = 0
+        """Of claims on their way to etcd, of fires and of requests; of those in doubt none."""
         self._stuck = Counter[str]()
         """By job: runs that cannot be ended, or of which something cannot."""
         self.on_room: Callable[[], None] = _nobody
-        """Told when slots that were kept for one waiter are everybody's again."""
+        """Told when there may be slots for a waiter, though no run has ended."""
 
     def __iter__(self) -> Iterator[Run]:
         return iter(list(self._runs.values()))
@@ -157,8 +159,8 @@ class RunTable:
 
     @property
     def free_slots(self) -> int:
-        """Slots that neither a process nor a claim has taken."""
-        return max(0, self.slots - self.running_slots - self.claimed_slots)
+        """Slots that neither a process nor a claim has taken, nor one that is on its way."""
+        return max(0, self._unclaimed - self.running_slots)
 
     def may_claim(self, now: float, waiter: str = "") -> int:
         """For how many more slots fires may be claimed: the free ones, and beyond them what came free just now.
@@ -168,22 +170,25 @@ class RunTable:
         ahead = self._slots_ahead(now)
         if kept := self.kept_from(waiter):
             return self.free_slots - kept
-        return self.slots - self.running_slots + ahead - self.claimed_slots
+        return self._unclaimed - self.running_slots + ahead
 
-    def has_enough(self, now: float, in_flight: int = 0) -> bool:
+    @property
+    def _unclaimed(self) -> int:
+        return self.slots - self.claimed_slots - self.claiming_slots
+
+    def has_enough(self, now: float) -> bool:
         """Whether so much of what may be claimed ahead of free slots is that no more is claimed for the moment.
 
         More than half of it, and all but what fills a transaction: else each slot that comes free would be a claim of
-        its own, a request to etcd for each fire of a burst. ``in_flight``: slots for which claims are on their way.
-        Each run that is waited for says when to ask again.
+        its own, a request to etcd for each fire of a burst. Each run that is waited for says when to ask again.
         """
         ahead = self._slots_ahead(now)
-        room = self.slots + ahead - self.running_slots - self.claimed_slots - in_flight
+        room = self._unclaimed - self.running_slots + ahead
         return ahead > 0 and room < min(ahead / 2, MAX_PROPOSALS)
 
-    def in_full(self, room: int, in_flight: int = 0) -> int:
+    def in_full(self, room: int) -> int:
         """As much of the room for claims as fills transactions, where it is more than one, and no slot is free."""
-        if room <= MAX_PROPOSALS or self.free_slots > in_flight:
+        if room <= MAX_PROPOSALS or self.free_slots:
             return room
         return room - room % MAX_PROPOSALS
 
@@ -214,6 +219,12 @@ class RunTable:
         """Slots that are kept for those who come before ``waiter``."""
         own = self._waiting.get(waiter)
         return sum(wait.slots for wait in self._waiting.values() if own is None or wait.place < own.place)
+
+    def claiming(self, slots: int) -> None:
+        """A claim for so many slots is on its way to etcd; below 0: it is not any more, or is in doubt."""
+        self.claiming_slots += slots
+        if slots < 0 and self._waiting:
+            self.on_room()
 
     def add(self, run: Run) -> None:
         """A run was claimed. One of the same id that was handed on from here, with no answer yet, counts no more."""

@@ -17,6 +17,7 @@ from tests.support.fake_clock import FakeClock
 from worker.refusals import Refusals
 from worker.requests import request_claiming
 from worker.requests.request_claiming import NOTHING, RequestClaiming, Tried
+from worker.runs import RunTable
 
 REQUEST = Request(
     run_id=RunId.planned("job", 7), origin=Origin.OFFERED, job_create_revision=3, plan_ms=7, dispatch_ms=7,
@@ -56,12 +57,13 @@ class Etcd:
         self.sent: list[object] = []
         self.counts: list[tuple[int, int, int]] = []
         self.claiming: RequestClaiming | None = None
+        self.table = RunTable(2)
         self.clock = FakeClock()
 
     async def txn(self, transaction: Txn) -> object:
         assert self.claiming is not None
         self.sent.append(transaction)
-        self.counts.append((self.claiming.unsettled, self.claiming.sending, self.claiming.slots))
+        self.counts.append((self.claiming.unsettled, self.claiming.sending, self.table.claiming_slots))
         self.clock.advance(1_000)
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
@@ -81,8 +83,8 @@ async def tried(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, lis
     refusals = cast(Refusals, SimpleNamespace(note=lambda name, _: called.append(f"noted {name}")))
     unneeded = cast(Any, None)
     etcd.claiming = claiming = RequestClaiming(
-        client=cast(Any, etcd), keys=Keys(), identity=unneeded, claims=unneeded, refusals=refusals, clock=etcd.clock,
-        on_room=lambda: called.append("room"),
+        client=cast(Any, etcd), keys=Keys(), identity=unneeded, claims=unneeded, table=etcd.table,
+        refusals=refusals, clock=etcd.clock, on_room=lambda: called.append("room"),
     )  # fmt: skip
     monkeypatch.setattr(claiming, "_claim", lambda *_: Claim())
     monkeypatch.setattr(request_claiming, "claimed_run", lambda _, __, *, fence, sent: (fence, sent))
@@ -90,7 +92,7 @@ async def tried(etcd: Etcd, monkeypatch: pytest.MonkeyPatch) -> tuple[Tried, lis
     job = cast(PlannedJob, SimpleNamespace(takes_lock=True))
     result = await claiming.claim(REQUEST, job, unneeded, counted)
     counted.settle()
-    assert (claiming.unsettled, claiming.sending, claiming.slots) == (0, 0, 0)
+    assert (claiming.unsettled, claiming.sending, etcd.table.claiming_slots) == (0, 0, 0)
     assert not etcd.answers
     assert set(etcd.sent) == {"the claim"}, "the same each time"
     return result, called

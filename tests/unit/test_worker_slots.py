@@ -66,7 +66,9 @@ def test_no_more_is_claimed_ahead_while_more_than_half_of_it_is() -> None:
     table.add(runs[8])
     table.add(runs[9])
     assert not table.has_enough(10.1), "half of the four that may be ahead"
-    assert table.has_enough(10.1, in_flight=1)
+    table.claiming(1)
+    assert table.has_enough(10.1)
+    table.claiming(-1)
     table.add(runs[10])
     assert table.has_enough(10.1)
     table.started(runs[8])
@@ -89,7 +91,9 @@ def test_claims_ahead_are_asked_for_by_the_full_transaction() -> None:
         table.add(one)
     assert table.may_claim(10.1) == 30
     assert not table.has_enough(10.1), "a transaction full, though more than half of the hundred are claimed"
-    assert table.has_enough(10.1, in_flight=1)
+    table.claiming(1)
+    assert table.has_enough(10.1)
+    table.claiming(-1)
     table.forget(claimed[0])
     assert table.in_full(table.may_claim(10.1)) == 30, "the thirty-first waits for others"
     assert table.in_full(29) == 29
@@ -146,6 +150,18 @@ def test_while_slots_are_kept_nothing_is_claimed_beyond_the_free_ones() -> None:
     table.wait_for("requests", 4)
     assert table.may_claim(10.0, "fires") == 0
     assert table.may_claim(10.0, "requests") == 5
+
+
+def test_a_claim_on_its_way_takes_slots_and_who_waits_is_told_when_it_is_not_any_more() -> None:
+    table, told = RunTable(4), list[int]()
+    table.on_room = lambda: told.append(table.free_slots)
+    table.claiming(3)
+    assert (table.free_slots, table.may_claim(10.0, "fires")) == (1, 1)
+    table.claiming(-1)
+    assert told == [], "nobody waits"
+    table.wait_for("requests", 4)
+    table.claiming(-2)
+    assert told == [4]
 
 
 def test_a_run_that_is_taken_back_before_its_handing_on_is_answered_costs_its_slots_once() -> None:

@@ -18,7 +18,6 @@ from worker.aside import Aside
 from worker.deciding.agenda import Agenda, Agendum, Cue
 from worker.deciding.mark_reading import read_marks
 from worker.members import Members
-from worker.runs import RunTable
 
 _AT_ONCE = 1000
 """So many jobs are read, then looked at; then the next ones."""
@@ -34,25 +33,19 @@ class Looking:
         client: EtcdClient,
         keys: Keys,
         members: Members,
-        table: RunTable,
         agenda: Agenda,
         timings: Timings,
     ) -> None:
         self._client = client
         self._keys = keys
         self._members = members
-        self._table = table
         self._agenda = agenda
         self._timings = timings
         self._aside = Aside("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[Agendum, int]]) -> None:
-        """Rank 1's try: only with free slots, after one batched look at the marks."""
-        free = self._table.free_slots
-        wanted = [
-            (agendum, plan_ms) for agendum, plan_ms in hedged
-            if agendum.base_ms < plan_ms and agendum.job.spec.slots <= free
-        ]  # fmt: skip
+        """Rank 1's try, after one batched look at the marks."""
+        wanted = [(agendum, plan_ms) for agendum, plan_ms in hedged if agendum.base_ms < plan_ms]
         if not wanted:
             return
         marks = await self._read_marks([agendum.job.sequence for agendum, _ in wanted])

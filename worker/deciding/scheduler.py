@@ -93,13 +93,18 @@ class Scheduler:
             decider=self, clock=clock,
         )  # fmt: skip
         self._sending = Sending(
-            client=client, claims=claims, doubts=doubts, refusals=refusals, listener=self._answers, clock=clock
+            client=client,
+            claims=claims,
+            doubts=doubts,
+            refusals=refusals,
+            table=table,
+            listener=self._answers,
+            clock=clock,
         )
         self._looking = Looking(
             client=client,
             keys=keys,
             members=members,
-            table=table,
             agenda=self._agenda,
             timings=timings,
         )
@@ -296,7 +301,7 @@ class Scheduler:
 
     def _hedge(self, now_ms: int) -> None:
         """Looks as the second in rank, with slots that none of its own fires waits for."""
-        spare = 0 if self.waiting else self._table.free_slots - self._sending.slots_in_flight
+        spare = 0 if self.waiting else self._table.free_slots
         if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
             self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
 
@@ -353,7 +358,7 @@ class Scheduler:
     def _decide(self, session: Session, now_ms: int) -> int | None:
         """Decides what may be decided now; the wall time at which to do so again, though nobody rings."""
         now = self._clock.monotonic()
-        has_enough = self._table.has_enough(now, self._sending.slots_in_flight)
+        has_enough = self._table.has_enough(now)
         if not has_enough or now >= self._holds_until:
             self._holds_until = now + _ENOUGH_FOR_S
             self._propose(session, now_ms, claims=not has_enough)
@@ -363,8 +368,7 @@ class Scheduler:
     def _propose(self, session: Session, now_ms: int, *, claims: bool) -> None:
         """Hands as many decisions to etcd as slots allow, and as can be made in one turn; or only such as take none."""
         began = self._clock.monotonic()
-        in_flight = self._sending.slots_in_flight
-        room = self._table.in_full(self._table.may_claim(began, _WAITER) - in_flight, in_flight) if claims else 0
+        room = self._table.in_full(self._table.may_claim(began, _WAITER)) if claims else 0
         waits_for = urgency = 0
         parts: list[Part] = []
         while (agendum := self._agenda.line.first()) is not None:

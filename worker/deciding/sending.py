@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
 from worker.deciding.doubts import Doubts, Told
 from worker.refusals import Refusals
+from worker.runs import RunTable
 
 _BACKOFF_S = 0.25
 _LARGE = 10
@@ -42,6 +43,7 @@ class Sending:
         claims: Claims,
         doubts: Doubts,
         refusals: Refusals,
+        table: RunTable,
         listener: Listener,
         clock: Clock,
     ) -> None:
@@ -51,12 +53,17 @@ class Sending:
         self._doubts = doubts
         self._listener = listener
         self._clock = clock
-        self.in_flight = self.slots_in_flight = 0
-        """Runs that are being claimed, and the slots that they would take; those in doubt are not counted."""
+        self._table = table
+        self.in_flight = 0
+        """Runs that are being claimed; those in doubt are not counted."""
 
-    async def send(self, batch: Batch[Session]) -> None:
-        """Ends when every proposal of the batch has been answered; those in doubt, when they are settled."""
+    def send(self, batch: Batch[Session]) -> Coroutine[None, None, None]:
+        """Ends when every proposal of the batch has been answered; those in doubt, when they are settled. Their slots
+        are counted from now on, also before it begins."""
         self._count(batch.proposals, 1)
+        return self._sent(batch)
+
+    async def _sent(self, batch: Batch[Session]) -> None:
         # Where etcd is there and will not: the others are decided.
         await apart(batch.parts, partial(self._send, batch), partial(self._refused, batch), at_once=True)
 
@@ -109,5 +116,6 @@ class Sending:
 
     def _count(self, proposals: Iterable[Proposal], by: int) -> None:
         for proposal in proposals:
-            self.in_flight += by * proposal.claims
-            self.slots_in_flight += by * proposal.slots
+            if proposal.claims:
+                self.in_flight += by
+                self._table.claiming(by * proposal.slots)

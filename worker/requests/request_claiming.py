@@ -25,7 +25,7 @@ from common.protocol.request import Request
 from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.txn import KeyValue
 from worker.refusals import Refusals
-from worker.runs import Run
+from worker.runs import Run, RunTable
 
 _RETRY_S: Final = 0.3
 _LOOK_AGAIN_S: Final = 1.0
@@ -53,11 +53,12 @@ class RequestClaiming:
         keys: Keys,
         identity: Identity,
         claims: Claims,
+        table: RunTable,
         refusals: Refusals,
         clock: Clock,
         on_room: Callable[[], None],
     ) -> None:
-        """``on_room``: a claim counts no more."""
+        """``on_room``: one claim more may be sent."""
         self._client = client
         self._keys = keys
         self._identity = identity
@@ -65,12 +66,11 @@ class RequestClaiming:
         self._refusals = refusals
         self._clock = clock
         self._on_room = on_room
+        self._table = table
         self.unsettled = 0
         """Claims of which it is not known what becomes of them."""
         self.sending = 0
         """Of these, those that may be carried out right now."""
-        self.slots = 0
-        """That those would take."""
 
     def count(self, slots: int) -> Counted:
         """Have a claim count from now on, also before it is sent."""
@@ -130,7 +130,7 @@ class Counted:
         self._counts = True
         claiming.unsettled += 1
         claiming.sending += 1
-        claiming.slots += slots
+        claiming._table.claiming(slots)
 
     def settle(self) -> None:
         """It is known what became of the claim."""
@@ -142,5 +142,5 @@ class Counted:
         if self._counts:
             self._counts = False
             self._claiming.sending -= 1
-            self._claiming.slots -= self._slots
+            self._claiming._table.claiming(-self._slots)
             self._claiming._on_room()

@@ -84,8 +84,8 @@ class RequestQueue:
         self._clock = clock
         self._alarm = Alarm(clock)
         self._claiming = RequestClaiming(
-            client=client, keys=keys, identity=identity, claims=claims, refusals=refusals, clock=clock,
-            on_room=self.wake,
+            client=client, keys=keys, identity=identity, claims=claims, table=table, refusals=refusals,
+            clock=clock, on_room=self.wake,
         )  # fmt: skip
         self._tasks: asyncio.TaskGroup | None = None
         self.by_job: dict[str, Lineup] = {}
@@ -259,7 +259,7 @@ class RequestQueue:
 
     def _start_due(self, session: Session, now_ms: int) -> None:
         """As many as there are slots for; the first for which there are none waits for them."""
-        room, had_some = self._table.free_slots - self._table.kept_from(_WAITER) - self._claiming.slots, False
+        room, had_some = self._table.free_slots - self._table.kept_from(_WAITER), False
         while self._claiming.sending < AT_ONCE and (turn := self._times.line.first()) is not None:
             job = self._runnable(turn.request, now_ms)
             if job is None:

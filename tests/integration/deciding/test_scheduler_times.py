@@ -146,7 +146,7 @@ async def test_it_waits_a_moment_at_most_while_enough_is_claimed_ahead(
         world.at(NOON + MINUTE - 250)
         await world.settled()
         with monkeypatch.context() as meanwhile:
-            meanwhile.setattr(planner.table, "has_enough", lambda now, in_flight: True)
+            meanwhile.setattr(planner.table, "has_enough", lambda now: True)
             world.at(NOON + MINUTE - 200)
             await world.settled()
             assert await world.mark("closed") == NOON, "it goes with what comes within the moment"

@@ -290,7 +290,7 @@ async def test_a_claim_in_doubt_that_meets_a_lock_takes_no_slot(
         await put(world, blocked)
         queue = worker.parts.requests
         await wait_until(lambda: proxy.cuts == 1, description="the answer was cut")
-        await wait_until(lambda: queue._claiming.slots == 0, description="it takes no slot")
+        await wait_until(lambda: worker.parts.table.claiming_slots == 0, description="it takes no slot")
         assert queue.claims_in_flight == 1
         free = request(other, run_id=RunId("other", "r-free"))
         await put(world, free)
