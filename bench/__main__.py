@@ -2,7 +2,7 @@
 
 Each prints one table (medians and ranges over its rounds, goals beside them); all of it goes into
 bench/results/<date>.json, with what machine it was. The exit status is 1 where something was missed or done twice, and
-says nothing about goals. The other modules here (console, cron_next, spawn) are run by themselves.
+says nothing about goals. The other modules here (console, cron_next, house, spawn) are run by themselves.
 """
 
 from __future__ import annotations
