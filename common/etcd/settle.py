@@ -21,7 +21,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, Self, TypeVar, assert_never
 
@@ -103,7 +103,7 @@ class _Tries:
 
     patience: Patience
     count: int = 0
-    doubt: Exception | None = field(default=None)
+    doubt: Exception | None = None
 
     async def failed(self, error: Exception) -> None:
         """Returns when it is to be sent again."""

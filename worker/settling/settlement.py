@@ -288,7 +288,8 @@ class Settlement:
         while True:
             entry = final_entry(record, worker=self._worker, session=run.entry.session, instance=self._instance)
             follow_up = await self._unlocking.follows_of(run)
-            result = await self._steps.answer(keep_record(self._keys, run, entry, follow_up), of=str(run.run_id))
+            txn = keep_record(self._keys, run, entry, follow_up)
+            result = await answered(partial(self._client.txn, txn), self._refusals.patience(str(run.run_id)))
             if result.succeeded:
                 self._in_keys[run.run_id] = record, result.revision
                 break

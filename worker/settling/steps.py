@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from functools import partial
 from typing import Final
 
 from common.clock import Clock
 from common.errors import EtcdRefusedError
 from common.etcd import EtcdClient
 from common.etcd.pack import Step, together
-from common.etcd.settle import AGAIN_S, answered
-from common.protocol.txn import Txn, TxnResult, packed
+from common.etcd.settle import AGAIN_S
+from common.protocol.txn import packed
 from worker.refusals import PATIENT, Refusals
 
 MAX_STEPS: Final = 120
@@ -62,10 +61,3 @@ class Steps:
         self._refusals.note(step.of, error)
         self._aside.append(step)
         self._again_at = self._clock.monotonic() + AGAIN_S
-
-    async def answer(self, txn: Txn, *, of: str) -> TxnResult:
-        """etcd's answer to a conditional write of a run, which does once what it does however often it is sent.
-
-        While etcd refuses it, nobody else may wait for the answer.
-        """
-        return await answered(partial(self._client.txn, txn), self._refusals.patience(of))
