@@ -21,11 +21,11 @@ from bench.simulate_etcd import CountingEtcd, Counts
 from bench.simulate_worker import Health, SimulatedWorker, Timeline, Tries
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
-from common.protocol.compares import absent, mod_revision_is, value_is
-from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
+from common.protocol import fire_decisions
+from common.protocol.keys import Keys, encode_mark, read_mark
 from common.protocol.placement import Candidate, Placement, bucket_of
 from common.protocol.planned_job import PlannedJob, read_job
-from common.protocol.request import Origin, Request
+from common.protocol.request import Request
 from common.protocol.txn import Put, Txn
 from common.timings import Timings
 from worker.deciding.hedges import OFFER_AFTER_MS
@@ -191,25 +191,11 @@ class _Fleet:
 
     def _offer(self, job: PlannedJob, plan_ms: int, order: Sequence[str]) -> None:
         """As `worker.stewarding.undecided_fires` does; the two compares of the steward's office are left out."""
-        request = Request(
-            run_id=RunId.planned(job.name, plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
-            plan_ms=plan_ms, dispatch_ms=job.dispatch_ms(plan_ms), not_before_ms=self._now_ms,
-            expires_ms=self._now_ms + job.spec.misfire.grace_ms,
-        )  # fmt: skip
+        request = fire_decisions.offered(job, plan_ms, now_ms=self._now_ms)
         key = request.key(_KEYS)
         result = self._etcd.txn(
-            Txn(
-                [
-                    mod_revision_is(_KEYS.job(job.name), job.revision),
-                    value_is(_KEYS.mark(job.name), encode_mark(_SAVED_MS)),
-                    absent(_KEYS.run(request.run_id)),
-                    absent(key),
-                ],
-                [
-                    Put(_KEYS.mark(job.name), encode_mark(plan_ms)),
-                    Put(key, request.to_json()),
-                    Put(_KEYS.seen(Watched.REQUESTS), b""),
-                ],
+            fire_decisions.offer(
+                _KEYS, job, request, None, mark_ms=_SAVED_MS, to_ms=plan_ms, worker=order[0], guards=()
             )
         )
         assert result.succeeded, "it has just seen that the fire is undecided"

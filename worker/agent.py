@@ -278,7 +278,7 @@ class Agent:
     def kill_wished(self, kill: Kill) -> None:
         """Somebody wants a run ended: also one that was given up as lost, and goes on."""
         run = self.parts.table.get(kill.run_id) or self._given_up.get(kill.run_id)
-        if run is None or run.fence >= kill.revision:
+        if run is None or not kill.reaches(run.fence):
             return
         if run.phase is Phase.RUNNING:
             self.parts.executor.end(run.run_id, Ending(reason=kill.reason, by=kill.by))

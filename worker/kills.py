@@ -24,7 +24,7 @@ class Kills:
     def of(self, run_id: RunId, fence: int) -> Kill | None:
         """The kill that applies to this run."""
         kill = self.by_run.get(run_id)
-        return kill if kill is not None and fence < kill.revision else None
+        return kill if kill is not None and kill.reaches(fence) else None
 
     def on_changes(self, changes: Sequence[Change]) -> None:
         """The mirror's changes, taken in."""

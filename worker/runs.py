@@ -17,6 +17,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.proposals import MAX_PROPOSALS
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.run_writes import still_own
 from common.protocol.txn import KeyValue
 
 _CLAIM_AHEAD_S: Final = 0.5
@@ -94,17 +95,9 @@ class Run:
         return not self.unlocked and not self.forgotten and not self.is_ending
 
     def take_over(self, kv: KeyValue | None) -> bool:
-        """Whether this run key is still this run's own, as a write of ours may have left it; its revision is noted.
-
-        Not so where somebody has given the run up: then the key is gone, made anew, or carries the verdict.
-        """
-        if kv is None or kv.create_revision != self.fence:
-            return False
-        try:
-            entry = RunEntry.from_json(kv.value)
-        except ValueError:
-            return False
-        if entry.state is EntryState.FINAL or entry.instance != self.entry.instance:
+        """Whether this run key is still this run's own (`still_own`); its revision is noted."""
+        entry = still_own(kv, fence=self.fence, instance=self.entry.instance)
+        if kv is None or entry is None:
             return False
         self.mod_revision = kv.mod_revision
         if entry.state is EntryState.ENDED:  # an earlier sending was carried out: it must not be open again

@@ -220,6 +220,13 @@ def carried_out(part: Part, *, revision: int, sent: float) -> Result:
     )  # fmt: skip
 
 
+def found_carried_out(part: Part, found: KeyValue | None) -> Result | None:
+    """The result of a part whose witness lies in etcd as it would have put it: carried out, nobody knows when."""
+    if part.witness is None or found is None or found.value != part.witness.value:
+        return None
+    return carried_out(part, revision=found.create_revision, sent=float("-inf"))
+
+
 def made_up(job: PlannedJob, plan_ms: int, *, now_ms: int) -> Request:
     """The request for a misfire that the job's policy makes up for."""
     return Request(

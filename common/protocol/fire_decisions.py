@@ -19,8 +19,9 @@ from common.protocol.compares import Compare, absent, create_revision_is, mod_re
 from common.protocol.keys import Keys, RunId, Watched, encode_mark, read_mark
 from common.protocol.kill import Kill
 from common.protocol.planned_job import PlannedJob
+from common.protocol.planner import Decision
 from common.protocol.proposals import Blocker
-from common.protocol.request import Request
+from common.protocol.request import Origin, Request
 from common.protocol.run import RunRecord, final_entry
 from common.protocol.txn import Delete, Get, GetKey, KeyValue, Operation, Owner, Put, Txn, TxnResult
 
@@ -41,6 +42,25 @@ def record(
 def is_in_the_way(refusal: TxnResult) -> bool:
     """Whether a run key stands where the record would go."""
     return refusal.key(0) is not None
+
+
+def is_in_time(job: PlannedJob, decision: Decision, now_ms: int) -> bool:
+    """Whether it is about a fire in its time; a misfire is a worker's to make up for, until its window is over."""
+    if decision.claim_ms is None or decision.missed is not None:
+        return False
+    if job.keeps_one and decision.claim_ms != job.fires.newest_open_ms(now_ms):
+        return False  # the newest is kept, and while it is due for less than 5 s it is for the first two in rank
+    return now_ms <= job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
+
+
+def offered(job: PlannedJob, plan_ms: int, *, now_ms: int) -> Request:
+    """The request for a fire that no worker took in time."""
+    dispatch_ms = job.dispatch_ms(plan_ms)
+    return Request(
+        run_id=job.run_of(plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
+        plan_ms=plan_ms, dispatch_ms=dispatch_ms, not_before_ms=now_ms,
+        expires_ms=job.expires_ms(plan_ms) if job.keeps_one else dispatch_ms + job.spec.misfire.grace_ms,
+    )  # fmt: skip
 
 
 def offer(

@@ -14,17 +14,18 @@ By the job as it is now, which the transaction compares. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final, Self
 
 from msgspec import Struct
 
+from common.errors import EtcronError
 from common.jobs.job import OnWorkerLost
 from common.protocol.chain import link_after
 from common.protocol.compares import Compare, absent, mod_revision_is, none_under_since, value_is
 from common.protocol.keys import Keys, RunId, Watched, read_mark
-from common.protocol.planned_job import PlannedJob
+from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Origin, Request
 from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import first_attempt
@@ -75,6 +76,24 @@ class Facts:
     has_next: bool = False
     """The next attempt is asked for already, or has a run key."""
 
+    @classmethod
+    def keys_of(cls, keys: Keys, end: End) -> tuple[str, ...]:
+        """What they are read from, at one revision."""
+        run_id, following = end.run_id, end.next_attempt
+        return (
+            keys.job(run_id.job_name), keys.mark(run_id.job), keys.kill(run_id), keys.run(following),
+            keys.request(following),
+        )  # fmt: skip
+
+    @classmethod
+    def found(cls, keys: Keys, end: End, found: Mapping[str, KeyValue]) -> Self:
+        """What those of these keys that exist say."""
+        job, mark, kill, run, request = map(found.get, cls.keys_of(keys, end))
+        return cls(
+            job=_readable(end.run_id.job_name, job), mark=mark, is_killed=kill is not None,
+            has_next=run is not None or request is not None,
+        )  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FollowUp:
@@ -100,6 +119,13 @@ def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or end.exit_code in codes else None
+
+
+def _readable(name: str, kv: KeyValue | None) -> PlannedJob | None:
+    try:
+        return None if kv is None else read_job(name, kv)
+    except EtcronError:
+        return None
 
 
 def _attempts(end: End, job: PlannedJob) -> int:

@@ -35,6 +35,10 @@ class Kill:
         because = f": {self.reason}" if self.reason else ""
         return f"killed by {self.by} before start{because}"
 
+    def reaches(self, fence: int) -> bool:
+        """Whether it applies to a run with this fence: one that is older than itself."""
+        return fence < self.revision
+
     def overdue_in_ms(self, now_ms: int, *, grace_s: float = 0) -> int:
         """How long the run's worker still has to end it; 0 or less: it cannot, and the run may be given up."""
         return self.at_ms + round(grace_s * 1000) + OVERDUE_MS - now_ms

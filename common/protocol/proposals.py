@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
-from common.protocol.planner import Decision
+from common.protocol.planner import Decision, Held
 from common.protocol.run import RunEntry, RunRecord
 
 MAX_PROPOSALS: Final = 30
@@ -63,6 +63,16 @@ class Proposal(Struct, frozen=True, kw_only=True, eq=False):
         passed, claim_ms = self.decision.passed, self.decision.claim_ms
         plans = [ms for ms in (passed.lo_ms if passed else None, claim_ms) if ms is not None]
         return [self.job.run_of(plan_ms) for plan_ms in plans]
+
+
+def start_by_ms(job: PlannedJob, decision: Decision, now_ms: int, *, waited: bool, held: Held | None = None) -> int:
+    """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
+    if decision.claim_ms is None:
+        return 0
+    dispatch_ms = job.dispatch_ms(decision.claim_ms)
+    due_ms = dispatch_ms if held is None else held.waited_until_ms(dispatch_ms)
+    grace_ends_ms = due_ms + job.spec.misfire.grace_ms
+    return grace_ends_ms if now_ms <= grace_ends_ms and not waited else job.expires_ms(decision.claim_ms)
 
 
 class Answer(Enum):

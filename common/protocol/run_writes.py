@@ -63,6 +63,20 @@ class LeftRun:
         return self.entry.state is EntryState.ENDED or (self.entry.locked and not self.holds_lock)
 
 
+def still_own(kv: KeyValue | None, *, fence: int, instance: str) -> RunEntry | None:
+    """What the run key says, where it is still this run's own, as a write of ours may have left it.
+
+    None where somebody has given the run up: then the key is gone, made anew, or carries the verdict.
+    """
+    if kv is None or kv.create_revision != fence:
+        return None
+    try:
+        entry = RunEntry.from_json(kv.value)
+    except ValueError:
+        return None
+    return None if entry.state is EntryState.FINAL or entry.instance != instance else entry
+
+
 def take_over(keys: Keys, run_id: RunId, entry: RunEntry, *, mod_revision: int, session: Owner) -> tuple[RunEntry, Txn]:
     """The run key's new value, which names the session, and the write of it; refused, it reads what is there."""
     key, renewed = keys.run(run_id), replace(entry, session=session.id)

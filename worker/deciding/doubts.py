@@ -28,7 +28,7 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.etcd.settle import Bears, Patience, answered
-from common.protocol.fire_claims import Batch, Claims, Part, carried_out
+from common.protocol.fire_claims import Batch, Claims, Part, found_carried_out
 from common.protocol.keys import Keys
 from common.protocol.proposals import Answer, Result
 from common.protocol.txn import KeyValue
@@ -127,18 +127,14 @@ class Doubts:
         # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
         by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
         by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
-        return [_carried_out(part, found) or by_proposal[id(part.proposal)] for part in batch.parts]
+        witnesses = [None if part.witness is None else found.get(part.witness.key) for part in batch.parts]
+        return [
+            found_carried_out(part, kv) or by_proposal[id(part.proposal)]
+            for part, kv in zip(batch.parts, witnesses, strict=True)
+        ]
 
     async def _pass_over(self, batch: Batch[Session], result: Result) -> None:
         try:
             await pass_over(self._client, self._keys, result.proposal, batch.session)
         except (EtcdError, UnavailableError):
             return  # looked at again soon
-
-
-def _carried_out(part: Part, found: dict[str, KeyValue]) -> Result | None:
-    """The result, where the part's run key is there as it would have put it."""
-    kv = None if part.witness is None else found.get(part.witness.key)
-    if part.witness is None or kv is None or kv.value != part.witness.value:
-        return None
-    return carried_out(part, revision=kv.create_revision, sent=float("-inf"))

@@ -23,7 +23,7 @@ from common.protocol.fire_claims import Claims, Part
 from common.protocol.keys import Keys, split_sequence
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
-from common.protocol.proposals import Blocker, Proposal
+from common.protocol.proposals import Blocker, Proposal, start_by_ms
 from common.timings import Timings
 from worker.absences import Absences
 from worker.alarm import Alarm
@@ -419,7 +419,7 @@ class Scheduler:
             agendum.blocker = agendum.blocked_ms = None
         return Proposal(
             job=job, decision=decision, blocker=agendum.blocker, late=self._why_late(agendum, decision),
-            start_by_ms=_start_by_ms(job, decision, now_ms, waited=agendum.waited, held=self._held()),
+            start_by_ms=start_by_ms(job, decision, now_ms, waited=agendum.waited, held=self._held()),
         )  # fmt: skip
 
     def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
@@ -432,13 +432,3 @@ class Scheduler:
         if short_since_ms is not None and short_since_ms <= lo_ms and missed.lo_ms >= (agendum.fresh_ms or 0):
             return f"late: {self._worker} had no free slot"
         return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)
-
-
-def _start_by_ms(job: PlannedJob, decision: Decision, now_ms: int, *, waited: bool, held: Held | None) -> int:
-    """Until when a claimed fire may start: one that waited for a lock, or is made up for, has its window."""
-    if decision.claim_ms is None:
-        return 0
-    dispatch_ms = job.dispatch_ms(decision.claim_ms)
-    due_ms = dispatch_ms if held is None else held.waited_until_ms(dispatch_ms)
-    grace_ends_ms = due_ms + job.spec.misfire.grace_ms
-    return grace_ends_ms if now_ms <= grace_ends_ms and not waited else job.expires_ms(decision.claim_ms)

@@ -27,7 +27,6 @@ from common.protocol.placement import is_eligible
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import SHORTEST_MS, Decision, Held, decide, decide_for_nobody, pass_for_nobody
 from common.protocol.records import fire_record, passed_record, single
-from common.protocol.request import Origin, Request
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import KeyValue
 from common.timings import Timings
@@ -132,7 +131,7 @@ class UndecidedFires:
             return None
         if decision.closed is not None:
             return await self._pass(case, decision)
-        return await self._start(case, decision) if _is_to_start(job, decision, now_ms) else None
+        return await self._start(case, decision) if fire_decisions.is_in_time(job, decision, now_ms) else None
 
     def _given_up(self, case: Case) -> Decision | None:
         job, now_ms, held = case.job, case.now_ms, self._held()
@@ -244,7 +243,8 @@ class UndecidedFires:
 
     async def _offer(self, case: Case, decision: Decision) -> int | None:
         """To all; what the decision passes is recorded with it."""
-        request, record = _offered(case, decision.to_ms), passed_record(case.job, decision, now_ms=case.now_ms)
+        request = fire_decisions.offered(case.job, decision.to_ms, now_ms=case.now_ms)
+        record = passed_record(case.job, decision, now_ms=case.now_ms)
         result = await self._client.txn(
             fire_decisions.offer(
                 self._keys, case.job, request, record, mark_ms=case.mark_ms, to_ms=decision.to_ms, worker=self._worker,
@@ -261,21 +261,3 @@ class UndecidedFires:
 
     def _somebody_else_is_free(self, job: PlannedJob, plan_ms: int) -> bool:
         return self._beats.any_free(self._members.order(job, str(plan_ms))[2:], job.spec.slots)
-
-
-def _is_to_start(job: PlannedJob, decision: Decision, now_ms: int) -> bool:
-    """Whether it is about a fire in its time; a misfire is a worker's to make up for, until its window is over."""
-    if decision.claim_ms is None or decision.missed is not None:
-        return False
-    if job.keeps_one and decision.claim_ms != job.fires.newest_open_ms(now_ms):
-        return False  # the newest is kept, and while it is due for less than 5 s it is for the first two in rank
-    return now_ms <= job.dispatch_ms(decision.claim_ms) + job.spec.misfire.grace_ms
-
-
-def _offered(case: Case, plan_ms: int) -> Request:
-    job, dispatch_ms = case.job, case.job.dispatch_ms(plan_ms)
-    return Request(
-        run_id=job.run_of(plan_ms), origin=Origin.OFFERED, job_create_revision=job.create_revision,
-        plan_ms=plan_ms, dispatch_ms=dispatch_ms, not_before_ms=case.now_ms,
-        expires_ms=job.expires_ms(plan_ms) if job.keeps_one else dispatch_ms + job.spec.misfire.grace_ms,
-    )  # fmt: skip
