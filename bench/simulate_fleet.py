@@ -28,7 +28,7 @@ from common.protocol.planned_job import PlannedJob, read_job
 from common.protocol.request import Request
 from common.protocol.txn import Put, Txn
 from common.timings import Timings
-from worker.deciding.hedges import OFFER_AFTER_MS
+from worker.plan.hedges import OFFER_AFTER_MS
 
 MIDNIGHT_MS: Final = 1_790_035_200_000
 """The fires of all jobs lie in the seconds after this midnight (UTC)."""

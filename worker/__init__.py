@@ -3,9 +3,7 @@
     agent.py parts.py __main__.py   the worker as a whole: what one part tells another; how they are wired; the process
     stewarding/                     what is nobody's turn, done by the one worker that is steward
     dispatcher.py                   from a claim to the start, at its time
-    requests/                       runs that were asked for: offered, retried, by hand, after another
-    deciding/                       from a due fire to the claim that etcd grants
-    plan/                           what both queues are made of: cues, the line for slots, the look at locks
+    plan/                           what is due here, and whose turn it is: planned fires, and runs that were asked for
     settling/                       from the end of a run to the deletion of its keys; taking over what was left
     commands/                       a command started, captured, ended
     launcher/                       the process beside the worker that starts what may hang on its way to its command
@@ -22,6 +20,6 @@
                                     one waiter for many causes; when all is looked at again; what is set aside;
                                     what etcd refuses for good
 
-Each package knows those below it alone (``make lint`` sees to it). One fire goes down: deciding -> dispatcher ->
+Each package knows those below it alone (``make lint`` sees to it). One fire goes down: plan -> dispatcher ->
 commands, and its end comes back as calls that the agent has wired: commands -> settling -> spooling -> settling.
 """

@@ -25,9 +25,6 @@ from worker.commands.executor import Executor
 from worker.commands.orphans import Orphans, is_first_process
 from worker.commands.slots import affordable_slots
 from worker.data_directory import DataDirectory
-from worker.deciding.broadcast import Broadcast
-from worker.deciding.doubts import Doubts
-from worker.deciding.scheduler import Scheduler
 from worker.dispatcher import Dispatcher
 from worker.draining import DrainWatch
 from worker.guardian.link import GuardianLink
@@ -35,10 +32,13 @@ from worker.kills import Kills
 from worker.launch import Outcome
 from worker.launcher.link import Launcher
 from worker.members import Beats, Members
+from worker.plan.broadcast import Broadcast
+from worker.plan.doubts import Doubts
 from worker.plan.lock_watch import LockWatch
+from worker.plan.request_queue import RequestQueue
+from worker.plan.scheduler import Scheduler
 from worker.refusals import Refusals
 from worker.registry import Registry
-from worker.requests.request_queue import RequestQueue
 from worker.roster import Roster
 from worker.runs import Run, RunTable
 from worker.sentinels import Sentinels

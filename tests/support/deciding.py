@@ -28,10 +28,10 @@ from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.absences import Absences
 from worker.catalog import Catalog
-from worker.deciding.doubts import Doubts
-from worker.deciding.scheduler import Scheduler
 from worker.members import Members
+from worker.plan.doubts import Doubts
 from worker.plan.lock_watch import LockWatch
+from worker.plan.scheduler import Scheduler
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 
@@ -203,7 +203,7 @@ class World:
             await self.client.get(self.keys.prefix)
             await wait_until(
                 lambda: (
-                    not any(agendum.busy for p in self.planners for agendum in p.scheduler._agenda_of.values())
+                    not any(pending.busy for p in self.planners for pending in p.scheduler._pending_of.values())
                     and not any(p.scheduler._is_looking or p.scheduler._wants_look for p in self.planners)
                 ),
                 description="nothing is on its way",

@@ -18,9 +18,9 @@ from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
-from worker.requests.due_jobs import DueJobs
-from worker.requests.lineup import Lineup
-from worker.requests.request_queue import RequestQueue
+from worker.plan.due_jobs import DueJobs
+from worker.plan.lineup import Lineup
+from worker.plan.request_queue import RequestQueue
 from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term

@@ -9,7 +9,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 ASK_WHETHER: Final = {
-    "worker/deciding/sending.py": "hands a batch of claims in doubt to `doubts`, which asks again by `answered`",
+    "worker/plan/sending.py": "hands a batch of claims in doubt to `doubts`, which asks again by `answered`",
     "worker/aside.py": "passes on what is no fault of the one key",
 }
 """Those that may ask whether an error leaves a doubt, and why."""

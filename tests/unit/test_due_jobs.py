@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
-from worker.requests.due_jobs import DueJobs
-from worker.requests.lineup import Lineup
+from worker.plan.due_jobs import DueJobs
+from worker.plan.lineup import Lineup
 
 
 class Queue:

@@ -4,65 +4,65 @@ from __future__ import annotations
 
 from common.jobs.reader import parse_job
 from common.protocol.planned_job import PlannedJob
-from worker.deciding.agenda import Agendum
-from worker.deciding.hedges import Hedges
+from worker.plan.hedges import Hedges
+from worker.plan.pending_jobs import PendingJob
 
 NOON = 1_790_000_040_000
 PLAN = NOON + 60_000
 HEDGED = PLAN + 500
 
 
-def an_agendum(name: str = "job") -> Agendum:
+def a_pending_job(name: str = "job") -> PendingJob:
     spec = parse_job({"name": name, "command": "true", "cronExpr": "0 * * * * * *"})
     job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1)
-    return Agendum(job=job)
+    return PendingJob(job=job)
 
 
 def test_are_taken_once() -> None:
-    hedges, one, other = Hedges(), an_agendum(), an_agendum("other")
+    hedges, one, other = Hedges(), a_pending_job(), a_pending_job("other")
     hedges.add([(one, PLAN), (other, PLAN)], HEDGED)
     assert hedges.take(HEDGED + 1_000, 1) == [(one, PLAN), (other, PLAN)]
     assert hedges.take(HEDGED + 1_000, 1) == []
 
 
 def test_newest_fire_of_a_job_counts() -> None:
-    hedges, often, other = Hedges(), an_agendum(), an_agendum("other")
+    hedges, often, other = Hedges(), a_pending_job(), a_pending_job("other")
     hedges.add([(often, PLAN), (other, PLAN)], HEDGED)
     hedges.add([(often, PLAN + 1_000)], HEDGED + 1_000)
     assert hedges.take(HEDGED + 1_000, 1) == [(other, PLAN), (often, PLAN + 1_000)]
 
 
 def test_after_five_seconds_without_slots_they_are_the_stewards() -> None:
-    hedges, late = Hedges(), an_agendum()
-    hedges.add([(an_agendum("old"), PLAN)], HEDGED)
+    hedges, late = Hedges(), a_pending_job()
+    hedges.add([(a_pending_job("old"), PLAN)], HEDGED)
     hedges.add([(late, PLAN + 2_000)], HEDGED + 2_000)
     assert hedges.take(HEDGED + 5_001, 1) == [(late, PLAN + 2_000)]
 
 
 def test_misfire_that_is_old_when_its_hedge_ends_is_looked_at() -> None:
-    hedges, misfire = Hedges(), an_agendum()
+    hedges, misfire = Hedges(), a_pending_job()
     hedges.add([(misfire, PLAN)], PLAN + 3_600_000)
     assert hedges.take(PLAN + 3_600_000, 1) == [(misfire, PLAN)]
 
 
 def test_clock_that_jumped_leaves_none() -> None:
     hedges = Hedges()
-    hedges.add([(an_agendum(), PLAN)], HEDGED)
+    hedges.add([(a_pending_job(), PLAN)], HEDGED)
     hedges.clear()
     assert hedges.take(HEDGED, 1) == []
 
 
 def test_one_whose_job_has_changed_is_forgotten() -> None:
-    hedges, gone, there = Hedges(), an_agendum(), an_agendum("other")
+    hedges, gone, there = Hedges(), a_pending_job(), a_pending_job("other")
     hedges.add([(there, PLAN), (gone, PLAN)], HEDGED)
     gone.gone = True
     assert hedges.take(HEDGED, 1) == [(there, PLAN)]
 
 
 def test_job_of_several_slots_waits_until_there_are_as_many() -> None:
-    hedges, small = Hedges(), an_agendum()
+    hedges, small = Hedges(), a_pending_job()
     spec = parse_job({"name": "large", "command": "true", "cronExpr": "0 * * * * * *", "slots": 2})
-    large = Agendum(job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
+    large = PendingJob(job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
     hedges.add([(large, PLAN), (small, PLAN)], HEDGED)
     assert hedges.take(HEDGED, 1) == [(small, PLAN)]
     assert hedges.take(HEDGED + 1_000, 2) == [(large, PLAN)]

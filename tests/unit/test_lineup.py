@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
-from worker.requests.lineup import Lineup, order_of
-from worker.requests.request_turns import Timetable, Turn
+from worker.plan.lineup import Lineup, order_of
+from worker.plan.pending_requests import PendingRequest, PendingRequests
 
 
 def request(fire: str, plan_ms: int = 0, not_before_ms: int = 0, revision: int = 1) -> Request:
@@ -59,7 +59,7 @@ def test_what_is_put_twice_stands_there_once() -> None:
     assert list(lineup.heads(3)) == []
 
 
-def due(times: Timetable) -> list[str]:
+def due(times: PendingRequests) -> list[str]:
     found = []
     while (turn := times.line.first()) is not None:
         found.append(turn.key)
@@ -68,9 +68,9 @@ def due(times: Timetable) -> list[str]:
 
 
 def test_turns_come_up_at_their_time_the_most_urgent_first() -> None:
-    times = Timetable()
+    times = PendingRequests()
     turns = {
-        key: Turn(key=key, request=request(key, plan_ms), rank=0)
+        key: PendingRequest(key=key, request=request(key, plan_ms), rank=0)
         for key, plan_ms in (("a", 3), ("b", 2), ("c", 1), ("d", 0))
     }
     for key, at_ms in (("a", 5), ("b", 5), ("c", 4), ("d", 9)):
@@ -82,8 +82,8 @@ def test_turns_come_up_at_their_time_the_most_urgent_first() -> None:
 
 
 def test_a_turn_that_is_gone_or_locked_or_armed_anew_does_not_come_up() -> None:
-    times = Timetable()
-    gone, locked, later, busy = (Turn(key=key, request=request(key), rank=0) for key in "abcd")
+    times = PendingRequests()
+    gone, locked, later, busy = (PendingRequest(key=key, request=request(key), rank=0) for key in "abcd")
     for turn in (gone, locked, later, busy):
         times.arm(turn, 1)
     gone.gone, locked.parked, busy.busy = True, True, True
@@ -95,7 +95,7 @@ def test_a_turn_that_is_gone_or_locked_or_armed_anew_does_not_come_up() -> None:
 
 
 def test_one_that_is_armed_while_it_is_due_waits_for_its_new_time() -> None:
-    times, turn = Timetable(), Turn(key="a", request=request("a"), rank=0)
+    times, turn = PendingRequests(), PendingRequest(key="a", request=request("a"), rank=0)
     times.arm(turn, 1)
     times.collect(1, urgency=lambda _: 0)
     times.arm(turn, 5)
@@ -105,7 +105,7 @@ def test_one_that_is_armed_while_it_is_due_waits_for_its_new_time() -> None:
 
 
 def test_a_job_is_reminded_of_once_for_each_time() -> None:
-    times = Timetable()
+    times = PendingRequests()
     for _ in range(1000):
         times.remind("job", 5)
     assert len(times.cues) == 1
@@ -114,7 +114,7 @@ def test_a_job_is_reminded_of_once_for_each_time() -> None:
 
 
 def test_a_job_is_reminded_of_at_each_time_of_its_requests_however_they_come_and_go() -> None:
-    times = Timetable()
+    times = PendingRequests()
     times.remind("job", 30)
     times.remind("job", 10)
     times.remind("job", 20)  # said again when the job is planned at 10
@@ -128,7 +128,7 @@ def test_a_job_is_reminded_of_at_each_time_of_its_requests_however_they_come_and
 
 def test_a_request_of_next_month_takes_no_room_for_each_that_comes_and_goes_until_then() -> None:
     """As an `after` job's next links do, beside a run of it that somebody wants in a month."""
-    times, month_ms = Timetable(), 30 * 86_400_000
+    times, month_ms = PendingRequests(), 30 * 86_400_000
     for now_ms in range(0, 100_000, 1_000):
         times.remind("job", now_ms + 1_000)
         assert times.collect(now_ms + 1_000, urgency=lambda _: 0) == ["job"]

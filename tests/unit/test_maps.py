@@ -16,7 +16,7 @@ MAPS = [
         "cli", "cli/crontab", "cli/manifests", "common", "common/clocks", "common/configuration", "common/jobs",
         "common/process", "common/protocol", "common/schedules", "common/words", "manager",
         "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
-        "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/deciding",
+        "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/plan",
         "worker/settling", "worker/spooling", "worker/stewarding",
     )
 ]  # fmt: skip

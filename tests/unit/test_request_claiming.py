@@ -14,9 +14,9 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import Earlier, Fate, Txn
 from tests.support.fake_clock import FakeClock
+from worker.plan import request_claiming
+from worker.plan.request_claiming import NOTHING, RequestClaiming, Tried
 from worker.refusals import Refusals
-from worker.requests import request_claiming
-from worker.requests.request_claiming import NOTHING, RequestClaiming, Tried
 from worker.runs import RunTable
 
 REQUEST = Request(

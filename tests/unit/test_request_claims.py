@@ -22,7 +22,7 @@ from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, 
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.run_writes import handed_on
 from common.protocol.txn import KeyValue, TxnResult
-from worker.requests.request_claiming import claimed_run
+from worker.plan.request_claiming import claimed_run
 
 KEYS = Keys()
 SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})

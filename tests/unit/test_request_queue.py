@@ -19,8 +19,8 @@ from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from worker.plan.lock_watch import LockWatch
-from worker.requests.request_claiming import NOTHING, Tried
-from worker.requests.request_queue import AT_ONCE, RequestQueue
+from worker.plan.request_claiming import NOTHING, Tried
+from worker.plan.request_queue import AT_ONCE, RequestQueue
 from worker.runs import RunTable
 
 KEYS = Keys()
@@ -109,7 +109,7 @@ class Worker:
         return [self._name(work) for work in self.tasks.left[before:]]
 
     def _name(self, work: Any) -> str:
-        run_id = work.cr_frame.f_locals["turn"].request.run_id
+        run_id = work.cr_frame.f_locals["pending"].request.run_id
         return run_id.fire.removeprefix("r-") if run_id.job == "job" else str(run_id.job)
 
     async def answered(self, answer: Tried = NOTHING) -> None:
@@ -326,7 +326,7 @@ def test_one_that_is_written_again_has_the_time_that_it_says_then(worker: Worker
     worker.queue._try_due(worker.clock.wall_ms())
     worker.ask(in_ms=0)
     assert worker.tries() == ["1"]
-    [turn] = worker.queue._turns["job"].values()
+    [turn] = worker.queue._pending["job"].values()
     assert turn.request.revision == worker.revision, "as it is now"
 
 
@@ -370,7 +370,7 @@ async def test_one_that_goes_during_its_try_comes_back_in_no_turn(worker: Worker
     worker.gone(change)
     await worker.answered(NOTHING)
     assert worker.tries(after_ms=5_000) == []
-    assert not worker.queue._turns
+    assert not worker.queue._pending
 
 
 # The lock

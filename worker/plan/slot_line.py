@@ -32,7 +32,7 @@ class Pending:
         raise NotImplementedError
 
     @property
-    def turn(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """Its place in the line: the smaller, the earlier."""
         raise NotImplementedError
 
@@ -41,7 +41,7 @@ P = TypeVar("P", bound=Pending)
 
 
 class SlotLine(Generic[P]):
-    """The line; of two whose turn is the same, the one that came first."""
+    """The line; of two whose order is the same, the one that came first."""
 
     __slots__ = ("_heap", "_numbers")
 
@@ -56,7 +56,7 @@ class SlotLine(Generic[P]):
         """Put it into the line, once."""
         if one.waits and not one.queued:
             one.queued = True
-            heapq.heappush(self._heap, (one.turn, next(self._numbers), one))
+            heapq.heappush(self._heap, (one.order, next(self._numbers), one))
 
     def first(self) -> P | None:
         """The first that still waits; it stays where it is."""

@@ -23,7 +23,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from worker.aside import Aside
 from worker.catalog import Catalog
-from worker.requests.request_queue import RequestQueue
+from worker.plan.request_queue import RequestQueue
 from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term
 

@@ -24,9 +24,9 @@ from common.timings import Timings
 from worker.absences import Absences
 from worker.aside import Aside
 from worker.catalog import Catalog
-from worker.deciding.hedges import OFFER_AFTER_MS
-from worker.deciding.mark_reading import read_marks
 from worker.members import Beats, Members
+from worker.plan.hedges import OFFER_AFTER_MS
+from worker.plan.mark_reading import read_marks
 from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term

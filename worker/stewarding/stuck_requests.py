@@ -29,8 +29,8 @@ from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
-from worker.requests.lineup import Lineup, order_of
-from worker.requests.request_queue import AT_ONCE, RequestQueue
+from worker.plan.lineup import Lineup, order_of
+from worker.plan.request_queue import AT_ONCE, RequestQueue
 from worker.settling.settlement import Settlement
 from worker.stewarding.rota import Rota
 from worker.stewarding.steward import Term

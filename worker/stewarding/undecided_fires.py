@@ -31,8 +31,8 @@ from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from worker.absences import Absences
-from worker.deciding.hedges import OFFER_AFTER_MS
 from worker.members import Beats, Members
+from worker.plan.hedges import OFFER_AFTER_MS
 from worker.roster import Roster
 from worker.settling.settlement import Settlement
 from worker.stewarding.steward import Term

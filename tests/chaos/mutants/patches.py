@@ -85,7 +85,7 @@ MUTANTS: Final = (
         name="in-doubt claims forgotten",
         patches=(
             Patch(
-                file="worker/deciding/sending.py",
+                file="worker/plan/sending.py",
                 old="            await self._doubts.settle(batch, self._listener)\n",
                 new="            for proposal in batch.proposals:\n"
                 "                not_done = Result(proposal=proposal, answer=Answer.NOT_DONE)\n"

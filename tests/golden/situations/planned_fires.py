@@ -55,7 +55,7 @@ async def claim_of_a_batch_of_ten_of_which_one_is_refused(stage: Stage) -> None:
 
 @situation
 async def claim_in_doubt(stage: Stage) -> None:
-    stage.patch.setattr("worker.deciding.doubts.LOOK_AGAIN_S", 0.05)
+    stage.patch.setattr("worker.plan.doubts.LOOK_AGAIN_S", 0.05)
     async with stage.client() as client, planning(client, stage.prefix) as world:
         await world.save()
         async with stage.recorded(losing=1):

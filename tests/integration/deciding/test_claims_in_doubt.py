@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-import worker.deciding.doubts
+import worker.plan.doubts
 from common.errors import EtcdInDoubtError
 from common.etcd import EtcdClient
 from common.protocol.run import Verdict
@@ -26,7 +26,7 @@ MINUTELY = "0 * * * * * *"
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.deciding.doubts, "LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(worker.plan.doubts, "LOOK_AGAIN_S", 0.05)
 
 
 class Doubtful(EtcdClient):
@@ -188,7 +188,7 @@ async def test_lock_is_held_when_the_doubt_is_looked_into_and_the_claim_arrives_
         own.losing, own.carry_out = 1, False
         await world.lock()
         world.at(NOON + MINUTE)
-        await wait_until(lambda: world.planners[0].scheduler._agenda_of["job"].parked, description="it is locked")
+        await wait_until(lambda: world.planners[0].scheduler._pending_of["job"].parked, description="it is locked")
         own.reachable = False
         await wait_until(lambda: own.looks > 1, description="nobody looks in between")
         await world.unlock()
@@ -209,7 +209,7 @@ async def test_overlap_policy_goes_on_while_a_claim_is_in_doubt(
         own.losing, own.carry_out = 1, False
         await world.lock("job@earlier#1")
         world.at(NOON + MINUTE)
-        await wait_until(lambda: world.planners[0].scheduler._agenda_of["job"].parked, description="it is locked")
+        await wait_until(lambda: world.planners[0].scheduler._pending_of["job"].parked, description="it is locked")
         world.at(NOON + MINUTE + 100)
         await wait_until(lambda: world.planners[0].records != [], description="the skip")
         await world.unlock()

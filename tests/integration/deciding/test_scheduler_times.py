@@ -213,8 +213,8 @@ async def test_what_is_closed_behind_one_that_waits_for_the_lock_follows_it(clie
         )
         await world.lock()
         world.at(midnight + 5 * MINUTE)
-        agendum = world.planners[0].scheduler._agenda_of["job"]
-        await wait_until(lambda: agendum.parked, description="it waits for the lock")
+        pending = world.planners[0].scheduler._pending_of["job"]
+        await wait_until(lambda: pending.parked, description="it waits for the lock")
         assert await world.mark() == midnight - 3 * MINUTE
         await world.unlock()
         world.planners[0].scheduler.lock_freed("job")
@@ -240,7 +240,7 @@ async def test_one_shot_fires_once_and_is_done(client: EtcdClient, prefix: str) 
         world.planners[0].scheduler.look_afresh("a test", blind=True)
         await world.settled()
         assert world.planners[0].wins == [NOON + 10 * SECOND]
-        assert world.planners[0].scheduler._agenda.cues.next_ms is None
+        assert world.planners[0].scheduler._pending_jobs.cues.next_ms is None
         assert await world.mark() == NOON + 10 * SECOND
 
 
@@ -289,7 +289,7 @@ async def test_job_that_runs_after_its_last_run_has_no_fires_and_costs_nothing(c
         world.planners[0].scheduler.look_afresh("a test", blind=True)
         await world.settled()
         assert await world.runs() == {}
-        assert world.planners[0].scheduler._agenda.cues.next_ms is None
+        assert world.planners[0].scheduler._pending_jobs.cues.next_ms is None
 
 
 # Priority

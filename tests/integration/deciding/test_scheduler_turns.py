@@ -178,14 +178,14 @@ async def test_new_membership_while_a_decision_is_on_its_way_is_not_forgotten(cl
         world.rank("dead", "another", "w1")
         world.at(NOON + MINUTE)
         await world.settled()
-        agendum = world.planners[0].scheduler._agenda_of["job"]
-        agendum.busy = True
+        pending = world.planners[0].scheduler._pending_of["job"]
+        pending.busy = True
         world.rank("w1")
         world.planners[0].scheduler.look_afresh("the membership changed")
-        await wait_until(lambda: agendum.look_again, description="it is looked at while it is busy")
+        await wait_until(lambda: pending.look_again, description="it is looked at while it is busy")
         assert await world.mark() == NOON
         decision = Decision(from_ms=NOON, to_ms=NOON + MINUTE, claim_ms=NOON + MINUTE)
-        answer = Result(proposal=Proposal(job=agendum.job, decision=decision), answer=Answer.NOT_DONE)
+        answer = Result(proposal=Proposal(job=pending.job, decision=decision), answer=Answer.NOT_DONE)
         world.planners[0].scheduler._answers.answered(answer, world.planners[0].session)
         await world.mark_comes_to(NOON + MINUTE)
 
@@ -450,7 +450,7 @@ async def test_edits_without_end_do_not_make_the_agenda_grow(client: EtcdClient,
         kv = await client.get(world.keys.job("job"))
         for _ in range(1000):
             world.tell(world.keys.job("job"), kv)
-        assert len(world.planners[0].scheduler._agenda.cues) < 300
+        assert len(world.planners[0].scheduler._pending_jobs.cues) < 300
 
 
 async def test_worker_without_anything_to_do_sleeps(

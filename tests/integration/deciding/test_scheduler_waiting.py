@@ -52,7 +52,7 @@ async def killed(world: World, run: str) -> Kill:
 async def waits(world: World, index: int = 0) -> None:
     planner = world.planners[index]
     await wait_until(
-        lambda: (agendum := planner.scheduler._agenda_of["job"]).parked and agendum.waited,
+        lambda: (pending := planner.scheduler._pending_of["job"]).parked and pending.waited,
         description="a fire waits for the lock",
     )
     await world.settled()
@@ -187,7 +187,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
 
         async def read_meanwhile(keys: list[str]) -> dict[str, KeyValue]:
             found = await read(keys)
-            waiting._try(scheduler._agenda_of["job"])
+            waiting._try(scheduler._pending_of["job"])
             return found
 
         monkeypatch.setattr(waiting._client, "get_many", read_meanwhile)
@@ -222,12 +222,12 @@ async def test_fire_that_is_due_presently_is_not_given_up_with_the_one_before(cl
         world.at(NOON + 2 * MINUTE - 100)
         await waits(world)
         world.rank("w2", "w3", "w1")
-        agendum = world.planners[0].scheduler._agenda_of["job"]
+        pending = world.planners[0].scheduler._pending_of["job"]
         await world.planners[0].locks.look()
-        assert agendum.until_ms == NOON + 2 * MINUTE
+        assert pending.until_ms == NOON + 2 * MINUTE
         world.at(NOON + 2 * MINUTE)
         await world.settled()
-        await wait_until(lambda: not agendum.wants, description="it is for others then")
+        await wait_until(lambda: not pending.wants, description="it is for others then")
 
 
 async def test_nothing_waits_nothing_is_read(client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -556,7 +556,7 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
         }
         replace = scheduler._lock_waits.replace
         await meeting.writes_nothing(
-            prefix, lambda: replace(scheduler._agenda_of["job"], holder), after=[steps[what]]
+            prefix, lambda: replace(scheduler._pending_of["job"], holder), after=[steps[what]]
         )  # fmt: skip
         await world.settled()
 
@@ -576,5 +576,5 @@ async def test_older_kill_that_is_put_anew_meanwhile_stays(
         scheduler = world.planners[0].scheduler
         replace = scheduler._lock_waits.replace
         await meeting.writes_nothing(
-            prefix, lambda: replace(scheduler._agenda_of["job"], holder), after=[[], [Put(kill, b"a kill")]]
+            prefix, lambda: replace(scheduler._pending_of["job"], holder), after=[[], [Put(kill, b"a kill")]]
         )  # fmt: skip

@@ -22,7 +22,7 @@ from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
-from worker.deciding.broadcast import Broadcast
+from worker.plan.broadcast import Broadcast
 
 pytestmark = pytest.mark.etcd
 

@@ -16,7 +16,7 @@ from common.protocol.txn import KeyRevisions, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import World
 from worker.catalog import Catalog
-from worker.requests.request_queue import RequestQueue
+from worker.plan.request_queue import RequestQueue
 from worker.stewarding.chains import Chains
 from worker.stewarding.steward import Term
 

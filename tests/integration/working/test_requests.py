@@ -79,7 +79,7 @@ async def test_waits_for_a_lock_that_somebody_else_frees(place: Place, world: Wo
     async with working(place) as worker:
         await worker.deciding()
         run_id = await world.ask(job, SystemClock().wall_ms())
-        turns = worker.parts.requests._turns
+        turns = worker.parts.requests._pending
         await wait_until(
             lambda: any(turn.parked for turn in turns.get("job", {}).values()), description="it waits for the lock"
         )

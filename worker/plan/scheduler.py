@@ -29,15 +29,15 @@ from worker.absences import Absences
 from worker.alarm import Alarm
 from worker.aside import Aside
 from worker.catalog import Catalog
-from worker.deciding.agenda import Agenda, Agendum, Cue
-from worker.deciding.answers import Answers, Claimant
-from worker.deciding.doubts import Doubts
-from worker.deciding.hedges import Hedges
-from worker.deciding.lock_waits import LockWaits
-from worker.deciding.looking import Looking
-from worker.deciding.sending import Sending
 from worker.members import Members
+from worker.plan.answers import Answers, Claimant
+from worker.plan.doubts import Doubts
+from worker.plan.hedges import Hedges
+from worker.plan.lock_waits import LockWaits
 from worker.plan.lock_watch import LockWatch
+from worker.plan.mark_scan import MarkScan
+from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
+from worker.plan.sending import Sending
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
@@ -86,10 +86,10 @@ class Scheduler:
         self._timings = timings
         self._clock = clock
         self._alarm = Alarm(clock)
-        self._agenda = Agenda(claim_lead_ms=timings.claim_lead_ms)
-        self._agenda_of: dict[str, Agendum] = {}
+        self._pending_jobs = PendingJobs(claim_lead_ms=timings.claim_lead_ms)
+        self._pending_of: dict[str, PendingJob] = {}
         self._answers = Answers(
-            client=client, keys=keys, agenda=self._agenda, agenda_of=self._agenda_of, claimant=claimant,
+            client=client, keys=keys, pending_jobs=self._pending_jobs, pending_of=self._pending_of, claimant=claimant,
             decider=self, clock=clock,
         )  # fmt: skip
         self._sending = Sending(
@@ -101,20 +101,26 @@ class Scheduler:
             listener=self._answers,
             clock=clock,
         )
-        self._looking = Looking(
+        self._mark_scan = MarkScan(
             client=client,
             keys=keys,
             members=members,
-            agenda=self._agenda,
+            pending_jobs=self._pending_jobs,
             timings=timings,
         )
         self._lock_waits = LockWaits(
-            client=client, keys=keys, members=members, locks=locks, agenda=self._agenda, decider=self, clock=clock
+            client=client,
+            keys=keys,
+            members=members,
+            locks=locks,
+            pending_jobs=self._pending_jobs,
+            decider=self,
+            clock=clock,
         )
         self._hedges = Hedges()
         self._aside = Aside("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
-        self._to_plan: dict[str, Agendum] = {}
+        self._to_plan: dict[str, PendingJob] = {}
         """Those without a place among the cues, for the clock has jumped."""
         self._plan_from_ms = 0
         self._wants_look: str | None = None
@@ -138,26 +144,26 @@ class Scheduler:
 
     def job_changed(self, name: str) -> None:
         """The catalog has another revision of the job, or none."""
-        old = self._agenda_of.pop(name, None)
+        old = self._pending_of.pop(name, None)
         if old is not None:
-            self._agenda.retire(old)
+            self._pending_jobs.retire(old)
         job = self._catalog.planned(name)
         if job is not None and job.spec.enabled:
-            agendum = self._agenda_of[name] = self._new_agendum(job, self._clock.wall_ms())
+            pending = self._pending_of[name] = self._new_pending(job, self._clock.wall_ms())
             if old is not None:
-                self._go_on(agendum, old)
+                self._go_on(pending, old)
         self._alarm.ring()
 
-    def _go_on(self, agendum: Agendum, old: Agendum) -> None:
+    def _go_on(self, pending: PendingJob, old: PendingJob) -> None:
         """What was due under the revision before, and waits here, is decided as it would have been: a fire that has
         waited for a lock has its window, not its grace alone."""
-        job = agendum.job
-        if not job.spec.fires_alike(old.job.spec) or old.until_ms <= max(old.base_ms, agendum.base_ms):
+        job = pending.job
+        if not job.spec.fires_alike(old.job.spec) or old.until_ms <= max(old.base_ms, pending.base_ms):
             return
         if self._members.rank(job, str(old.until_ms)) in (0, 1):
-            agendum.base_ms, agendum.until_ms = max(old.base_ms, agendum.base_ms), old.until_ms
-            agendum.fresh_ms, agendum.waited = old.fresh_ms, old.waited
-            self._agenda.line.join(agendum)
+            pending.base_ms, pending.until_ms = max(old.base_ms, pending.base_ms), old.until_ms
+            pending.fresh_ms, pending.waited = old.fresh_ms, old.waited
+            self._pending_jobs.line.join(pending)
 
     def look_afresh(self, reason: str, *, blind: bool = False) -> None:
         """Read all marks and decide what nobody has: after a start, a new membership, a clock jump, an outage."""
@@ -170,9 +176,9 @@ class Scheduler:
 
     def clock_jumped(self) -> None:
         """The wall clock is not what the cues were planned by: plan all of them again, and look afresh."""
-        self._agenda.cues.clear()
+        self._pending_jobs.cues.clear()
         self._hedges.clear()
-        self._to_plan, self._plan_from_ms = dict(self._agenda_of), self._clock.wall_ms()
+        self._to_plan, self._plan_from_ms = dict(self._pending_of), self._clock.wall_ms()
         self.look_afresh("the clock jumped", blind=True)
 
     def wake(self) -> None:
@@ -181,17 +187,17 @@ class Scheduler:
 
     def lock_freed(self, sequence: str) -> None:
         """This worker has freed the lock: a fire that waits for it is tried at once."""
-        agendum = self._agenda_of.get(split_sequence(sequence)[0])
-        if agendum is None or agendum.job.sequence != sequence or not agendum.job.keeps_one:
+        pending = self._pending_of.get(split_sequence(sequence)[0])
+        if pending is None or pending.job.sequence != sequence or not pending.job.keeps_one:
             return
         may_decide = self.session is not None and self.accepting and not self._blind
-        if may_decide and self._lock_waits.freed(agendum, self._clock.wall_ms()):
+        if may_decide and self._lock_waits.freed(pending, self._clock.wall_ms()):
             self._alarm.ring()
 
-    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+    def wait_for_lock(self, pending: PendingJob, blocker: Blocker) -> None:
         """A due fire found the lock held: it waits, or has the run ended that holds it."""
-        self._lock_waits.add(agendum, blocker)
-        self.spawn(self._read(self._lock_waits.replace(agendum, blocker)), "replace")
+        self._lock_waits.add(pending, blocker)
+        self.spawn(self._read(self._lock_waits.replace(pending, blocker)), "replace")
 
     @property
     def claims_in_flight(self) -> int:
@@ -201,7 +207,7 @@ class Scheduler:
     @property
     def waiting(self) -> int:
         """Jobs with due fires that wait for a slot."""
-        return len(self._agenda.line)
+        return len(self._pending_jobs.line)
 
     # The loop
 
@@ -227,7 +233,7 @@ class Scheduler:
         self._collect(now_ms)
         again_ms = None if self._blind else self._decide(self.session, now_ms)
         self._hedge(now_ms)
-        return min((ms for ms in (again_ms, self._agenda.cues.next_ms) if ms is not None), default=None)
+        return min((ms for ms in (again_ms, self._pending_jobs.cues.next_ms) if ms is not None), default=None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         """Do it beside the loop, and end with it."""
@@ -236,74 +242,76 @@ class Scheduler:
 
     # Wait: what has come up
 
-    def _new_agendum(self, job: PlannedJob, now_ms: int) -> Agendum:
-        """The job's place on the agenda. A fire that is due already comes up at once, but before the first look,
+    def _new_pending(self, job: PlannedJob, now_ms: int) -> PendingJob:
+        """The job as it begins to be planned. A fire that is due already comes up at once, but before the first look,
         which reads every mark anyhow."""
-        agendum = Agendum(job=job, base_ms=job.anchor_ms)
+        pending = PendingJob(job=job, base_ms=job.anchor_ms)
         newest = job.fires.newest_due_ms(now_ms) if self._has_looked else None
         overdue = newest is not None and newest > job.anchor_ms
         came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
-        self._agenda.advance(agendum, newest - 1 if overdue and newest is not None else came_up_ms)
-        return agendum
+        self._pending_jobs.advance(pending, newest - 1 if overdue and newest is not None else came_up_ms)
+        return pending
 
     def _plan_some(self) -> None:
         """Of the jobs that are to be planned anew, as many as take a moment; others have their turn before the rest."""
         for _ in range(min(len(self._to_plan), _PLANS_IN_A_TURN)):
-            _, agendum = self._to_plan.popitem()
-            if agendum.gone:
+            _, pending = self._to_plan.popitem()
+            if pending.gone:
                 continue  # it is planned already
-            agendum.parked = False
-            with self._aside.apart(agendum.job.name, agendum.job.revision):
-                self._agenda.line.join(agendum)
+            pending.parked = False
+            with self._aside.apart(pending.job.name, pending.job.revision):
+                self._pending_jobs.line.join(pending)
                 # By the time of the jump: what has come up since comes up at once.
-                self._agenda.advance(agendum, max(agendum.job.anchor_ms, agendum.job.came_up_ms(self._plan_from_ms)))
+                self._pending_jobs.advance(
+                    pending, max(pending.job.anchor_ms, pending.job.came_up_ms(self._plan_from_ms))
+                )
         if self._to_plan:
             self._alarm.ring()
 
     def _collect(self, now_ms: int) -> None:
-        hedged: list[tuple[Agendum, int]] = []
-        looked_at: list[Agendum] = []
-        for cue, agendum, plan_ms in self._agenda.due(now_ms):
+        hedged: list[tuple[PendingJob, int]] = []
+        looked_at: list[PendingJob] = []
+        for cue, pending, plan_ms in self._pending_jobs.due(now_ms):
             match cue:
                 case Cue.FIRE:
-                    with self._aside.apart(agendum.job.name, agendum.job.revision):  # its error harms no other job
-                        self._fire_came_up(agendum, plan_ms, now_ms)
+                    with self._aside.apart(pending.job.name, pending.job.revision):  # its error harms no other job
+                        self._fire_came_up(pending, plan_ms, now_ms)
                 case Cue.HEDGE:
-                    hedged.append((agendum, plan_ms))
+                    hedged.append((pending, plan_ms))
                 case Cue.RETRY:
-                    agendum.parked = False
-                    self._agenda.line.join(agendum)
+                    pending.parked = False
+                    self._pending_jobs.line.join(pending)
                 case Cue.LOOK:
-                    looked_at.append(agendum)
+                    looked_at.append(pending)
         if hedged:
             self._hedges.add(hedged, now_ms)
         if looked_at:
-            self.spawn(self._read(self._looking.look(looked_at, now_ms)), "look at some")
+            self.spawn(self._read(self._mark_scan.look(looked_at, now_ms)), "look at some")
 
-    def _fire_came_up(self, agendum: Agendum, plan_ms: int, now_ms: int) -> None:
-        job = agendum.job
+    def _fire_came_up(self, pending: PendingJob, plan_ms: int, now_ms: int) -> None:
+        job = pending.job
         if now_ms - job.dispatch_ms(plan_ms) > _LONG_LATE_MS:
             # Of many that went by, only the newest: the mark tells of the others.
             plan_ms = max(plan_ms, job.fires.newest_due_ms(now_ms) or plan_ms)
         match self._members.rank(job, str(plan_ms)):
             case 0:
-                self._agenda.want(agendum, plan_ms)
-                if agendum.parked and job.keeps_one:
+                self._pending_jobs.want(pending, plan_ms)
+                if pending.parked and job.keeps_one:
                     # The lock may be free unheard. If it is not, what holds it is to be replaced at the dispatch time.
-                    self._agenda.put_cue(now_ms, Cue.RETRY, agendum, plan_ms)
-                    self._agenda.put_cue(job.dispatch_ms(plan_ms), Cue.RETRY, agendum, plan_ms)
+                    self._pending_jobs.put_cue(now_ms, Cue.RETRY, pending, plan_ms)
+                    self._pending_jobs.put_cue(job.dispatch_ms(plan_ms), Cue.RETRY, pending, plan_ms)
             case 1:
                 at_ms = job.dispatch_ms(plan_ms) + self._timings.hedge_ms
-                self._agenda.put_cue(at_ms, Cue.HEDGE, agendum, plan_ms)
+                self._pending_jobs.put_cue(at_ms, Cue.HEDGE, pending, plan_ms)
             case _:
                 pass
-        self._agenda.advance(agendum, plan_ms)
+        self._pending_jobs.advance(pending, plan_ms)
 
     def _hedge(self, now_ms: int) -> None:
         """Looks as the second in rank, with slots that none of its own fires waits for."""
         spare = 0 if self.waiting else self._table.free_slots
         if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
-            self.spawn(self._read(self._looking.hedge(hedged)), "hedge")
+            self.spawn(self._read(self._mark_scan.hedge(hedged)), "hedge")
 
     async def _read(self, look: Coroutine[Any, Any, None]) -> None:
         try:
@@ -312,7 +320,7 @@ class Scheduler:
             self.outage(error)
         self._alarm.ring()
 
-    # Looking afresh
+    # MarkScan afresh
 
     def _start_look(self, now_ms: int) -> None:
         if self._wants_look is None or self._is_looking:
@@ -324,11 +332,11 @@ class Scheduler:
         self.spawn(self._look(reason, now_ms, blind), "look afresh")
 
     async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
-        extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._agenda_of)}
+        extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._pending_of)}
         level, began_s = logging.DEBUG if self._out_of_reach else logging.INFO, self._clock.boottime()
-        _log.log(level, "looks at %d jobs afresh: %s", len(self._agenda_of), reason, extra=extra)
+        _log.log(level, "looks at %d jobs afresh: %s", len(self._pending_of), reason, extra=extra)
         try:
-            await self._looking.look(list(self._agenda_of.values()), now_ms, blind=blind, held=self._held())
+            await self._mark_scan.look(list(self._pending_of.values()), now_ms, blind=blind, held=self._held())
         except (EtcdError, UnavailableError) as error:
             self.outage(error)
             await asyncio.sleep(_BACKOFF_S)
@@ -371,17 +379,17 @@ class Scheduler:
         room = self._table.in_full(self._table.may_claim(began, _WAITER)) if claims else 0
         waits_for = urgency = 0
         parts: list[Part] = []
-        while (agendum := self._agenda.line.first()) is not None:
-            part = self._part(agendum, session, now_ms)
+        while (pending := self._pending_jobs.line.first()) is not None:
+            part = self._part(pending, session, now_ms)
             if part is not None and part.proposal.claims and room < part.proposal.slots:
-                waits_for, urgency = part.proposal.slots, agendum.job.spec.priority
+                waits_for, urgency = part.proposal.slots, pending.job.spec.priority
                 self._short_since_ms = self._short_since_ms or now_ms
                 break
-            self._agenda.line.leave()
+            self._pending_jobs.line.leave()
             if part is None:
                 continue
             room -= part.proposal.slots
-            agendum.busy = True
+            pending.busy = True
             parts.append(part)
             if self._clock.monotonic() - began > _TURN_S:
                 self._alarm.ring()
@@ -394,41 +402,41 @@ class Scheduler:
         for batch in self._claims.batches(parts, session=session, now_ms=now_ms):
             self.spawn(self._sending.send(batch), "decisions")
 
-    def _part(self, agendum: Agendum, session: Session, now_ms: int) -> Part | None:
+    def _part(self, pending: PendingJob, session: Session, now_ms: int) -> Part | None:
         """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
         try:
-            proposal = self._proposal(agendum, now_ms)
+            proposal = self._proposal(pending, now_ms)
             part = None if proposal is None else self._claims.part(proposal, session=session, now_ms=now_ms)
         except Exception:  # whatever it is, it harms no other job
-            extra = {"action": "decision.failed", "job": agendum.job.name}
-            _log.exception("the fires of %r cannot be decided", agendum.job.name, extra=extra)
+            extra = {"action": "decision.failed", "job": pending.job.name}
+            _log.exception("the fires of %r cannot be decided", pending.job.name, extra=extra)
             part = None
         if part is None:
-            agendum.give_up()
+            pending.give_up()
         return part
 
-    def _proposal(self, agendum: Agendum, now_ms: int) -> Proposal | None:
-        job = agendum.job
+    def _proposal(self, pending: PendingJob, now_ms: int) -> Proposal | None:
+        job = pending.job
         decision = decide(
-            job.fires, job.spec.misfire, mark_ms=agendum.base_ms, until_ms=agendum.until_ms, now_ms=now_ms,
-            fresh_ms=agendum.fresh_ms, waited=agendum.waited, held=self._held(),
+            job.fires, job.spec.misfire, mark_ms=pending.base_ms, until_ms=pending.until_ms, now_ms=now_ms,
+            fresh_ms=pending.fresh_ms, waited=pending.waited, held=self._held(),
         )  # fmt: skip
         if decision is None:
             return None
-        if decision.claim_ms != agendum.blocked_ms:
-            agendum.blocker = agendum.blocked_ms = None
+        if decision.claim_ms != pending.blocked_ms:
+            pending.blocker = pending.blocked_ms = None
         return Proposal(
-            job=job, decision=decision, blocker=agendum.blocker, late=self._why_late(agendum, decision),
-            start_by_ms=start_by_ms(job, decision, now_ms, waited=agendum.waited, held=self._held()),
+            job=job, decision=decision, blocker=pending.blocker, late=self._why_late(pending, decision),
+            start_by_ms=start_by_ms(job, decision, now_ms, waited=pending.waited, held=self._held()),
         )  # fmt: skip
 
-    def _why_late(self, agendum: Agendum, decision: Decision) -> str | None:
+    def _why_late(self, pending: PendingJob, decision: Decision) -> str | None:
         """What is known to have held up all that it misses; None: nothing, or they had waited for a lock as well."""
-        missed, job = decision.missed, agendum.job
-        if missed is None or agendum.waited:
+        missed, job = decision.missed, pending.job
+        if missed is None or pending.waited:
             return None
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
         short_since_ms = self._short_since_ms
-        if short_since_ms is not None and short_since_ms <= lo_ms and missed.lo_ms >= (agendum.fresh_ms or 0):
+        if short_since_ms is not None and short_since_ms <= lo_ms and missed.lo_ms >= (pending.fresh_ms or 0):
             return f"late: {self._worker} had no free slot"
         return self._absences.why_late(self._members.eligible(job), lo_ms, hi_ms)

@@ -32,7 +32,7 @@ from common.protocol.fire_claims import Batch, Claims, Part, found_carried_out
 from common.protocol.keys import Keys
 from common.protocol.proposals import Answer, Result
 from common.protocol.txn import KeyValue
-from worker.deciding.passing_over import pass_over
+from worker.plan.run_key_in_the_way import pass_over
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from worker.deciding.agenda import Agendum
+from worker.plan.pending_jobs import PendingJob
 
 OFFER_AFTER_MS: Final = 5000
 """A fire undecided for so long after its dispatch time is the steward's, who offers it to all."""
@@ -23,28 +23,28 @@ class Hedges:
     """
 
     def __init__(self) -> None:
-        self._due: dict[Agendum, tuple[int, int]] = {}
+        self._due: dict[PendingJob, tuple[int, int]] = {}
         """With its fire, and until when it is kept."""
 
-    def add(self, hedged: Iterable[tuple[Agendum, int]], now_ms: int) -> None:
+    def add(self, hedged: Iterable[tuple[PendingJob, int]], now_ms: int) -> None:
         """Their hedge is over."""
-        for agendum, plan_ms in hedged:
-            self._due.pop(agendum, None)
-            self._due[agendum] = plan_ms, now_ms + _LIMIT_MS
+        for pending, plan_ms in hedged:
+            self._due.pop(pending, None)
+            self._due[pending] = plan_ms, now_ms + _LIMIT_MS
         self._forget(now_ms)
 
-    def take(self, now_ms: int, slots: int) -> list[tuple[Agendum, int]]:
+    def take(self, now_ms: int, slots: int) -> list[tuple[PendingJob, int]]:
         """All that are still this worker's to look at, but for jobs that need more than these slots to spare."""
         self._forget(now_ms)
         due, self._due = self._due, {}
-        taken: list[tuple[Agendum, int]] = []
-        for agendum, (plan_ms, until_ms) in due.items():
-            if agendum.gone:
+        taken: list[tuple[PendingJob, int]] = []
+        for pending, (plan_ms, until_ms) in due.items():
+            if pending.gone:
                 continue
-            if agendum.job.spec.slots <= slots:
-                taken.append((agendum, plan_ms))
+            if pending.job.spec.slots <= slots:
+                taken.append((pending, plan_ms))
             else:
-                self._due[agendum] = plan_ms, until_ms
+                self._due[pending] = plan_ms, until_ms
         return taken
 
     def clear(self) -> None:
@@ -54,7 +54,7 @@ class Hedges:
     def _forget(self, now_ms: int) -> None:
         """What is too old: without slots to spare they would gather for ever."""
         while self._due:
-            agendum, (_, until_ms) = next(iter(self._due.items()))
+            pending, (_, until_ms) = next(iter(self._due.items()))
             if now_ms <= until_ms:
                 return
-            del self._due[agendum]
+            del self._due[pending]

@@ -30,8 +30,8 @@ class Cue(Enum):
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Agendum(Pending):
-    """One job's place on the agenda."""
+class PendingJob(Pending):
+    """One job, and which of its fires are this worker's to decide."""
 
     job: PlannedJob
     next_ms: int | None = None
@@ -70,7 +70,7 @@ class Agendum(Pending):
             self.fresh_ms, self.blocker, self.blocked_ms, self.waited = None, None, None, False
 
     @property
-    def turn(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         """What takes no slot goes first, then the greater priority, then the older fire."""
         takes_a_slot = self.blocker is None and not self.is_closed
         return takes_a_slot, -self.job.spec.priority, self.until_ms
@@ -84,43 +84,43 @@ class Agendum(Pending):
         return first_ms is not None and not self.job.schedule.is_open(first_ms)
 
 
-class Agenda:
+class PendingJobs:
     """The cues, and the line of those that have something to decide."""
 
     def __init__(self, *, claim_lead_ms: int = 0) -> None:
         """``claim_lead_ms``: a fire comes up so long before its dispatch time."""
         self._claim_lead_ms = claim_lead_ms
-        self.cues: Cues[tuple[Cue, Agendum, int]] = Cues()
-        self.line: SlotLine[Agendum] = SlotLine()
+        self.cues: Cues[tuple[Cue, PendingJob, int]] = Cues()
+        self.line: SlotLine[PendingJob] = SlotLine()
         self._retired = 0
-        """Agenda that are gone, and of which cues and line may still know."""
+        """PendingJobs that are gone, and of which cues and line may still know."""
 
-    def put_cue(self, at_ms: int, cue: Cue, agendum: Agendum, plan_ms: int) -> None:
-        """Have the agendum come up at a wall time, about one of its fires."""
-        self.cues.put(at_ms, (cue, agendum, plan_ms))
+    def put_cue(self, at_ms: int, cue: Cue, pending: PendingJob, plan_ms: int) -> None:
+        """Have the pending come up at a wall time, about one of its fires."""
+        self.cues.put(at_ms, (cue, pending, plan_ms))
 
-    def advance(self, agendum: Agendum, after_ms: int) -> None:
+    def advance(self, pending: PendingJob, after_ms: int) -> None:
         """Have the job's first fire after that time come up next."""
-        agendum.next_ms = plan_ms = agendum.job.schedule.next_after_ms(after_ms)
+        pending.next_ms = plan_ms = pending.job.schedule.next_after_ms(after_ms)
         if plan_ms is not None:
-            self.put_cue(agendum.job.dispatch_ms(plan_ms) - self._claim_lead_ms, Cue.FIRE, agendum, plan_ms)
+            self.put_cue(pending.job.dispatch_ms(plan_ms) - self._claim_lead_ms, Cue.FIRE, pending, plan_ms)
 
-    def want(self, agendum: Agendum, plan_ms: int) -> None:
+    def want(self, pending: PendingJob, plan_ms: int) -> None:
         """The fire is this worker's to decide, presuming that all before it are decided, unless it knows better."""
-        if not agendum.wants:
-            agendum.base_ms = max(agendum.base_ms, agendum.job.base_before(plan_ms))
-        agendum.until_ms = max(agendum.until_ms, plan_ms)
-        self.line.join(agendum)
+        if not pending.wants:
+            pending.base_ms = max(pending.base_ms, pending.job.base_before(plan_ms))
+        pending.until_ms = max(pending.until_ms, plan_ms)
+        self.line.join(pending)
 
-    def due(self, now_ms: int) -> Iterator[tuple[Cue, Agendum, int]]:
+    def due(self, now_ms: int) -> Iterator[tuple[Cue, PendingJob, int]]:
         """Takes what has come up, with the fire that each is about; what is gone is dropped."""
-        for _, (cue, agendum, plan_ms) in self.cues.due(now_ms):
-            if not agendum.gone:
-                yield cue, agendum, plan_ms
+        for _, (cue, pending, plan_ms) in self.cues.due(now_ms):
+            if not pending.gone:
+                yield cue, pending, plan_ms
 
-    def retire(self, agendum: Agendum) -> None:
+    def retire(self, pending: PendingJob) -> None:
         """Its job has changed or is gone. Jobs that are edited for ever do not make the heaps grow."""
-        agendum.gone = True
+        pending.gone = True
         self._retired += 1
         if self._retired > 100 + (len(self.cues) + len(self.line)) // 4:
             self.cues.keep(lambda cue: not cue[1].gone)

@@ -15,7 +15,7 @@ import heapq
 from collections.abc import Mapping
 from typing import Final
 
-from worker.requests.lineup import Lineup
+from worker.plan.lineup import Lineup
 
 _SPARE: Final = 1_000
 _YIELD_EVERY: Final = 500

@@ -16,7 +16,7 @@ from common.process import failpoints
 from common.protocol.fire_claims import Batch, Claims, Part
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
-from worker.deciding.doubts import Doubts, Told
+from worker.plan.doubts import Doubts, Told
 from worker.refusals import Refusals
 from worker.runs import RunTable
 

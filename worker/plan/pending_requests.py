@@ -1,4 +1,4 @@
-"""When this worker tries which request: each turn has its time, and then waits for slots, the most urgent first."""
+"""When this worker tries which request: each has its time, and then waits for slots, the most urgent first."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from worker.plan.slot_line import Pending, SlotLine
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Turn(Pending):
-    """This worker's turn at one request."""
+class PendingRequest(Pending):
+    """One request that this worker may try."""
 
     key: str
     request: Request
@@ -27,23 +27,23 @@ class Turn(Pending):
         return self.due and not (self.gone or self.busy or self.parked)
 
     @property
-    def turn(self) -> tuple[int, ...]:
+    def order(self) -> tuple[int, ...]:
         return -self.urgency, self.request.plan_ms
 
 
-class Timetable:
-    """The times of the turns, and the line of those that are due."""
+class PendingRequests:
+    """Their times, and the line of those that are due."""
 
     def __init__(self) -> None:
-        self.cues: Cues[Turn | str] = Cues()
-        self.line: SlotLine[Turn] = SlotLine()
+        self.cues: Cues[PendingRequest | str] = Cues()
+        self.line: SlotLine[PendingRequest] = SlotLine()
         self._reminders: dict[str, set[int]] = {}
         """By job: the times at which it comes up."""
 
-    def arm(self, turn: Turn, at_ms: int) -> None:
+    def arm(self, pending: PendingRequest, at_ms: int) -> None:
         """Its time is this and no other."""
-        turn.at_ms, turn.due = at_ms, False
-        self.cues.put(at_ms, turn)
+        pending.at_ms, pending.due = at_ms, False
+        self.cues.put(at_ms, pending)
 
     def remind(self, job: str, at_ms: int) -> None:
         """Another request of the job is ready then.
@@ -57,7 +57,7 @@ class Timetable:
             self.cues.put(at_ms, job)
 
     def collect(self, now_ms: int, *, urgency: Callable[[Request], int]) -> list[str]:
-        """Has the turns whose time has come wait for slots; the jobs of which another request is ready."""
+        """Has those whose time has come wait for slots; the jobs of which another request is ready."""
         jobs = []
         for at_ms, what in self.cues.due(now_ms):
             if isinstance(what, str):

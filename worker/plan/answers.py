@@ -13,8 +13,8 @@ from common.protocol.keys import Keys
 from common.protocol.planner import Decision
 from common.protocol.proposals import Answer, Blocker, Proposal, Result
 from common.protocol.run import RunRecord
-from worker.deciding.agenda import Agenda, Agendum, Cue
-from worker.deciding.passing_over import pass_over
+from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
+from worker.plan.run_key_in_the_way import pass_over
 
 _log = logging.getLogger(__name__)
 
@@ -42,28 +42,28 @@ class Decider(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None: ...
 
-    def wait_for_lock(self, agendum: Agendum, blocker: Blocker) -> None:
+    def wait_for_lock(self, pending: PendingJob, blocker: Blocker) -> None:
         """A due fire of a job that keeps one waiting found the lock held."""
 
 
 class Answers:
-    """Takes in the answers to proposals; the agenda says afterwards what is still to be decided."""
+    """Takes in the answers to proposals; their pending jobs say afterwards what is still to be decided."""
 
     def __init__(
         self,
         *,
         client: EtcdClient,
         keys: Keys,
-        agenda: Agenda,
-        agenda_of: Mapping[str, Agendum],
+        pending_jobs: PendingJobs,
+        pending_of: Mapping[str, PendingJob],
         claimant: Claimant,
         decider: Decider,
         clock: Clock,
     ) -> None:
         self._client = client
         self._keys = keys
-        self._agenda = agenda
-        self._agenda_of = agenda_of
+        self._pending_jobs = pending_jobs
+        self._pending_of = pending_of
         self._claimant = claimant
         self._decider = decider
         self._clock = clock
@@ -80,16 +80,16 @@ class Answers:
             self.won_late(result, session)
         elif result.answer is Answer.DETACHED:
             self._tell_detached(session, result.key_lease)
-        agendum = self._agenda_of.get(proposal.job.name)
-        if agendum is None or agendum.job is not proposal.job:
+        pending = self._pending_of.get(proposal.job.name)
+        if pending is None or pending.job is not proposal.job:
             return
-        self._update(agendum, result, session)
-        agendum.busy = agendum.freed = False
-        agendum.tidy()
-        if agendum.look_again:
-            agendum.look_again = False
-            self._agenda.put_cue(self._clock.wall_ms(), Cue.LOOK, agendum, 0)
-        self._agenda.line.join(agendum)
+        self._update(pending, result, session)
+        pending.busy = pending.freed = False
+        pending.tidy()
+        if pending.look_again:
+            pending.look_again = False
+            self._pending_jobs.put_cue(self._clock.wall_ms(), Cue.LOOK, pending, 0)
+        self._pending_jobs.line.join(pending)
         self._decider.wake()
 
     def won_late(self, result: Result, session: Session) -> None:
@@ -99,29 +99,29 @@ class Answers:
         for record in result.finals:
             self._claimant.recorded(record, result.revision)
 
-    def _update(self, agendum: Agendum, result: Result, session: Session) -> None:
+    def _update(self, pending: PendingJob, result: Result, session: Session) -> None:
         decision = result.proposal.decision
         match result.answer:
             case Answer.DONE:
-                agendum.base_ms, agendum.blocker = decision.to_ms, None
-                agendum.waited &= decision.claim_ms is None
-            case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= agendum.job.anchor_ms:
-                agendum.base_ms, agendum.blocker = result.mark_ms, None
+                pending.base_ms, pending.blocker = decision.to_ms, None
+                pending.waited &= decision.claim_ms is None
+            case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= pending.job.anchor_ms:
+                pending.base_ms, pending.blocker = result.mark_ms, None
             # Until the steward has mended the mark, the session its key, or somebody what etcd has refused it for:
             case Answer.MARK_MOVED | Answer.DETACHED | Answer.REFUSED:
-                agendum.give_up()
-                self._agenda.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, agendum, 0)
+                pending.give_up()
+                self._pending_jobs.put_cue(self._clock.wall_ms() + _LOOK_AGAIN_MS, Cue.LOOK, pending, 0)
             case Answer.JOB_CHANGED:
-                agendum.give_up()  # the catalog brings the job
+                pending.give_up()  # the catalog brings the job
             case Answer.LOCKED:
-                self._locked(agendum, decision, result.blocker)
+                self._locked(pending, decision, result.blocker)
             case Answer.LOCK_CHANGED:
-                agendum.blocker = None
+                pending.blocker = None
             case Answer.RUN_EXISTS:
-                agendum.give_up()
-                self._decider.spawn(self._pass_over(agendum, result.proposal, session), "pass over")
+                pending.give_up()
+                self._decider.spawn(self._pass_over(pending, result.proposal, session), "pass over")
             case Answer.NO_SESSION:
-                agendum.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
+                pending.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
             case Answer.NOT_DONE:
                 pass
 
@@ -136,22 +136,22 @@ class Answers:
             session.key, f"lease {lease:x}" if lease else "no lease", session.lease_id, extra=extra,
         )  # fmt: skip
 
-    def _locked(self, agendum: Agendum, decision: Decision, blocker: Blocker | None) -> None:
+    def _locked(self, pending: PendingJob, decision: Decision, blocker: Blocker | None) -> None:
         """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
         assert blocker is not None
-        dispatch_ms, now_ms = agendum.job.dispatch_ms(decision.to_ms), self._clock.wall_ms()
-        if agendum.job.keeps_one and now_ms >= dispatch_ms:
-            if not agendum.freed:
-                self._decider.wait_for_lock(agendum, blocker)
+        dispatch_ms, now_ms = pending.job.dispatch_ms(decision.to_ms), self._clock.wall_ms()
+        if pending.job.keeps_one and now_ms >= dispatch_ms:
+            if not pending.freed:
+                self._decider.wait_for_lock(pending, blocker)
             return
         if now_ms >= dispatch_ms + LOCK_RETRY_MS:
-            agendum.blocker, agendum.blocked_ms = blocker, decision.claim_ms
+            pending.blocker, pending.blocked_ms = blocker, decision.claim_ms
             return
         at_ms = dispatch_ms if now_ms < dispatch_ms else dispatch_ms + LOCK_RETRY_MS
-        self._agenda.put_cue(at_ms, Cue.RETRY, agendum, decision.to_ms)
-        agendum.parked = True
+        self._pending_jobs.put_cue(at_ms, Cue.RETRY, pending, decision.to_ms)
+        pending.parked = True
 
-    async def _pass_over(self, agendum: Agendum, proposal: Proposal, session: Session) -> None:
+    async def _pass_over(self, pending: PendingJob, proposal: Proposal, session: Session) -> None:
         """A run key stands where a decision would put its own: the mark goes over it, so that the job goes on."""
         try:
             is_free = await pass_over(self._client, self._keys, proposal, session)
@@ -159,5 +159,5 @@ class Answers:
             self._decider.outage(error)
             return
         at_ms = self._clock.wall_ms() + (0 if is_free else _LOOK_AGAIN_MS)
-        self._agenda.put_cue(at_ms, Cue.LOOK, agendum, 0)
+        self._pending_jobs.put_cue(at_ms, Cue.LOOK, pending, 0)
         self._decider.wake()

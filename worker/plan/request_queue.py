@@ -31,12 +31,12 @@ from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
+from worker.plan.due_jobs import DueJobs
+from worker.plan.lineup import Lineup
 from worker.plan.lock_watch import LockWatch
+from worker.plan.pending_requests import PendingRequest, PendingRequests
+from worker.plan.request_claiming import NOTHING, Counted, RequestClaiming
 from worker.refusals import Refusals
-from worker.requests.due_jobs import DueJobs
-from worker.requests.lineup import Lineup
-from worker.requests.request_claiming import NOTHING, Counted, RequestClaiming
-from worker.requests.request_turns import Timetable, Turn
 from worker.runs import Run, RunTable
 
 _log = logging.getLogger(__name__)
@@ -92,8 +92,8 @@ class RequestQueue:
         """By what their runs go by: the job, or a worker's own sequence of a broadcast job."""
         self.due_jobs = DueJobs(self.by_job)
         """For the steward."""
-        self._turns: dict[str, dict[str, Turn]] = {}
-        self._times = Timetable()
+        self._pending: dict[str, dict[str, PendingRequest]] = {}
+        self._requests = PendingRequests()
         self._to_plan: dict[str, None] = {}
         """Jobs that are to be planned anew, in turns."""
         self._aside = Aside("requests of job")
@@ -124,12 +124,12 @@ class RequestQueue:
 
     def lock_freed(self, job: str) -> None:
         """The job's lock was freed by this worker: its first request is tried at once."""
-        if job not in self.by_job and job not in self._turns:
+        if job not in self.by_job and job not in self._pending:
             return  # so it is with nearly all
         self._plan(job)
-        for turn in self._turns.get(job, {}).values():
-            turn.freed = turn.busy
-            self._unlocked(turn)
+        for pending in self._pending.get(job, {}).values():
+            pending.freed = pending.busy
+            self._unlocked(pending)
         self._alarm.ring()
 
     def job_changed(self, name: str) -> None:
@@ -190,23 +190,23 @@ class RequestQueue:
 
     def _plan_turns(self, job: str) -> None:
         """One that is busy keeps its turn until its answer."""
-        lineup, turns = self.by_job.get(job), self._turns.get(job, {})
+        lineup, first = self.by_job.get(job), self._pending.get(job, {})
         later_ms = lineup.advance(self._clock.wall_ms()) if lineup is not None else None
         if later_ms is not None:
-            self._times.remind(job, later_ms)
+            self._requests.remind(job, later_ms)
         wanted = self._first(lineup) if lineup is not None else {}
-        for key, turn in list(turns.items()):
-            if not turn.busy and wanted.get(key, (None, -1)) != (turn.request, turn.rank):
-                turn.gone = True
-                del turns[key]
-        is_busy = any(turn.busy for turn in turns.values())
+        for key, pending in list(first.items()):
+            if not pending.busy and wanted.get(key, (None, -1)) != (pending.request, pending.rank):
+                pending.gone = True
+                del first[key]
+        is_busy = any(pending.busy for pending in first.values())
         for key, (request, rank) in wanted.items():
-            if key not in turns and not (is_busy and self._goes_alone(request)):
-                turns[key] = self._new_turn(key, request, rank)
-        if turns:
-            self._turns[job] = turns
+            if key not in first and not (is_busy and self._goes_alone(request)):
+                first[key] = self._new_pending(key, request, rank)
+        if first:
+            self._pending[job] = first
         else:
-            self._turns.pop(job, None)
+            self._pending.pop(job, None)
 
     def _first(self, lineup: Lineup) -> dict[str, tuple[Request, int]]:
         """The requests whose turn it is now, as far as this worker may try them, with its rank."""
@@ -230,21 +230,21 @@ class RequestQueue:
             return None
         return self._members.place(job, request.run_id.fire, last=request.avoid)
 
-    def _new_turn(self, key: str, request: Request, rank: int) -> Turn:
-        turn = Turn(key=key, request=request, rank=rank)
+    def _new_pending(self, key: str, request: Request, rank: int) -> PendingRequest:
+        pending = PendingRequest(key=key, request=request, rank=rank)
         hedge_ms = rank * self._timings.hedge_ms
-        self._times.arm(turn, request.not_before_ms + max(hedge_ms, self._leave_to_others_ms(turn)))
-        return turn
+        self._requests.arm(pending, request.not_before_ms + max(hedge_ms, self._leave_to_others_ms(pending)))
+        return pending
 
-    def _leave_to_others_ms(self, turn: Turn) -> int:
+    def _leave_to_others_ms(self, pending: PendingRequest) -> int:
         """How long this worker waits where it is to be avoided, and there are others."""
-        is_avoided = turn.request.avoid == self._identity.worker and turn.rank > 0
+        is_avoided = pending.request.avoid == self._identity.worker and pending.rank > 0
         return _AVOIDED_HEDGES * self._timings.hedge_ms if is_avoided else 0
 
-    def _unlocked(self, turn: Turn) -> None:
+    def _unlocked(self, pending: PendingRequest) -> None:
         """The job's lock is free: it may be tried at once."""
-        turn.parked = False
-        self._times.arm(turn, self._clock.wall_ms() + self._leave_to_others_ms(turn))
+        pending.parked = False
+        self._requests.arm(pending, self._clock.wall_ms() + self._leave_to_others_ms(pending))
 
     # Trying
 
@@ -252,24 +252,24 @@ class RequestQueue:
         """Starts the tries whose time has come, the most urgent job's first, then the oldest; the time of the next."""
         if self.session is None or not self.accepting:
             return None
-        for job in self._times.collect(now_ms, urgency=self._urgency):
+        for job in self._requests.collect(now_ms, urgency=self._urgency):
             self._plan(job)
         self._start_due(self.session, now_ms)
-        return self._times.cues.next_ms
+        return self._requests.cues.next_ms
 
     def _start_due(self, session: Session, now_ms: int) -> None:
         """As many as there are slots for; the first for which there are none waits for them."""
         room, had_some = self._table.free_slots - self._table.kept_from(_WAITER), False
-        while self._claiming.sending < AT_ONCE and (turn := self._times.line.first()) is not None:
-            job = self._runnable(turn.request, now_ms)
+        while self._claiming.sending < AT_ONCE and (pending := self._requests.line.first()) is not None:
+            job = self._runnable(pending.request, now_ms)
             if job is None:
-                self._times.arm(turn, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
+                self._requests.arm(pending, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
             elif job.spec.slots > room:
-                self._table.wait_for(_WAITER, job.spec.slots, urgency=turn.urgency, had_some=had_some)
+                self._table.wait_for(_WAITER, job.spec.slots, urgency=pending.urgency, had_some=had_some)
                 return
             else:
                 room, had_some = room - job.spec.slots, True
-                self._start(turn, job, session)
+                self._start(pending, job, session)
         self._table.wait_for(_WAITER, 0)
 
     def _urgency(self, request: Request) -> int:
@@ -284,45 +284,45 @@ class RequestQueue:
             return None
         return job if job.spec.enabled or request.is_asked_for else None
 
-    def _start(self, turn: Turn, job: PlannedJob, session: Session) -> None:
-        turn.busy, turn.due = True, False
+    def _start(self, pending: PendingRequest, job: PlannedJob, session: Session) -> None:
+        pending.busy, pending.due = True, False
         assert self._tasks is not None, "only while the loop runs"
         counted = self._claiming.count(job.spec.slots)
-        self._tasks.create_task(self._try(turn, job, session, counted), name="request")
+        self._tasks.create_task(self._try(pending, job, session, counted), name="request")
 
-    async def _try(self, turn: Turn, job: PlannedJob, session: Session, counted: Counted) -> None:
+    async def _try(self, pending: PendingRequest, job: PlannedJob, session: Session, counted: Counted) -> None:
         tried = NOTHING
         try:
-            tried = await self._claiming.claim(turn.request, job, session, counted)
+            tried = await self._claiming.claim(pending.request, job, session, counted)
             if tried.run is not None:
                 # etcd has deleted it; the watch tells so a little later.
-                self._take(turn.request.run_id.job, turn.key, None)
+                self._take(pending.request.run_id.job, pending.key, None)
                 self._on_won(tried.run)
         finally:
             counted.settle()
-            turn.busy, turn.parked = False, tried.met_lock
-            if turn.parked and turn.rank < 2:
+            pending.busy, pending.parked = False, tried.met_lock
+            if pending.parked and pending.rank < 2:
                 self._locks.wake()
-            self._times.arm(turn, self._clock.wall_ms() + _LOOK_AGAIN_MS)
-            if turn.freed:
-                turn.freed = False
-                self._unlocked(turn)
-            self._plan(turn.request.run_id.job)
+            self._requests.arm(pending, self._clock.wall_ms() + _LOOK_AGAIN_MS)
+            if pending.freed:
+                pending.freed = False
+                self._unlocked(pending)
+            self._plan(pending.request.run_id.job)
             self._alarm.ring()
 
     # Waiting for locks: ranks 0 and 1
 
     def waits_for_locks(self) -> Collection[str]:
         """Of the jobs whose first request has met a held lock."""
-        return {job for job, turns in self._turns.items() if any(map(_waits_for_lock, turns.values()))}
+        return {job for job, first in self._pending.items() if any(map(_waits_for_lock, first.values()))}
 
     async def locks_read(self, sequences: Collection[str], held: Mapping[str, KeyValue]) -> None:
         """What waits for a lock that is free is tried at once."""
         for job in set(sequences) - held.keys():
-            for turn in filter(_waits_for_lock, self._turns.get(job, {}).values()):
-                self._unlocked(turn)
+            for pending in filter(_waits_for_lock, self._pending.get(job, {}).values()):
+                self._unlocked(pending)
         self._alarm.ring()
 
 
-def _waits_for_lock(turn: Turn) -> bool:
-    return turn.parked and turn.rank < 2
+def _waits_for_lock(pending: PendingRequest) -> bool:
+    return pending.parked and pending.rank < 2
