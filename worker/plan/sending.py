@@ -61,11 +61,11 @@ class Sending:
         """Ends when every proposal of the batch has been answered; those in doubt, when they are settled. Their slots
         are counted from now on, also before it begins."""
         self._count(batch.proposals, 1)
-        return self._sent(batch)
+        return self._decide(batch, batch.parts)
 
-    async def _sent(self, batch: Batch[Session]) -> None:
-        # Where etcd is there and will not: the others are decided.
-        await apart(batch.parts, partial(self._send, batch), partial(self._refused, batch), at_once=True)
+    async def _decide(self, batch: Batch[Session], parts: Sequence[Part]) -> None:
+        """These of the batch, which are counted. Where etcd is there and will not, the others are decided."""
+        await apart(parts, partial(self._send, batch), partial(self._refused, batch), at_once=True)
 
     async def _send(self, of: Batch[Session], parts: Sequence[Part]) -> bool:
         """Some of a batch in one transaction; EtcdRefusedError: for good, and none of them has been answered."""
@@ -92,10 +92,9 @@ class Sending:
         for result in results:
             self._tell(result, batch)
         if again:
-            self._count([part.proposal for part in again], -1)
             # Where nobody is ruled out, and yet it was refused, one has a run key in its way: each alone tells which.
             left = [again] if results else [[part] for part in again]
-            await asyncio.gather(*(self.send(batch.of(some)) for some in left))
+            await asyncio.gather(*(self._decide(batch, some) for some in left))
         return True
 
     async def _answer(self, batch: Batch[Session]) -> TxnResult:
