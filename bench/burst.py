@@ -57,7 +57,9 @@ def one_round(share: float) -> list[Figure]:
             ratio("etcron to C loop", ours[0].value, spawns, at_least(0.55)),
             *_peer("Debian cron", debian_cron.burst, home, jobs, ours[0].value, at_least(3.5)),
             *_peer("APScheduler", apscheduler.burst, home, jobs, ours[0].value, None),
-            Figure(name="the parent (GDTS)", value=None, unit="starts/s", note="its programs cannot be had here"),
+            Figure(
+                name="the legacy system (GDTS)", value=None, unit="starts/s", note="its programs cannot be had here"
+            ),
         ]
 
 

@@ -52,7 +52,7 @@ async def measure(url: str, pid: int, jobs: int) -> dict[str, Any]:
             "job: fires": lambda: ask(f"/api/v1/jobs/{middle}/fires"),
             "job: runs": lambda: ask("/api/v1/runs", job=middle),
             "job: failed runs": lambda: ask("/api/v1/runs", job=middle, status="failed"),
-            "log (the parent's)": lambda: ask("/job/log", name=middle),
+            "log (the legacy API's)": lambda: ask("/job/log", name=middle),
             "all runs": lambda: ask("/api/v1/runs"),
             "run with output": lambda: ask(f"/api/v1/runs/{quote(run, safe='')}"),
             "system": lambda: ask("/api/v1/system"),

@@ -86,7 +86,7 @@ PARTS: Final = web.AppKey("parts", Parts)
 
 
 def answer(document: object, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
-    """A success in compact JSON, as the parent spells it."""
+    """A success in compact JSON, as the legacy API spells it."""
     response = web.Response(text=dumps(document), status=status, content_type="application/json", headers=headers)
     response.enable_compression()  # where the client takes it: a page of jobs is a tenth of its size then
     return response

@@ -1,4 +1,4 @@
-"""The JSON shapes of the answers: jobs, workers and runs, for the parent's calls and for ours. Pure."""
+"""The JSON shapes of the answers: jobs, workers and runs, for the calls of the legacy API and for ours. Pure."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from manager.editing.inventory import SeenWorker
 from manager.watching.catalog import KnownJob
 from manager.watching.open_runs import OpenRun
 
-_PARENTS_LOG_FIELDS: Final[Mapping[str, Any]] = {
+_LEGACY_LOG_FIELDS: Final[Mapping[str, Any]] = {
     "jobName": "", "command": "", "err": "", "output": "",
     "planTime": 0, "scheduleTime": 0, "startTime": 0, "endTime": 0,
 }  # fmt: skip
 
 
-def parents_job(stored: Stored) -> dict[str, Any]:
-    """A job as the parent's calls show it: the spec with its defaults, which a client may send back as it is.
+def legacy_job(stored: Stored) -> dict[str, Any]:
+    """A job as the calls of the legacy API show it: the spec with its defaults, which a client may send back as it is.
 
     A value that is not a job is shown by its key's name, with the ``problem``.
     """
@@ -35,12 +35,12 @@ def parents_job(stored: Stored) -> dict[str, Any]:
     return {"name": stored.name, "command": "", "cronExpr": "", "problem": stored.problem}
 
 
-def parents_log(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A log document with the parent's eight fields whatever it lacks, and ours."""
-    return {**_PARENTS_LOG_FIELDS, **document}
+def legacy_log(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A log document with the legacy API's eight fields whatever it lacks, and ours."""
+    return {**_LEGACY_LOG_FIELDS, **document}
 
 
-def parents_workers(seen: Iterable[SeenWorker]) -> list[str]:
+def legacy_workers(seen: Iterable[SeenWorker]) -> list[str]:
     """The address of each healthy worker; ``address#n`` where one machine runs several, numbered by their names."""
     by_address: dict[str, list[str]] = {}
     for member in healthy(seen):

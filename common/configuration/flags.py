@@ -19,7 +19,7 @@ _UNSET = object()
 
 
 def add_config_arguments(parser: argparse.ArgumentParser, program: Program) -> None:
-    """Add `--config` (also `-config`, as the parent spells it) and a flag for every key of the program."""
+    """Add `--config` (also `-config`, as the legacy API spells it) and a flag for every key of the program."""
     parser.allow_abbrev = False
     parser.add_argument(
         "--config",

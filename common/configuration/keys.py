@@ -48,8 +48,8 @@ class Key:
     """May hold a password: shown and logged only through `redact_uri`."""
     flagless: bool = False
     """There is no flag for it: command lines can be read by every user of the machine."""
-    parents: bool = False
-    """The parent system had it: in the other program's file it is noted, not refused."""
+    legacy: bool = False
+    """The legacy system had it: in the other program's file it is noted, not refused."""
 
     @property
     def flag(self) -> str:

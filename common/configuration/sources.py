@@ -16,7 +16,7 @@ from common.errors import ConfigError, Problem
 from common.nearest import nearest
 
 PREFIX = "ETCRON_CONFIG_"
-IGNORED_PARENTS_KEYS = ("etcdEndpointsCluster", "winBashPath")
+IGNORED_LEGACY_KEYS = ("etcdEndpointsCluster", "winBashPath")
 
 
 @dataclass(slots=True)
@@ -88,9 +88,9 @@ def _gather_file(
         if name in own:
             if given is not None:  # null: as if it were left out
                 gathered.take(own[name], given, f"file {path}", as_text=False, beside=path.parent)
-        elif name in IGNORED_PARENTS_KEYS:
+        elif name in IGNORED_LEGACY_KEYS:
             gathered.notes.append(f"{path}: {name} does nothing in etcron; it can be taken out")
-        elif name in other and other[name].parents:
+        elif name in other and other[name].legacy:
             gathered.notes.append(f"{path}: {name} does nothing in a {program}")
         else:
             gathered.problems.append(_misplaced(path, name, own, other, program))
@@ -100,7 +100,7 @@ def _gather_environment(
     gathered: Gathered, own: Mapping[str, Key], other: Mapping[str, Key], environ: Mapping[str, str]
 ) -> None:
     by_variable = {key.variable: key for key in own.values()}
-    elsewhere = {key.variable for key in other.values()} | {PREFIX + name.upper() for name in IGNORED_PARENTS_KEYS}
+    elsewhere = {key.variable for key in other.values()} | {PREFIX + name.upper() for name in IGNORED_LEGACY_KEYS}
     for variable, text in sorted(environ.items()):
         if variable in by_variable:
             gathered.take(by_variable[variable], text, f"environment {variable}", as_text=True, beside=Path())

@@ -55,12 +55,12 @@ class SharedConfig:
             name="etcdEndpoints",
             kind=Endpoints(),
             help="where etcd listens: [https://]host:port, all members",
-            parents=True,
+            legacy=True,
         ),
         ("127.0.0.1:2379",),
     )
     etcd_dial_timeout_ms: int = setting(
-        Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for a connection to etcd", parents=True), 5000
+        Key(name="etcdDialTimeout", kind=_MILLISECONDS, help="ms to wait for a connection to etcd", legacy=True), 5000
     )
     etcd_tls: TlsFiles | None = setting(
         Key(name="etcdTls", kind=Tls(), help="TLS to etcd: ca=FILE[,cert=FILE,key=FILE][,serverName=NAME]")
@@ -86,7 +86,7 @@ class SharedConfig:
             kind=Text("a URI that begins with mongodb:// or mongodb+srv://", r"mongodb(\+srv)?://[^\s\0]+"),
             help="the log store",
             secret=True,
-            parents=True,
+            legacy=True,
         ),
         "mongodb://127.0.0.1:27017",
     )
@@ -94,7 +94,7 @@ class SharedConfig:
         Key(name="mongodbPasswordFile", kind=File(), help="file with the password of the user in mongodbUri")
     )
     mongodb_connect_timeout_ms: int = setting(
-        Key(name="mongodbConnectTimeout", kind=_MILLISECONDS, help="ms to wait for the log store", parents=True), 5000
+        Key(name="mongodbConnectTimeout", kind=_MILLISECONDS, help="ms to wait for the log store", legacy=True), 5000
     )
     mongodb_database: str = setting(
         Key(
@@ -150,13 +150,13 @@ class ManagerConfig(SharedConfig):
         Key(name="host", kind=Text("an address or a host name"), help="address to listen on"), "127.0.0.1"
     )
     api_port: int = setting(
-        Key(name="apiPort", kind=WholeNumber(0, 65_535), help="port to listen on (0: any free one)", parents=True), 8070
+        Key(name="apiPort", kind=WholeNumber(0, 65_535), help="port to listen on (0: any free one)", legacy=True), 8070
     )
     api_read_timeout_ms: int = setting(
-        Key(name="apiReadTimeout", kind=_MILLISECONDS, help="ms for a request to arrive", parents=True), 5000
+        Key(name="apiReadTimeout", kind=_MILLISECONDS, help="ms for a request to arrive", legacy=True), 5000
     )
     api_write_timeout_ms: int = setting(
-        Key(name="apiWriteTimeout", kind=_MILLISECONDS, help="ms for an answer to be taken", parents=True), 5000
+        Key(name="apiWriteTimeout", kind=_MILLISECONDS, help="ms for an answer to be taken", legacy=True), 5000
     )
     allow_unauthenticated: bool = setting(
         Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine although there is no login"),
@@ -194,7 +194,7 @@ class ManagerConfig(SharedConfig):
     )
     tls_key: Path | None = setting(Key(name="tlsKey", kind=File(), help="its key (PEM)"))
     webroot: Path | None = setting(
-        Key(name="webroot", kind=Directory(), help="own templates and static files (built in)", parents=True)
+        Key(name="webroot", kind=Directory(), help="own templates and static files (built in)", legacy=True)
     )
 
 
@@ -221,7 +221,7 @@ class WorkerConfig(SharedConfig):
         Key(name="labels", kind=Pairs(), help="what jobs may select this worker by"), default_factory=dict
     )
     bash_path: str = setting(
-        Key(name="bashPath", kind=Text("an absolute path", r"/[^\0\n]*"), help="shell of the jobs", parents=True),
+        Key(name="bashPath", kind=Text("an absolute path", r"/[^\0\n]*"), help="shell of the jobs", legacy=True),
         "/bin/sh",
     )
     path: str = setting(Key(name="path", kind=Text("a PATH"), help="PATH of the jobs (cron's)"), "/usr/bin:/bin")
@@ -241,12 +241,10 @@ class WorkerConfig(SharedConfig):
         )
     )
     job_log_batch_size: int = setting(
-        Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", parents=True), 100
+        Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", legacy=True), 100
     )
     job_log_commit_timeout_ms: int = setting(
-        Key(
-            name="jobLogCommitTimeout", kind=_MILLISECONDS, help="ms until a batch goes that is not full", parents=True
-        ),
+        Key(name="jobLogCommitTimeout", kind=_MILLISECONDS, help="ms until a batch goes that is not full", legacy=True),
         1000,
     )
     spool_limit_bytes: int = setting(

@@ -73,7 +73,7 @@ class EntryState(StrEnum):
 class RunRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One document of the run log: a run, or a fire (or a range of fires) that did not run.
 
-    Times are in ms since the epoch. The parent's fields keep their names: jobName command err output planTime
+    Times are in ms since the epoch. The legacy API's fields keep their names: jobName command err output planTime
     scheduleTime startTime endTime.
     """
 

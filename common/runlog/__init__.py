@@ -1,6 +1,6 @@
 """The log store: every run's record exactly once, pages by index only, whatever MongoDB does meanwhile.
 
-MongoDB 6 to 8, or nx-27017 for trying etcron. Three collections: ``log``, the parent's ``cron.log``, with the run id as
+MongoDB 6 to 8, or nx-27017 for trying etcron. Three collections: ``log``, the legacy ``cron.log``, with the run id as
 ``_id``; ``last``, what each job came to; ``statistics``, what each day came to (see the modules). Nothing outside this
 package knows pymongo.
 

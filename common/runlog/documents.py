@@ -1,8 +1,8 @@
 """The documents of the log store: a record as it is kept, encoded once, and the last result of a job.
 
-Next to the fields of the parent a document carries one of ours, ``pageKey``: plan time and run id in one string that
-sorts as "plan time, then run id". Pages sort and cut by that one field, so every page is one range of one index; and
-an index on it needs no ``_id`` part, which nx-27017 cannot make.
+Next to the fields of the legacy API a document carries one of ours, ``pageKey``: plan time and run id in one string
+that sorts as "plan time, then run id". Pages sort and cut by that one field, so every page is one range of one index;
+and an index on it needs no ``_id`` part, which nx-27017 cannot make.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def encode_late(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
 
 
 def tidy(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A document as it is shown: without our own fields, its id a string (the parent's own are ObjectIds)."""
+    """A document as it is shown: without our own fields, its id a string (the legacy system's are ObjectIds)."""
     shown = {name: value for name, value in document.items() if name not in (PAGE_KEY, ORDER, WRITTEN_BY)}
     if "_id" in shown:
         shown["_id"] = str(shown["_id"])

@@ -1,7 +1,7 @@
 """What the run log forgets, in small steps: records by age and by number, and what is left of jobs that are gone.
 
 Each step is one range of one index and one deletion by ``_id``; nothing is counted, and every step may be repeated.
-Only records with a ``pageKey`` are found: the parent's own documents stay.
+Only records with a ``pageKey`` are found: the legacy system's own documents stay.
 
 In the collection ``retention`` stands what is kept, as the worker that sees to it says; nothing where all is kept.
 """

@@ -46,7 +46,7 @@ _PING_SECONDS = 1.0
 _READ_SECONDS = 5.0
 _WRITE_SECONDS = 30.0
 _INDEX_SECONDS = 600.0
-"""An index over a big log that the parent left takes its time; a short deadline would make the server undo it."""
+"""An index over a big log of the legacy system takes its time; a short deadline would make the server undo it."""
 
 _JOBS_A_WRITE = 200
 _ENCODED_AT_ONCE = 50

@@ -263,7 +263,7 @@ def _step(cron_field: CronField, text: str | None) -> int:
     if step == 0:
         raise _error(cron_field, f"/{text}", "a step of 0 never moves on", "write a step of 1 or more")
     if step > cron_field.cycle:
-        # As in the parent: */90 minutes would silently run once an hour.
+        # As in the legacy system: */90 minutes would silently run once an hour.
         message = f"the field has only {cron_field.cycle} values and starts again after them"
         raise _error(cron_field, f"/{text}", message, f"write a step of at most {cron_field.cycle}, or use `every`")
     return step

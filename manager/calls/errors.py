@@ -1,4 +1,4 @@
-"""Every error as JSON: the parent's envelope on its paths, RFC 9457 problem documents under ``/api/`` and elsewhere.
+"""Every error as JSON: the legacy API's envelope on its paths, elsewhere RFC 9457 problem documents.
 
 Never a traceback. An error that nobody expected is logged once, with a reference that the answer carries too.
 """
@@ -36,7 +36,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 STREAMING: Final = web.RequestKey("streaming", web.StreamResponse)
 """Set by who has sent the head of an answer already: a later error can only cut it off."""
 
-_PARENTS_PATHS = ("/job/", "/worker/")
+_LEGACY_PATHS = ("/job/", "/worker/")
 _CODES = {
     400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
     413: "body-too-large", 415: "unsupported-media-type", 429: "too-many",
@@ -111,7 +111,7 @@ def failure_of(error: Exception) -> Failure:
 
 def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
     """The answer in the shape that belongs to the request's path."""
-    if not request.path.startswith(_PARENTS_PATHS):
+    if not request.path.startswith(_LEGACY_PATHS):
         return problem(failure)
     return _spelled(failure, {"errno": -1, "msg": failure.detail, "data": None}, "application/json")
 

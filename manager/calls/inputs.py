@@ -116,7 +116,7 @@ async def read_body(request: web.Request, seconds: float) -> bytes:
 
 
 async def read_form(request: web.Request, seconds: float) -> dict[str, str]:
-    """The fields of a form, as the parent's clients send it (``application/x-www-form-urlencoded``)."""
+    """The fields of a form, as clients of the legacy API send it (``application/x-www-form-urlencoded``)."""
     if request.content_type != "application/x-www-form-urlencoded":
         given = request.headers.get("Content-Type", "no Content-Type")
         raise RequestError(415, f"Content-Type: is {shown(given)}; send application/x-www-form-urlencoded")

@@ -1,4 +1,4 @@
-"""Jobs and workers read straight from etcd: what the parent's calls answer, and what no watch is worth (the beats).
+"""Jobs and workers read straight from etcd: what the legacy API answers, and what no watch is worth (the beats).
 
 One bad key harms nobody else: a value that does not parse is handed out with its problem.
 """

@@ -2,5 +2,5 @@
 
 *_api.py                        ``/api/v1``, and ``/metrics``
 previews.py                     what a preview of a schedule is asked with
-system.py legacy.py             what this manager is; the parent's six calls
+system.py legacy.py             what this manager is; the six calls of the legacy API
 """

@@ -1,7 +1,7 @@
-"""The parent's six calls, in the parent's shapes, so that its clients and its console go on unchanged.
+"""The six calls of the legacy API, in its shapes, so that its clients and its console go on unchanged.
 
 Every answer is ``{"errno": 0, "msg": "success", "data": ...}``; an error has errno -1 and a fitting HTTP status.
-Members beside these three are ours. Source: ``docs/api.md``, *The parent's HTTP API*.
+Members beside these three are ours. Source: ``docs/api.md``, *The legacy HTTP API*.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from manager.calls.guards import DEADLINE
 from manager.calls.inputs import Fields, form_job, form_name, if_match, read_form
 from manager.json_text import dumps
 from manager.parts import PARTS, answer, caller
-from manager.views import parents_job, parents_log, parents_workers
+from manager.views import legacy_job, legacy_log, legacy_workers
 
 T = TypeVar("T")
 
@@ -46,7 +46,7 @@ async def save(request: web.Request) -> web.Response:
     saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
     await parts.watching.has_seen(spec.name, saved.revision)
     return _success(
-        parents_job(saved.before) if saved.before.job else None,
+        legacy_job(saved.before) if saved.before.job else None,
         msg="success" if saved.changed else "success: the same job was there already; nothing was written",
         warnings=list(saved.warnings),
         revision=saved.revision,
@@ -61,7 +61,7 @@ async def delete(request: web.Request) -> web.Response:
     if not deleted.changed:
         return _success(None, msg=f"success: there was no job {name}")
     await parts.watching.has_seen(name, deleted.revision)
-    return _success(parents_job(deleted.before))
+    return _success(legacy_job(deleted.before))
 
 
 async def kill(request: web.Request) -> web.Response:
@@ -75,7 +75,7 @@ async def kill(request: web.Request) -> web.Response:
 async def list_jobs(request: web.Request) -> web.StreamResponse:
     """Every job, sent as it is read: neither side holds all of them in memory."""
     async with aclosing(request.app[PARTS].inventory.jobs()) as pages:
-        return await _sent_as_read(request, pages, parents_job)
+        return await _sent_as_read(request, pages, legacy_job)
 
 
 async def log(request: web.Request) -> web.StreamResponse:
@@ -90,12 +90,12 @@ async def log(request: web.Request) -> web.StreamResponse:
         fields.problems += _name_problems(name)
     fields.check()
     async with aclosing(request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)) as pages:
-        return await _sent_as_read(request, pages, parents_log)
+        return await _sent_as_read(request, pages, legacy_log)
 
 
 async def list_workers(request: web.Request) -> web.Response:
     """One text for each healthy worker: its address."""
-    return _success(parents_workers(await request.app[PARTS].inventory.live()))
+    return _success(legacy_workers(await request.app[PARTS].inventory.live()))
 
 
 async def _sent_as_read(

@@ -138,7 +138,7 @@ def key_of(fire: Mapping[str, Any]) -> Key:
 
 
 def run_id_of(document: Mapping[str, Any]) -> RunId | None:
-    """Of a log document; None: it is the parent's own, of which there is no run ID."""
+    """Of a log document; None: it is the legacy system's, of which there is no run ID."""
     try:
         return RunId.parse(str(document.get("_id")))
     except ValueError:

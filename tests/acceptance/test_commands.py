@@ -25,7 +25,7 @@ async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Clu
 
 
 async def first_record(cluster: Cluster, job: str, *, timeout: float = 30) -> dict[str, Any]:
-    """The first record that the parent's log shows of a job."""
+    """The first record that the legacy log shows of a job."""
     documents: list[dict[str, Any]] = []
 
     async def there() -> bool:

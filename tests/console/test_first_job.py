@@ -114,7 +114,7 @@ async def test_create_watch_fail_mend_kill_pause_delete(console: Console, cluste
     await story.step(page, "deleted")
 
 
-async def test_parents_flows_are_one_click_away(console: Console, cluster: Cluster, name: str) -> None:
+async def test_legacy_flows_are_one_click_away(console: Console, cluster: Cluster, name: str) -> None:
     await cluster.save(name, "true", "@yearly")
     page = await console.open(f"/?q={name}")  # there may be more jobs than a page has
     row = page.get_by_role("row").filter(has_text=name)

@@ -174,7 +174,7 @@ class Cluster:
             return await answer.json()
 
     async def post(self, path: str, **form: str) -> Any:
-        """The answer to a form of the parent's API, which must be a success."""
+        """The answer to a form of the legacy API, which must be a success."""
         assert self.http is not None
         async with self.http.post(self._url(path), data=form) as answer:
             body = await answer.json()

@@ -181,7 +181,7 @@ async def problem_of(response: ClientResponse, status: int) -> dict[str, Any]:
 
 
 async def refusal_of(response: ClientResponse, status: int) -> str:
-    """The message of an error in the parent's shape."""
+    """The message of an error in the legacy API's shape."""
     assert response.status == status, await response.text()
     assert response.content_type == "application/json"
     document = await response.json()

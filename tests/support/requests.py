@@ -10,7 +10,7 @@ _FILLED = {"name": "j", "id": "j%40100%231", "revision": "12", "path": "etcron.c
 
 
 def every_call(manager: Managed) -> list[tuple[str, str]]:
-    """(method, path) of each route: those of the API, the parent's, the pages', the probes'."""
+    """(method, path) of each route: those of the API, the legacy API's, the pages', the probes'."""
     app = manager.http.server.app  # type: ignore[attr-defined]
     return sorted(
         (route.method, re.sub(r"\{(\w+)[^}]*\}", lambda match: _FILLED[match[1]], route.resource.canonical))

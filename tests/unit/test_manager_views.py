@@ -11,7 +11,7 @@ from manager.calls.guards import Hosts
 from manager.calls.inputs import Fields, form_job
 from manager.editing.advice import mark_fault, save_warnings, schedule_problems
 from manager.editing.inventory import SeenWorker
-from manager.views import healthy, parents_workers
+from manager.views import healthy, legacy_workers
 
 NOW_MS = 1_700_000_000_000
 
@@ -41,7 +41,7 @@ def member(worker: str, address: str, *, since_ms: int = 0, attached: bool = Tru
 
 def test_workers_of_one_address_are_numbered_by_their_names() -> None:
     seen = [member("b", "10.0.0.1"), member("a", "10.0.0.1"), member("c", "10.0.0.2")]
-    assert parents_workers(seen) == ["10.0.0.1#1", "10.0.0.1#2", "10.0.0.2"]
+    assert legacy_workers(seen) == ["10.0.0.1#1", "10.0.0.1#2", "10.0.0.2"]
 
 
 def test_worker_with_two_sessions_counts_once_by_the_newer() -> None:

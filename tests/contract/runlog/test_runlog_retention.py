@@ -31,7 +31,7 @@ async def test_old_records_are_those_planned_before_an_instant_oldest_first(runl
 
 async def test_records_beyond_the_newest_of_a_job_leave_other_jobs_alone(runlog: RunLog) -> None:
     await runlog.write([record(number, job=job) for number in range(5) for job in ("backup", "other")])
-    await runlog._log.insert_one({"jobName": "backup", "planTime": 1})  # the parent's stay, and count for nothing
+    await runlog._log.insert_one({"jobName": "backup", "planTime": 1})  # the legacy system's stay, and do not count
     assert await runlog.records_beyond("backup", 5, limit=10) == []
     beyond = await runlog.records_beyond("backup", 3, limit=10)
     assert [one.run_id for one in beyond] == [str(record(number).run_id) for number in (0, 1)]

@@ -67,7 +67,7 @@ async def test_a_drained_worker_that_is_not_live_is_listed(manager: Managed) -> 
     worker = (await listed(manager))["gone"]
     assert (worker["state"], worker["drained"]["reason"], worker["beat"]) == ("drained", "disk", None)
     assert "not live" in worker["problem"]
-    assert (await manager.get("/worker/list"))["data"] == [], "the parent's call lists healthy ones"
+    assert (await manager.get("/worker/list"))["data"] == [], "the legacy API's call lists healthy ones"
     done = await manager.call("POST", f"{WORKERS}/gone/drain", {})
     assert (done["changed"], done["drained"]["by"]) == (False, "me")
     assert (await manager.call("POST", f"{WORKERS}/gone/undrain", {}))["changed"]
@@ -196,7 +196,7 @@ async def open_run(manager: Managed, sequence: str, plan_ms: int) -> RunId:
     return run
 
 
-@pytest.mark.parametrize("parents", [True, False], ids=["the parent's call", "ours"])
+@pytest.mark.parametrize("parents", [True, False], ids=["the legacy API's call", "ours"])
 async def test_a_kill_of_the_job_reaches_the_runs_of_all_workers(manager: Managed, parents: bool) -> None:
     await put(manager, broadcast=True)
     now_ms = SystemClock().wall_ms()

@@ -102,7 +102,7 @@ async def test_revision_is_compared_until_it_is_deleted(manager: Managed, place:
     assert await manager.etcd.get(key) is not None
 
 
-async def test_parents_call_deletes_them_too(manager: Managed) -> None:
+async def test_legacy_call_deletes_them_too(manager: Managed) -> None:
     await manager.etcd.put(manager.keys.job("a b"), b"")
     assert (await manager.post("/job/delete", name="a b"))["data"]["name"] == "a b"
     assert await manager.etcd.count(manager.keys.jobs) == 0

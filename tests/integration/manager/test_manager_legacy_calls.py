@@ -1,4 +1,4 @@
-"""The parent's six calls, as its clients send them, in the shapes that they know."""
+"""The six calls of the legacy API, as its clients send them, in the shapes that they know."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_kill_with_nothing_running_says_so(manager: Managed) -> None:
     assert answer == {"errno": 0, "msg": "success: no run of job1 was going", "data": None, "killed": []}
 
 
-async def test_log_has_the_parents_fields_newest_start_first(manager: Managed) -> None:
+async def test_log_has_the_legacy_fields_newest_start_first(manager: Managed) -> None:
     await manager.write([_run("job1", HOUR_MS, output="old"), _run("job1", 2 * HOUR_MS, output="new"), _run("job2", 0)])
     answer = await manager.get("/job/log", name="job1", skip="0", limit="10")
     assert set(answer) == {"errno", "msg", "data"}
