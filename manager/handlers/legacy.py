@@ -101,26 +101,30 @@ async def list_workers(request: web.Request) -> web.Response:
 async def _sent_as_read(
     request: web.Request, pages: AsyncIterator[list[T]], view: Callable[[T], dict[str, Any]]
 ) -> web.StreamResponse:
-    page: list[T] = await anext(pages, [])  # a server that is away is found before the answer begins
+    response, text, comma = None, '{"errno":0,"msg":"success","data":[', ""
+    async for page in pages:  # a server that is away is found before the answer begins
+        for one in page:
+            text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
+            if len(text) >= _PIECE:
+                response = response or await _begun(request)
+                if request.method == "HEAD":
+                    return response
+                await _write(request, response, text)
+                text = ""
+    if response is None:
+        whole = web.Response(text=text + "]}", content_type="application/json")
+        whole.enable_compression()
+        return whole
+    await _write(request, response, text + "]}")
+    await response.write_eof()
+    return response
+
+
+async def _begun(request: web.Request) -> web.StreamResponse:
     response = web.StreamResponse()
     response.content_type = "application/json"
     await response.prepare(request)
     request[STREAMING] = response
-    if request.method == "HEAD":
-        return response
-    await response.write(b'{"errno":0,"msg":"success","data":[')
-    comma = ""
-    while page:
-        text = ""
-        for one in page:
-            text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
-            if len(text) >= _PIECE:
-                await _write(request, response, text)
-                text = ""
-        await _write(request, response, text)
-        page = await anext(pages, [])
-    await response.write(b"]}")
-    await response.write_eof()
     return response
 
 
