@@ -33,6 +33,7 @@ from common.protocol.txn import Delete, Guards, KeyValue, Operation, Put, Txn
 
 _WITH_ITS_WORKER: Final = (SHUTDOWN, OUT_OF_TOUCH)
 """Reasons of runs that were killed and that nobody wished an end of."""
+_TRIED_AGAIN: Final = (Verdict.FAILED, Verdict.TIMEOUT)
 
 
 class End(Struct, frozen=True, kw_only=True):
@@ -107,6 +108,15 @@ class FollowUp:
 NOTHING: Final = FollowUp()
 
 
+def may_be_followed(end: End) -> bool:
+    """Whether a job may have such an end tried again: then etcd is asked what the job is now.
+
+    Who believes that it is not tried again writes nothing that etcd could refuse: a watch that is behind would cost the
+    retry of a job that was resumed, or given one, a moment ago.
+    """
+    return end.with_its_worker or end.verdict in _TRIED_AGAIN
+
+
 def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
     """Why the fire is to be tried again by this job; None: it is not."""
     if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
@@ -115,7 +125,7 @@ def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
     if end.with_its_worker:
         may = spec.on_worker_lost is OnWorkerLost.RERUN and _attempts(end, job) <= max(1, spec.retry.limit)
         return Origin.RERUN if may else None
-    if end.verdict not in (Verdict.FAILED, Verdict.TIMEOUT) or _attempts(end, job) > spec.retry.limit:
+    if end.verdict not in _TRIED_AGAIN or _attempts(end, job) > spec.retry.limit:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or end.exit_code in codes else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from common.etcd import EtcdClient
-from common.protocol.follow_ups import End, Facts, FollowUp, another_attempt, follow
+from common.protocol.follow_ups import End, Facts, FollowUp, follow, may_be_followed
 from common.protocol.keys import Keys
 from worker.catalog import Catalog
 
@@ -20,8 +20,9 @@ class Aftermath:
 
     def known(self, end: End) -> FollowUp | None:
         """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
-        job = self._catalog.of_run(end.run_id)
-        return None if another_attempt(end, job) else follow(self._keys, end, Facts(job=job))
+        if may_be_followed(end):
+            return None
+        return follow(self._keys, end, Facts(job=self._catalog.of_run(end.run_id)))
 
     async def asked(self, ends: Sequence[End]) -> list[FollowUp]:
         """What follows each of them, as etcd knows it. EtcdError, UnavailableError: it does not answer."""

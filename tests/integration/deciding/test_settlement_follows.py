@@ -128,6 +128,18 @@ async def test_job_that_was_edited_without_this_worker_knowing_is_tried_again_as
         assert await shop.lock() is None
 
 
+@pytest.mark.parametrize("overlap", ["skip", "allow"])
+async def test_job_that_was_given_a_retry_without_this_worker_knowing_is_tried_again(
+    etcd: EtcdServer, prefix: str, overlap: str
+) -> None:
+    async with workshop(etcd.endpoint, prefix) as shop:
+        run = await started(shop, overlap=overlap)
+        await shop.edit(cronExpr=CRON, overlap=overlap, **RETRY)
+        await fails(shop, run)
+        [request] = await shop.requests()
+        assert request.run_id == RunId.planned("job", NOON, 2)
+
+
 @pytest.mark.parametrize("how", ["with a lock", "without a lock", "while the spool refuses"])
 async def test_edit_between_look_and_write_is_seen(
     etcd: EtcdServer, prefix: str, how: str, monkeypatch: pytest.MonkeyPatch
