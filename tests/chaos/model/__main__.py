@@ -1,4 +1,4 @@
-"""``python -m tests.chaos.model --seeds 1000 [--first 0] [--mutant NAME]``: counts, and the first violation's trace."""
+"""``python -m tests.chaos.model --seeds 1000 [--first 0]``: counts, and the first violation's trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 import time
 
 from tests.chaos.model.checker import Violation, check
-from tests.chaos.model.rules import KEPT, MUTANTS
 from tests.chaos.model.simulation import simulate
 from tests.chaos.model.trace import trace
 
@@ -16,15 +15,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.model", description=__doc__)
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--mutant", choices=sorted(MUTANTS))
     parser.add_argument("--all", action="store_true", help="go on after the first violation")
     asked = parser.parse_args()
-    rules = MUTANTS[asked.mutant] if asked.mutant else KEPT
     began, events, starts, faults, bad = time.process_time(), 0, 0, 0, 0
     done = 0
     shown = False
     for seed in range(asked.first, asked.first + asked.seeds):
-        world = simulate(seed, rules)
+        world = simulate(seed)
         violations = check(world.history)
         done += 1
         events, starts = events + world.events, starts + len(world.history.starts)

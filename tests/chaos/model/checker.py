@@ -1,15 +1,24 @@
-"""Judges a history, knowing nothing of how it came about: commits, processes, disks, the log, what was answered."""
+"""Judges a history, knowing nothing of how it came about: commits, processes, disks, the log, what was answered.
+
+Of the protocol it takes what is written where, not what was decided: keys and values are read as they lie in etcd, and
+what a job wanted is reckoned here.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from common.jobs.job import JobSpec
+from common.protocol.keys import RunId, decode_mark
+from common.protocol.run import EntryState, RunEntry, RunRecord
+from common.protocol.saved_job import SavedJob
 from tests.chaos.model.etcd import Commit
-from tests.chaos.model.settings import KILL_GRACE, LOST_AFTER, QUIET
-from tests.chaos.model.settling import another_attempt
-from tests.chaos.model.values import Entry, Job, Record, RunId, Saved
+from tests.chaos.model.reading import entry_in, run_of
+from tests.chaos.model.settings import KEYS, KILL_GRACE, LOST_AFTER, QUIET
 from tests.chaos.model.world import History, Started
 
 FROZEN: Final = 200
@@ -25,12 +34,24 @@ class Violation(NamedTuple):
     what: str
 
 
-class Checked(NamedTuple):
+@dataclass(slots=True)
+class Version:
     """What a job was from one commit to the next edit."""
 
-    job: Job
+    spec: JobSpec
+    anchor: int
+    create: int
     since: int
     until: int
+
+    def plans(self, until: int) -> range:
+        """Its fires after the anchor, and up to this time."""
+        assert self.spec.every is not None, "every job of the model has a fixed rate"
+        period = self.spec.every.ms
+        return range(self.anchor - self.anchor % period + period, until + 1, period)
+
+
+_saved_in = lru_cache(1 << 10)(SavedJob.from_json)
 
 
 def check(history: History) -> list[Violation]:
@@ -60,48 +81,43 @@ def judged(history: History) -> int:
     return history.end - QUIET + KILL_GRACE
 
 
-def versions(history: History) -> dict[str, list[Checked]]:
-    found: dict[str, list[Checked]] = defaultdict(list)
+def versions(history: History) -> dict[str, list[Version]]:
+    found: dict[str, list[Version]] = defaultdict(list)
     create: dict[str, int] = {}
     for commit in history.commits:
-        names = [put.key[1] for put in commit.puts if put.key[0] == "job"]
-        gone = [key[1] for key in commit.deletes if key[0] == "job"]
-        ends = {put.key[1]: put.value for put in commit.puts if put.key[0] == "mark"}
-        ends |= {put.key[1]: put.value.anchor for put in commit.puts if put.key[0] == "job"}
-        for name in (*names, *gone):
+        jobs = {KEYS.job_of(put.key): put.value for put in commit.puts if put.key.startswith(KEYS.jobs)}
+        gone = [KEYS.job_of(key) for key in commit.deletes if key.startswith(KEYS.jobs)]
+        saved = {name: _saved_in(value, name=name) for name, value in jobs.items()}
+        ends = {KEYS.job_of(put.key): decode_mark(put.value) for put in commit.puts if put.key.startswith(KEYS.marks)}
+        ends |= {name: one.anchor_ms for name, one in saved.items()}
+        for name in (*saved, *gone):
             if found[name]:
                 # By the clock of the manager that ended it, where that is behind, and no further than the next one
                 # begins: its anchor says so.
                 last = found[name][-1]
-                found[name][-1] = last._replace(until=min(last.until, commit.time, ends[name]))
+                last.until = min(last.until, commit.time, ends.get(name, commit.time))
         for name in gone:
             create.pop(name, None)
-        for put in commit.puts:
-            if put.key[0] == "job":
-                name, saved = put.key[1], put.value
-                assert isinstance(saved, Saved)
-                create.setdefault(name, commit.rev)
-                job = Job(name, saved.spec, saved.anchor, commit.rev, create[name])
-                found[name].append(Checked(job, commit.time, history.end))
+        for name, one in saved.items():
+            made = create.setdefault(name, commit.rev)
+            found[name].append(Version(one.spec, one.anchor_ms, made, commit.time, history.end))
     return found
 
 
 def _covered(history: History) -> Iterator[Violation]:
-    ranges: dict[str, list[Record]] = defaultdict(list)
+    ranges: dict[str, list[tuple[int, int]]] = defaultdict(list)
     single: dict[str, set[int]] = defaultdict(set)
     for run, record in history.log.items():
-        if record.hi is not None:
-            ranges[run.job].append(record)
-        elif isinstance(run.fire, int):
-            single[run.job].add(run.fire)
+        if run.plan_ms is not None and record.range_end_ms is not None:
+            ranges[run.job].append((run.plan_ms, record.range_end_ms))
+        elif run.plan_ms is not None:
+            single[run.job].add(run.plan_ms)
     for name, of_job in versions(history).items():
-        for job, _, until in of_job:
-            if not job.spec.enabled:
+        for version in of_job:
+            if not version.spec.enabled:
                 continue
-            for plan in range(job.after(job.anchor), min(until, judged(history)) + 1, job.spec.period):
-                count = (plan in single[name]) + sum(
-                    isinstance(one.run.fire, int) and one.run.fire <= plan <= (one.hi or 0) for one in ranges[name]
-                )
+            for plan in version.plans(min(version.until, judged(history))):
+                count = (plan in single[name]) + sum(lo <= plan <= hi for lo, hi in ranges[name])
                 if count != 1:
                     yield Violation("G2 exactly one final record", plan, f"{name}/{plan} has {count}")
 
@@ -136,9 +152,9 @@ def _true_records(history: History) -> Iterator[Violation]:
     for run, record in history.log.items():
         start = started.get(run)
         if record.status in ("success", "failed") and (start is None or start.how != record.status):
-            yield Violation("G3 records are true", history.end, f"{record}, but {start}")
+            yield Violation("G3 records are true", history.end, f"{_told(record)}, but {start}")
         if record.status in ("skipped", "missed") and start is not None:
-            yield Violation("G3 records are true", start.time, f"{record}, but {start}")
+            yield Violation("G3 records are true", start.time, f"{_told(record)}, but {start}")
     final: dict[RunId, int] = {}
     for commit, run, entry in run_puts(history):
         if entry.record is not None:
@@ -150,22 +166,26 @@ def _true_records(history: History) -> Iterator[Violation]:
             yield Violation("G3 nothing starts after its record", start.time, what)
 
 
+def _told(record: RunRecord) -> str:
+    return f"{record.run_id}: {record.status} ({record.reason}), fence {record.fence}"
+
+
 # Commits
 
 
-def run_puts(history: History) -> Iterator[tuple[Commit, RunId, Entry]]:
+def run_puts(history: History) -> Iterator[tuple[Commit, RunId, RunEntry]]:
     for commit in history.commits:
         for put in commit.puts:
-            if put.key[0] == "run":
-                yield commit, RunId(*put.key[1:]), put.value
+            if put.key.startswith(KEYS.runs):
+                yield commit, run_of(put.key), entry_in(put.value)
 
 
 def _marks_forward(history: History) -> Iterator[Violation]:
     marks: dict[str, int] = {}
     for commit in history.commits:
         for put in commit.puts:
-            if put.key[0] == "mark":
-                name, mark = put.key[1], put.value
+            if put.key.startswith(KEYS.marks):
+                name, mark = KEYS.job_of(put.key), decode_mark(put.value)
                 if mark < marks.get(name, 0):
                     yield Violation("marks never go back", commit.time, f"{name}: {marks[name]} to {mark}")
                 marks[name] = mark
@@ -189,26 +209,24 @@ def _fenced_edits(history: History) -> Iterator[Violation]:
 
 def _lost_rightly(history: History) -> Iterator[Violation]:
     """``lost`` is the end of a run whose own session has been gone for long enough, or of a restarted worker's."""
-    entries: dict[RunId, Entry] = {}
-    gone: dict[int, int] = {}
+    entries: dict[str, RunEntry] = {}
+    gone: dict[tuple[str, str], int] = {}
     for commit in history.commits:
         for put in commit.puts:
-            if put.key[0] == "session":
-                gone.pop(put.key[2], None)
-            if put.key[0] == "run":
-                run, entry = RunId(*put.key[1:]), put.value
-                if entry.record is not None and entry.record.status == "lost" and run in entries:
-                    before = entries[run]
-                    away = commit.time - gone.get(before.session, commit.time)
+            if put.key.startswith(KEYS.workers):
+                gone.pop(KEYS.session_of(put.key), None)
+            if put.key.startswith(KEYS.runs):
+                entry, before = entry_in(put.value), entries.get(put.key)
+                if entry.record is not None and entry.record.status == "lost" and before is not None:
+                    away = commit.time - gone.get((before.worker, before.session), commit.time)
                     if entry.record.reason != "worker restarted" and (away < LOST_AFTER or before.record is not None):
-                        what = f"{run} by {commit.who}, its session had been gone for {away} ms"
+                        what = f"{run_of(put.key)} by {commit.who}, its session had been gone for {away} ms"
                         yield Violation("lost only when lost", commit.time, what)
-                entries[run] = entry
+                entries[put.key] = entry
         for key in commit.deletes:
-            if key[0] == "session":
-                gone[key[2]] = commit.time
-            if key[0] == "run":
-                entries.pop(RunId(*key[1:]), None)
+            if key.startswith(KEYS.workers):
+                gone[KEYS.session_of(key)] = commit.time
+            entries.pop(key, None)
 
 
 def _kills_after_fence(history: History) -> Iterator[Violation]:
@@ -216,8 +234,8 @@ def _kills_after_fence(history: History) -> Iterator[Violation]:
     kills: dict[RunId, list[int]] = defaultdict(list)
     for commit in history.commits:
         for put in commit.puts:
-            if put.key[0] == "kill":
-                kills[RunId(*put.key[1:])].append(commit.rev)
+            if put.key.startswith(KEYS.kills):
+                kills[run_of(put.key)].append(commit.rev)
     ended = {start.run: start for start in history.starts}
     for run, record in history.log.items():
         if record.status != "killed" or record.reason not in ("killed", "before start") or not record.fence:
@@ -226,7 +244,7 @@ def _kills_after_fence(history: History) -> Iterator[Violation]:
         if record.reason == "killed" and (start is None or start.locked):
             continue  # it may have been given up, or out of touch
         if not any(revision > record.fence for revision in kills[run]):
-            yield Violation("a kill is younger than its run", history.end, f"{record}, killed at {kills[run]}")
+            yield Violation("a kill is younger than its run", history.end, f"{_told(record)}, killed at {kills[run]}")
 
 
 # Verdicts
@@ -236,9 +254,10 @@ def _kept_verdicts(history: History) -> Iterator[Violation]:
     """A record that was safe on a disk that is still there is what the log says."""
     for time, worker, record in history.spooled:
         if record.status in _RAN and worker not in history.lost_disks and time < history.end - 5 * KILL_GRACE:
-            there = history.log.get(record.run)
+            there = history.log.get(record.run_id)
             if there is None or there.status != record.status:
-                yield Violation("no lost verdict", time, f"{record} on {worker}, the log says {there}")
+                said = None if there is None else _told(there)
+                yield Violation("no lost verdict", time, f"{_told(record)} on {worker}, the log says {said}")
 
 
 def _followed(history: History) -> Iterator[Violation]:
@@ -247,42 +266,44 @@ def _followed(history: History) -> Iterator[Violation]:
     Where nothing follows the job's revision is not compared, so an edit in between may come too late.
     """
     started = {start.run: start for start in history.starts}
-    for commit, run, entry, job, since in _ends(history):
+    for commit, run, entry, job in _ends(history):
         record, start = history.log.get(run), started.get(run)
         if record is None or start is None or {record.status, start.how} != {"failed"}:
             continue
-        if since > (start.end or 0) or commit.time > judged(history):
+        if job.since > (start.end or 0) or commit.time > judged(history):
             continue
-        if another_attempt(run, entry.revision, record, job) == "retry" and run.next not in history.log:
-            yield Violation("a retry follows", commit.time, f"{run} failed, and {run.next} has no record")
+        is_its_job = job.create <= entry.revision
+        may_run = job.spec.enabled or run.plan_ms is None
+        following = RunId(run.job, run.fire, run.attempt + 1)
+        if is_its_job and may_run and run.attempt <= job.spec.retry.limit and following not in history.log:
+            yield Violation("a retry follows", commit.time, f"{run} failed, and {following} has no record")
 
 
-def _ends(history: History) -> Iterator[tuple[Commit, RunId, Entry, Job, int]]:
-    """The commits that end runs, with the job as it was then, and since when.
+def _ends(history: History) -> Iterator[tuple[Commit, RunId, RunEntry, Version]]:
+    """The commits that end runs, with the job as it was then.
 
     Not those that give a run up as lost (its own record may come late, and replaces that), or hand it on.
     """
-    jobs: dict[str, Job] = {}
-    since: dict[str, int] = {}
-    holders: dict[str, tuple[RunId, Entry]] = {}
+    jobs: dict[str, Version] = {}
+    holders: dict[str, tuple[RunId, RunEntry]] = {}
     for commit in history.commits:
         for put in commit.puts:
-            if put.key[0] == "job":
-                name = put.key[1]
-                create = jobs[name].create if name in jobs else commit.rev
-                jobs[name] = Job(name, put.value.spec, put.value.anchor, commit.rev, create)
-                since[name] = commit.time
-        puts = {RunId(*put.key[1:]): put.value for put in commit.puts if put.key[0] == "run"}
-        ended = [holders.pop(key[1]) for key in commit.deletes if key[0] == "lock" and key[1] in holders]
-        ended += [(run, entry) for run, entry in puts.items() if entry.ended and not entry.locked]
+            if put.key.startswith(KEYS.jobs):
+                name = KEYS.job_of(put.key)
+                saved, create = _saved_in(put.value, name=name), jobs[name].create if name in jobs else commit.rev
+                jobs[name] = Version(saved.spec, saved.anchor_ms, create, commit.time, 0)
+        puts = {run_of(put.key): entry_in(put.value) for put in commit.puts if put.key.startswith(KEYS.runs)}
+        locks = [KEYS.job_of(key) for key in commit.deletes if key.startswith(KEYS.locks)]
+        ended = [holders.pop(name) for name in locks if name in holders]
+        ended += [(run, entry) for run, entry in puts.items() if entry.state is EntryState.ENDED and not entry.locked]
         for run, entry in puts.items():
             if entry.record is None and entry.locked:
                 holders.setdefault(run.job, (run, entry))
         for run, entry in ended:
             given_up = run in puts and puts[run].record is not None
-            handed_on = any(put.key == run.request_key for put in commit.puts)
+            handed_on = any(put.key == KEYS.request(run) for put in commit.puts)
             if run.job in jobs and not given_up and not handed_on:
-                yield commit, run, entry, jobs[run.job], since[run.job]
+                yield commit, run, entry, jobs[run.job]
         for key in commit.deletes:
-            if key[0] == "job":
-                jobs.pop(key[1], None)
+            if key.startswith(KEYS.jobs):
+                jobs.pop(KEYS.job_of(key), None)

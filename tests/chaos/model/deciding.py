@@ -1,40 +1,39 @@
-"""Decisions about planned fires: whose turn it is, one transaction each, and what its answer says."""
+"""Decisions about planned fires: whose turn it is, one transaction each, and what is done with its answer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.chaos.model import lock_waits, planner
-from tests.chaos.model.etcd import Answer, Delete, Put, Txn, absent, create_is, mod_is, value_is
-from tests.chaos.model.planner import Decision
+from common.protocol import fire_decisions
+from common.protocol.fire_claims import Batch, found_carried_out
+from common.protocol.keys import read_mark
+from common.protocol.planned_job import PlannedJob
+from common.protocol.planner import Decision, decide
+from common.protocol.proposals import Answer, Blocker, Proposal, Result, start_by_ms
+from common.protocol.txn import Get, GetKey, Txn, TxnResult
+from tests.chaos.model import lock_waits
 from tests.chaos.model.runs import Run, Session
-from tests.chaos.model.settings import GRACE, HEDGE, LEAD, LOCK_RETRY, WINDOW
+from tests.chaos.model.settings import HEDGE, KEYS, LEAD, LOCK_RETRY
 from tests.chaos.model.settling import deliver
-from tests.chaos.model.values import Entry, Job, Record, Request, RunId
 from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
 
-_IN_DOUBT, _DONE, _MOVED, _CHANGED, _LOCKED, _FREE, _EXISTS, _OVER, _DETACHED, _BEHIND = range(10)
-_FOR_EVER = (_MOVED, _CHANGED, _FREE, _OVER)
 
+@dataclass(slots=True)
+class Pending:
+    """The fires of one job in (base, until], which are this worker's to decide."""
 
-@dataclass(slots=True, eq=False)
-class Proposal:
-    """A decision, and its transaction."""
-
-    job: Job
-    decision: Decision
-    session: Session
-    start_by: int
-    blocker: int
-    """The create revision of the lock because of which the fire is skipped; 0: it is to be claimed."""
-    txn: Txn
-    witness: Put | None
-    """A run key as nobody else would put it."""
-    finals: list[Record]
+    job: PlannedJob
+    base: int
+    until: int
+    fresh: int | None
+    waited: bool
+    blocker: Blocker | None = None
+    blocked: int | None = None
+    """The fire that is to be skipped because of it."""
 
 
 def loop(w: Worker) -> Flow[None]:
@@ -50,19 +49,19 @@ def loop(w: Worker) -> Flow[None]:
                 _consider(w, job, blind)
 
 
-def _consider(w: Worker, job: Job, blind: bool) -> None:
+def _consider(w: Worker, job: PlannedJob, blind: bool) -> None:
     if ("fire", job.name) in w.busy:
         w.blind |= blind
         return
     now, fresh = w.wall, None
     revision, handled = w.handled.get(job.name, (0, 0))
-    freed = job.name in w.freed and job.spec.keeps_one
+    freed = job.name in w.freed and job.keeps_one
     if blind or freed or revision != job.revision:
-        handled, fresh = 0, job.last(now) if not freed else None
-    newest = job.last(now + LEAD)
-    if newest <= max(handled, job.anchor):
+        handled, fresh = 0, job.fires.newest_due_ms(now) if not freed else None
+    newest = job.schedule.last_before_ms(now + LEAD + 1) or 0
+    if newest <= max(handled, job.anchor_ms):
         return
-    rank, knows = w.rank(job.name, newest), handled != 0
+    rank, knows = w.rank(job.name, str(newest)), handled != 0
     if rank not in (0, 1):
         w.handled[job.name] = job.revision, newest
     elif rank == 0 or now >= newest + HEDGE or freed:
@@ -72,190 +71,160 @@ def _consider(w: Worker, job: Job, blind: bool) -> None:
         w.spawn(_decide(w, job, newest, fresh, reads=rank == 1 or not knows, waited=freed))
 
 
-def _decide(w: Worker, job: Job, until: int, fresh: int | None, *, reads: bool, waited: bool) -> Flow[None]:
+def _decide(w: Worker, job: PlannedJob, until: int, fresh: int | None, *, reads: bool, waited: bool) -> Flow[None]:
     try:
         if w.free > 0 or not reads:
-            yield from _steps(w, job, until, fresh, reads=reads, waited=waited)
+            base = (yield from _read_mark(w, job)) if reads else job.base_before(until)
+            if base is not None:
+                yield from _steps(w, Pending(job, base, until, fresh, waited))
     finally:
         w.busy.discard(("fire", job.name))
 
 
-def _steps(w: Worker, job: Job, until: int, fresh: int | None, *, reads: bool, waited: bool) -> Flow[None]:
-    blocker, base = 0, max(job.anchor, until - job.spec.period)
-    if reads:
-        base = yield from _read_mark(w, job)
-    while base and (session := w.session) is not None and w.view.jobs.get(job.name) == job:
-        decision = planner.decide(job, base, until, w.wall, fresh, waited=waited)
-        if decision is None:
+def _read_mark(w: Worker, job: PlannedJob) -> Flow[int | None]:
+    """None: there is none, or no answer; it is looked at again."""
+    answer = yield Txn((), [Get(KEYS.mark(job.name))])
+    mark = None if answer is None else read_mark(answer.one(0))
+    w.blind |= mark is None
+    return None if mark is None else max(job.anchor_ms, mark)
+
+
+def _steps(w: Worker, pending: Pending) -> Flow[None]:
+    job, goes_on = pending.job, True
+    while goes_on and (session := w.session) is not None and w.view.jobs.get(job.name) is job:
+        proposal = _proposal(pending, w.wall)
+        if proposal is None:
             return
-        if decision.claim is not None and not blocker and w.free <= 0:
+        if proposal.claims and w.free <= 0:
             yield 100  # it waits for a slot
             continue
-        proposal = propose(w, job, decision, session, blocker=blocker, waited=waited)
-        kind, answer = yield from _send(w, proposal)
-        blocker = 0
-        if kind in (_DONE, _MOVED, _BEHIND):
-            base = decision.to if kind == _DONE else max(job.anchor, answer.found[("mark", job.name)].value or 0)
-        elif kind == _LOCKED and job.spec.keeps_one and w.wall >= until:
-            until = yield from lock_waits.wait(w, job, base, until)
-            waited = True
-        elif kind == _LOCKED:
-            blocker = yield from _locked(w, until, answer.found[("lock", job.name)].create)
-        elif kind != _FREE:
-            if kind == _EXISTS:
-                yield from _pass_over(w, proposal)
-            w.blind |= kind in (_EXISTS, _DETACHED)
-            return
+        result = yield from _send(w, _batch(w, proposal, session))
+        goes_on = yield from _take_in(w, pending, result, session)
 
 
-def _read_mark(w: Worker, job: Job) -> Flow[int]:
-    """0: there is none, or no answer; it is looked at again."""
-    mark = yield lambda etcd: etcd.get(("mark", job.name))
-    if mark is None or not mark.create:
-        w.blind = True
-        return 0
-    return max(job.anchor, int(mark.value))
-
-
-def _locked(w: Worker, until: int, lock: int) -> Flow[int]:
-    """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
-    if w.wall >= until + LOCK_RETRY:
-        return lock
-    yield max(1, (until if w.wall < until else until + LOCK_RETRY) - w.wall)
-    return 0
-
-
-def propose(w: Worker, job: Job, decision: Decision, session: Session, *, blocker: int, waited: bool) -> Proposal:
-    """One decision as a transaction."""
-    mark, lock, name = ("mark", job.name), ("lock", job.name), job.name
-    compares = [session.alive(w.rules)]
-    if w.rules.job_compare:
-        compares.append(mod_is(("job", name), job.revision))
-    if w.rules.mark_compare:
-        compares.append(value_is(mark, decision.base))
-    then: list[Put | Delete] = [Put(mark, decision.to)]
-    finals: list[Record] = []
-    if decision.passed is not None:
-        run = RunId(name, decision.passed[0], 1)
-        finals.append(Record(run=run, status=decision.why, reason="late", hi=decision.passed[1]))
-    for plan in decision.requests:
-        wanted = Request(origin="made up", job_create=job.create, plan=plan, not_before=w.wall, expires=plan + WINDOW)
-        then.append(Put(RunId(name, plan, 1).request_key, wanted))
-    claims = decision.claim is not None and not blocker
-    if decision.claim is not None and blocker:
-        finals.append(Record(run=RunId(name, decision.claim, 1), status="skipped", reason="overlap"))
-        compares.append(create_is(lock, blocker))
-    elif (claims and job.spec.locks) or job.spec.keeps_one:
-        compares.append(absent(lock))
-    puts = [Put(record.run.key, Entry(worker=w.name, instance=w.name, record=record)) for record in finals]
-    if claims and decision.claim is not None:
-        run = RunId(name, decision.claim, 1)
-        puts.append(Put(run.key, entry_of(w, job, session, decision.claim)))
-        then += [Put(lock, run)] if job.spec.locks else []
-    compares += [absent(put.key) for put in puts]
-    txn = Txn(w.name, compares, [*then, *puts], (mark, lock, ("job", name), session.key))
-    graced = decision.claim is not None and w.wall <= decision.claim + GRACE and not waited
-    start_by = (decision.claim or 0) + (GRACE if graced else WINDOW)
-    return Proposal(job, decision, session, start_by, blocker, txn, puts[-1] if puts else None, finals)
-
-
-def entry_of(w: Worker, job: Job, session: Session, plan: int) -> Entry:
-    return Entry(
-        worker=w.name, session=session.id if w.rules.own_session_key else 0, instance=w.name, revision=job.revision,
-        locked=job.spec.locks, plan=plan, claim=w.wall,
+def _proposal(pending: Pending, now: int) -> Proposal | None:
+    job, waited = pending.job, pending.waited
+    decision = decide(
+        job.fires, job.spec.misfire, mark_ms=pending.base, until_ms=pending.until, now_ms=now, fresh_ms=pending.fresh,
+        waited=waited,
     )  # fmt: skip
+    if decision is None:
+        return None
+    if decision.claim_ms != pending.blocked:
+        pending.blocker = pending.blocked = None
+    start_by = start_by_ms(job, decision, now, waited=waited)
+    return Proposal(job=job, decision=decision, blocker=pending.blocker, start_by_ms=start_by)
 
 
-def _send(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
-    """What became of it. In doubt it is sent again until that is known; LOCKED and BEHIND are told at once."""
-    sent = w.world.now
-    answer = yield proposal.txn
+def _take_in(w: Worker, pending: Pending, result: Result, session: Session) -> Flow[bool]:
+    """Whether there may be more to decide."""
+    job, decision = pending.job, result.proposal.decision
+    match result.answer:
+        case Answer.DONE:
+            pending.base, pending.blocker = decision.to_ms, None
+            pending.waited &= decision.claim_ms is None
+        case Answer.MARK_MOVED if result.mark_ms is not None and result.mark_ms >= job.anchor_ms:
+            pending.base, pending.blocker = result.mark_ms, None
+        case Answer.LOCKED:
+            yield from _locked(w, pending, decision, result.blocker)
+        case Answer.LOCK_CHANGED | Answer.NOT_DONE:
+            pending.blocker = None
+        case _:
+            if result.answer is Answer.RUN_EXISTS:
+                yield from _pass_over(result.proposal, session)
+            w.blind |= result.answer in (Answer.MARK_MOVED, Answer.RUN_EXISTS, Answer.DETACHED)
+            return False
+    return True
+
+
+def _locked(w: Worker, pending: Pending, decision: Decision, blocker: Blocker | None) -> Flow[None]:
+    """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""
+    due = decision.to_ms
+    if pending.job.keeps_one and w.wall >= due:
+        pending.until = yield from lock_waits.wait(w, pending.job, pending.base, pending.until)
+        pending.waited = True
+    elif w.wall >= due + LOCK_RETRY:
+        pending.blocker, pending.blocked = blocker, decision.claim_ms
+    else:
+        yield max(1, due + (0 if w.wall < due else LOCK_RETRY) - w.wall)
+
+
+def _batch(w: Worker, proposal: Proposal, session: Session) -> Batch[Session]:
+    part = w.claims.part(proposal, session=session, now_ms=w.wall)
+    [batch] = w.claims.batches([part], session=session, now_ms=w.wall)
+    return batch
+
+
+def _send(w: Worker, batch: Batch[Session]) -> Flow[Result]:
+    """What became of it. In doubt it is sent again until that is known; a held lock, and a mark that may still come
+    to P, are told at once."""
+    sent, answer = w.world.now, (yield w.claims.transaction(batch))
     if answer is not None:
-        return _take(w, proposal, _kind(w, proposal, answer), answer, sent)
-    if not w.rules.settle_doubts:
-        return _IN_DOUBT, None
+        return _taken(w, batch, _read(w, batch, answer, sent))
     yield 100
     while True:
-        kind, answer = yield from _look(w, proposal)
-        if kind == _DONE or kind in _FOR_EVER:
-            return kind, answer
-        if kind in (_LOCKED, _BEHIND):
-            w.spawn(_watch(w, proposal))
-            return kind, answer
-        if kind == _EXISTS:
-            yield from _pass_over(w, proposal)
+        result = yield from _look(w, batch)
+        if result is not None:
+            if _is_last_word(result):
+                return result
+            if result.answer in (Answer.LOCKED, Answer.MARK_MOVED):
+                w.spawn(_watch(w, batch))
+                return result
+            if result.answer is Answer.RUN_EXISTS:
+                yield from _pass_over(result.proposal, batch.session)
         yield 2_000
 
 
-def _watch(w: Worker, proposal: Proposal) -> Flow[None]:
+def _watch(w: Worker, batch: Batch[Session]) -> Flow[None]:
     """It may be carried out late after all."""
-    kind = _IN_DOUBT
-    while kind != _DONE and kind not in _FOR_EVER:
+    result = None
+    while result is None or not _is_last_word(result):
         yield 2_000
-        kind, _ = yield from _look(w, proposal)
+        result = yield from _look(w, batch)
 
 
-def _look(w: Worker, proposal: Proposal) -> Flow[tuple[int, Any]]:
-    sent, witness = w.world.now, proposal.witness
-    answer = yield proposal.txn
+def _is_last_word(result: Result) -> bool:
+    return result.answer is Answer.DONE or result.is_for_ever
+
+
+def _look(w: Worker, batch: Batch[Session]) -> Flow[Result | None]:
+    """What became of a claim in doubt, as far as can be told; None: etcd is silent."""
+    sent, answer = w.world.now, (yield w.claims.transaction(batch))
     if answer is None:
-        return _IN_DOUBT, None
-    kind = _kind(w, proposal, answer)
-    if not answer.ok and witness is not None:
-        there = yield lambda etcd: etcd.get(witness.key)
+        return None
+    result, [part] = _read(w, batch, answer, sent), batch.parts
+    if not answer.succeeded and part.witness is not None:
+        there = yield Txn((), [Get(part.witness.key)])
         if there is None:
-            return _IN_DOUBT, None
-        if there.create and there.value == witness.value:
-            # Carried out before, nobody knows when: the run needs a new stamp.
-            return _take(w, proposal, _DONE, answer._replace(rev=there.create), -(10**9))
-    return _take(w, proposal, kind, answer, sent)
+            return None
+        result = found_carried_out(part, there.one(0)) or result
+    return _taken(w, batch, result)
 
 
-def _kind(w: Worker, proposal: Proposal, answer: Answer) -> int:
-    if answer.ok:
-        return _DONE
-    job, decision, found = proposal.job, proposal.decision, answer.found
-    lock, session = found[("lock", job.name)], found[proposal.session.key]
-    if found[("job", job.name)].mod != job.revision:
-        return _CHANGED
-    if found[("mark", job.name)].value != decision.base:
-        beyond = found[("mark", job.name)].value > decision.base
-        # A mark before P may still come to it, and a late claim be carried out then.
-        return _MOVED if beyond or not w.rules.watch_behind else _BEHIND
-    if proposal.blocker:
-        if lock.create != proposal.blocker:
-            return _FREE
-    elif lock.create and any(one.key == ("lock", job.name) for one in proposal.txn.compares):
-        return _LOCKED
-    if session.lease != proposal.session.id:
-        return _OVER if not session.create else _DETACHED
-    return _EXISTS
+def _read(w: Worker, batch: Batch[Session], answer: TxnResult, sent: int) -> Result:
+    [result], _ = w.claims.read(batch, answer, sent=sent)
+    return result
 
 
-def _take(w: Worker, proposal: Proposal, kind: int, answer: Answer, sent: int) -> tuple[int, Any]:
-    if kind != _DONE:
-        return kind, answer
-    for record in proposal.finals:
-        deliver(w, record, answer.rev)
-    decision, job = proposal.decision, proposal.job
-    if decision.claim is not None and not proposal.blocker:
-        entry = next(o.value for o in proposal.txn.then if o.key == RunId(job.name, decision.claim, 1).key)  # type: ignore[union-attr]
-        run = RunId(job.name, decision.claim, 1)
-        w.claimed(Run(run, job, entry, answer.rev, answer.rev, proposal.session, sent, proposal.start_by))
-    return kind, answer
+def _taken(w: Worker, batch: Batch[Session], result: Result) -> Result:
+    """What was won is this worker's."""
+    for record in result.finals:
+        deliver(w, record, result.revision)
+    if result.entry is not None:
+        proposal, entry, fence = result.proposal, result.entry, result.revision
+        run = Run(
+            run_id=proposal.job.run_of(entry.plan_ms), job=proposal.job, entry=entry, fence=fence, mod_revision=fence,
+            session=batch.session, sent=result.sent, start_by_ms=proposal.start_by_ms,
+        )  # fmt: skip
+        w.claimed(run)
+    return result
 
 
-def _pass_over(w: Worker, proposal: Proposal) -> Flow[None]:
+def _pass_over(proposal: Proposal, session: Session) -> Flow[None]:
     """A run key stands in the way (somebody's hand): the mark goes over it."""
-    puts = [one for one in proposal.txn.then if isinstance(one, Put) and one.key[0] == "run"]
-    keys = [put.key for put in puts]
-    found = yield lambda etcd: [key for key in keys if etcd.get(key).create]
-    if found:
-        job, mark = proposal.job, ("mark", proposal.job.name)
-        compares = [proposal.session.alive(w.rules), mod_is(("job", job.name), job.revision)]
-        compares += [value_is(mark, proposal.decision.base), mod_is(found[0], (yield _mod_of(found[0])) or 0)]
-        yield Txn(w.name, compares, [Put(mark, found[0][2])])
-
-
-def _mod_of(key: Any) -> Any:
-    return lambda etcd: etcd.get(key).mod
+    runs = proposal.records
+    found = yield Txn((), [GetKey(KEYS.run(run_id)) for run_id in runs])
+    there = [] if found is None else [run_id for index, run_id in enumerate(runs) if found.key(index) is not None]
+    if there:
+        base, guards = proposal.decision.from_ms, [session.alive]
+        yield fire_decisions.pass_over(KEYS, proposal.job, there[0], mark_ms=base, guards=guards)

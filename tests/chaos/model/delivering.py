@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from common.protocol.run import RunRecord, Verdict
 from tests.chaos.model import settling
-from tests.chaos.model.values import Record
 from tests.chaos.model.world import Flow, World
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
 
 
-def write(world: World, record: Record) -> None:
-    there = world.history.log.get(record.run)
-    if there is None or there.status == "lost":
-        world.history.log[record.run] = record
+def write(world: World, record: RunRecord) -> None:
+    there = world.history.log.get(record.run_id)
+    if there is None or there.status is Verdict.LOST:
+        world.history.log[record.run_id] = record
 
 
 def loop(w: Worker) -> Flow[None]:
@@ -33,4 +33,4 @@ def loop(w: Worker) -> Flow[None]:
         yield 10
         del w.machine.spool[: len(batch)]
         for record in batch:
-            settling.delivered(w, record.run)
+            settling.delivered(w, record.run_id)

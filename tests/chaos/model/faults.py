@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from tests.chaos.model.etcd import KV, Put, Txn
+from common.jobs.job import JobSpec
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.run import EntryState
+from common.protocol.txn import Put, Txn
 from tests.chaos.model.manager import Manager, changed
-from tests.chaos.model.settings import FAULTS_FOR, LOST_AFTER, START, TTL
-from tests.chaos.model.values import RunId, Spec
+from tests.chaos.model.reading import entry_in
+from tests.chaos.model.settings import FAULTS_FOR, KEYS, LOST_AFTER, START, TTL
 from tests.chaos.model.world import World
 
 if TYPE_CHECKING:
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
 class Faults:
     """Each has its weight in :meth:`strike`."""
 
-    def __init__(self, world: World, workers: Sequence[Worker], managers: Sequence[Manager], specs: dict[str, Spec]):
+    def __init__(self, world: World, workers: Sequence[Worker], managers: Sequence[Manager], specs: dict[str, JobSpec]):
         self.world = world
         self.workers = workers
         self.managers = managers
@@ -107,9 +111,10 @@ class Faults:
 
     def deaf(self) -> None:
         """The steward's watches die silently; meanwhile another's session is replaced, and its worker stopped."""
-        steward = self.world.etcd.get(("steward",)).value
-        others = [w for w in self.workers if steward is not None and w.up and w.name != steward[0]]
-        deaf = [w for w in self.workers if steward is not None and w.name == steward[0]]
+        steward = self.world.etcd.get(KEYS.steward)
+        name = None if steward is None else steward.value.decode().partition("/")[0]
+        others = [w for w in self.workers if w.up and w.name != name]
+        deaf = [w for w in self.workers if w.name == name]
         if not others or not deaf:
             return
         other, ms = self._rng.choice(others), self._rng.randint(4_000, 20_000)
@@ -124,7 +129,7 @@ class Faults:
             w.actor.stopped_until = self.world.now + self._for(f"{w.name} stopped", 25_000)
 
     def _revoke(self, name: str) -> None:
-        for kv in self.world.etcd.prefix("session", name).values():
+        for kv in self.world.etcd.under(KEYS.worker_sessions(name)):
             self.world.etcd.revoke(kv.lease)
 
     def crash(self) -> None:
@@ -162,14 +167,11 @@ class Faults:
         if not w.up and not w.gone:
             w.start()
 
-    def _session(self) -> tuple[Any, KV] | None:
-        there = list(self.world.etcd.prefix("session").items())
-        return self._rng.choice(there) if there else None
-
     def revoke(self) -> None:
-        if (session := self._session()) is not None:
-            self.world.fault(f"the lease of {session[0][1]} revoked")
-            self.world.etcd.revoke(session[1].lease)
+        if there := self.world.etcd.under(KEYS.workers):
+            session = self._rng.choice(there)
+            self.world.fault(f"the lease of {KEYS.session_of(session.key)[0]} revoked")
+            self.world.etcd.revoke(session.lease)
 
     def detach(self) -> None:
         """Again and again, and its owner on a slow line."""
@@ -181,8 +183,8 @@ class Faults:
         self.world.later(6_000, self.world.nature, self._mend, w)
 
     def _detach(self, name: str) -> None:
-        for key, kv in self.world.etcd.prefix("session", name).items():
-            Txn("hand", [], [Put(key, kv.value)])(self.world.etcd)
+        for kv in self.world.etcd.under(KEYS.worker_sessions(name)):
+            self.world.etcd.txn(Txn((), [Put(kv.key, kv.value)]))
 
     def etcd_away(self) -> None:
         self.world.etcd.up = False
@@ -203,8 +205,9 @@ class Faults:
 
     def use(self) -> None:
         manager, name, rng = self._rng.choice(self.managers), self._rng.choice(list(self.specs)), self._rng
-        spec = changed(self.specs[name], self.world.etcd, enabled=rng.random() < 0.75)
-        again = changed(self.specs[name], self.world.etcd, enabled=True)
+        revision = self.world.etcd.revision
+        spec = changed(self.specs[name], revision, enabled=rng.random() < 0.75)
+        again = changed(self.specs[name], revision, enabled=True)
         match rng.choices(("save", "delete", "run now", "kill", "old kill"), (5, 1, 3, 2, 2))[0]:
             case "save":
                 self.world.spawn(manager.actor, manager.edit(name, spec))
@@ -220,16 +223,18 @@ class Faults:
             case "old kill":
                 self._old_kill(name)
 
-    def _edit(self, name: str, spec: Spec) -> None:
+    def _edit(self, name: str, spec: JobSpec) -> None:
         manager = self._rng.choice(self.managers)
         self.world.spawn(manager.actor, manager.edit(name, spec))
 
     def _old_kill(self, name: str) -> None:
         """Somebody's hand: a kill under the id of a fire that is still to come."""
-        period = self.specs[name].period
-        plan = self.world.now - self.world.now % period + 2 * period
-        self.world.fault(f"a kill of {name}/{plan}/1 by hand, before its claim")
-        Txn("hand", [], [Put(RunId(name, plan, 1).kill_key, "hand")])(self.world.etcd)
+        every = self.specs[name].every
+        assert every is not None, "every job of the model has a fixed rate"
+        plan = self.world.now - self.world.now % every.ms + 2 * every.ms
+        kill = Kill(run_id=RunId.planned(name, plan), by="hand", at_ms=self.world.now)
+        self.world.fault(f"a kill of {kill.run_id} by hand, before its claim")
+        self.world.etcd.txn(Txn((), [Put(KEYS.kill(kill.run_id), kill.to_json())]))
 
     # The end
 
@@ -244,4 +249,4 @@ class Faults:
 
 
 def _is_open(put: Put) -> bool:
-    return bool(put.key[0] == "run" and put.value.record is None and not put.value.ended)
+    return put.key.startswith(KEYS.runs) and entry_in(put.value).state is EntryState.OPEN

@@ -4,47 +4,54 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.chaos.model.etcd import Delete, Put, Txn, absent, create_is, mod_is, value_is
-from tests.chaos.model.values import Job, RunId
+from common.jobs.job import Overlap
+from common.protocol import fire_decisions
+from common.protocol.fire_decisions import Replaced, why_not_replaced
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.planned_job import PlannedJob
+from common.protocol.proposals import Blocker
+from common.protocol.txn import Get, Txn
+from tests.chaos.model.settings import KEYS
 from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
 
 
-def wait(w: Worker, job: Job, base: int, until: int) -> Flow[int]:
+def wait(w: Worker, job: PlannedJob, base: int, until: int) -> Flow[int]:
     """Ends when the lock is free, or the job is none of this worker's: then the newest fire to decide."""
-    lock, killed = ("lock", job.name), 0
+    killed = 0
     while True:
-        held = yield lambda etcd: etcd.get(lock)
-        newest = max(until, job.last(w.wall))
-        if held is not None and not held.create:
+        answer = yield Txn((), [Get(KEYS.lock(job.name))])
+        newest = max(until, job.fires.newest_due_ms(w.wall) or 0)
+        lock = None if answer is None else answer.one(0)
+        if answer is not None and lock is None:
             return newest
-        if w.view.jobs.get(job.name) != job or w.rank(job.name, newest) not in (0, 1) or w.session is None:
+        if w.view.jobs.get(job.name) is not job or w.rank(job.name, str(newest)) not in (0, 1) or w.session is None:
             w.handled[job.name] = job.revision, newest
             return base  # others look after it
-        replaces = job.spec.overlap == "replace" and newest > base and held is not None and killed != held.create
-        if replaces and (yield from _replace(w, job, base, held.value, held.create)):
-            killed = held.create
+        if lock is not None and newest > base and killed != lock.create_revision:
+            why = yield from _replace(
+                w, job, base, Blocker(run=lock.value.decode(), lock_revision=lock.create_revision)
+            )
+            if why is Replaced.MOVED:
+                return newest
+            killed = lock.create_revision if why is Replaced.KILLED else killed
         if job.name in w.freed:
             w.freed.discard(job.name)
             continue
         yield 1_000
 
 
-def _replace(w: Worker, job: Job, base: int, holder: RunId, fence: int) -> Flow[bool]:
-    session, kill = w.session, holder.kill_key
-    if session is None:
-        return False
-    compares = [
-        session.alive(w.rules), mod_is(("job", job.name), job.revision), value_is(("mark", job.name), base),
-        create_is(("lock", job.name), fence), absent(kill),
-    ]  # fmt: skip
-    answer = yield Txn(w.name, compares, [Put(kill, "replaced")])
-    if answer is None:
-        return False
-    there = answer.found[kill]
-    if not answer.ok and there.create and there.create < fence:
-        yield Txn(w.name, [mod_is(kill, there.mod)], [Delete(kill)])
-        return False
-    return bool(answer.ok or there.create)
+def _replace(w: Worker, job: PlannedJob, base: int, holder: Blocker) -> Flow[Replaced]:
+    if job.spec.overlap is not Overlap.REPLACE or w.session is None:
+        return Replaced.UNKNOWN
+    kill = Kill(run_id=RunId.parse(holder.run), by="schedule", at_ms=w.wall, reason="replaced")
+    answer = yield fire_decisions.replace(KEYS, job, holder, kill, mark_ms=base, session=w.session)
+    if answer is None or answer.succeeded:
+        return Replaced.UNKNOWN if answer is None else Replaced.KILLED
+    why, _ = why_not_replaced(answer, holder, mark_ms=base)
+    if why is Replaced.OLD_KILL:
+        yield fire_decisions.forget_old_kill(answer)
+    return why

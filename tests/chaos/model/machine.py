@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from common.protocol.run import RunRecord
 from tests.chaos.model.settings import KILL_GRACE, LOST_AFTER, MARGIN
-from tests.chaos.model.values import Record
 from tests.chaos.model.world import Actor, Started, World
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Machine:
 
     world: World
     worker: Actor
-    spool: list[Record] = field(default_factory=list)
+    spool: list[RunRecord] = field(default_factory=list)
     """Records on the disk that the log store has not acknowledged."""
     processes: list[Process] = field(default_factory=list)
     nature: Actor = field(init=False)
@@ -43,18 +43,18 @@ class Machine:
     def __post_init__(self) -> None:
         self.nature = Actor(f"machine of {self.worker.name}")
 
-    def spool_append(self, record: Record) -> None:
+    def spool_append(self, record: RunRecord) -> None:
         self.spool.append(record)
         self.world.history.spooled.append((self.world.now, self.worker.name, record))
 
     def start(self, run: Run, verdict: str, lasts: int, on_end: Callable[[str], None], *, frozen: bool) -> Process:
         world = self.world
-        seen = Started(world.now, run.id, run.fence, self.worker.name, run.entry.locked, frozen)
+        seen = Started(world.now, run.run_id, run.fence, self.worker.name, run.entry.locked, frozen)
         world.history.starts.append(seen)
         process = Process(run, seen, verdict, on_end, self.worker.life)
         self.processes.append(process)
         world.later(lasts, self.nature, self._ended, process, verdict)
-        if run.entry.locked or (frozen and world.rules.intent_deadline):
+        if run.entry.locked or frozen:
             world.later(100 if frozen else 0, self.nature, self._look, process)
         return process
 
@@ -65,22 +65,18 @@ class Machine:
 
     def worker_died(self) -> None:
         """The pipe is closed: the guardian ends all."""
-        if self.world.rules.guardian:
-            for process in list(self.processes):
-                self.kill(process, "with its worker")
+        for process in list(self.processes):
+            self.kill(process, "with its worker")
 
     def _look(self, process: Process) -> None:
-        """The guardian's; without one, the worker's own look, which stops and dies with it."""
+        """The guardian's, from the intent on; also while the worker is stopped."""
         if process.seen.end is not None:
             return
         left = process.run.session.confirmed + LOST_AFTER - KILL_GRACE - MARGIN - self.world.now
         if left <= 0:
-            late = process.seen.frozen
-            self.kill(process, "out of touch", within=100 if late else KILL_GRACE)
+            self.kill(process, "out of touch", within=100 if process.seen.frozen else KILL_GRACE)
         elif process.run.entry.locked:
-            actor = self.nature if self.world.rules.guardian else self.worker
-            if self.world.rules.guardian or process.life == self.worker.life:
-                self.world.later(left, actor, self._look, process)
+            self.world.later(left, self.nature, self._look, process)
 
     def _ended(self, process: Process, how: str) -> None:
         if process.seen.end is not None:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any, Final
 
-from tests.chaos.model.etcd import Compare, Delete, Put, Txn, absent, mod_is, value_is
-from tests.chaos.model.values import Entry, Job, Record, Request, RunId, Saved, Spec
+from common.duration import Duration
+from common.jobs.job import JobSpec
+from common.protocol import kill
+from common.protocol.asking import CallKeys, ask
+from common.protocol.edits import Stored, plan_delete, plan_save
+from common.protocol.keys import RunId
+from common.protocol.kill import Kill
+from common.protocol.remembered import Remembered
+from common.protocol.request import Origin, Request
+from common.protocol.run import EntryState, Trigger
+from common.protocol.txn import Txn
+from tests.chaos.model.reading import entry_in, run_of
+from tests.chaos.model.settings import KEYS
 from tests.chaos.model.world import Actor, Flow, World
 
-if TYPE_CHECKING:
-    from tests.chaos.model.etcd import Etcd
+_TRIES: Final = 4
+"""Then it gives up, in doubt."""
 
 
 class Manager:
@@ -26,81 +37,69 @@ class Manager:
     def wall(self) -> int:
         return self.world.now + self.actor.skew
 
-    def edit(self, name: str, spec: Spec | None) -> Flow[None]:
+    def edit(self, name: str, spec: JobSpec | None) -> Flow[None]:
         """Save, pause or resume; None: delete. Once it is answered, nothing is claimed under the spec before."""
-        key, mark_key = ("job", name), ("mark", name)
+        answer = yield Txn((), Stored.look(KEYS, name))
+        stored = None if answer is None else Stored.found(name, answer)
         for _ in range(5):
-            there = yield lambda etcd: (etcd.get(key), etcd.get(mark_key))
-            if there is None or (spec is None and not there[0].create):
+            if stored is None:
                 return
-            before, mark = there
-            now = self.wall
-            old = mark.value if mark.create else 0
-            new = max(old, now) if self.world.rules.marks_forward else now
-            keeps = bool(before.create and mark.create and spec is not None and spec.fires_alike(before.value.spec))
-            if keeps:  # what is planned and not decided goes on under the new spec
-                new = max(old, before.value.anchor)
-            compares = [mod_is(key, before.mod)]
-            compares.append(value_is(mark_key, old) if mark.create else absent(mark_key))
-            then: list[Put | Delete] = [Delete(key) if spec is None else Put(key, Saved(spec, new)), Put(mark_key, new)]
-            was_planned = before.create and mark.create and not keeps
-            record = self._skipped(Job.of(name, before), old, max(new, now)) if was_planned else None
-            if record is not None:
-                compares.append(absent(record.run.key))
-                then.append(Put(record.run.key, Entry(record=record)))
-            revision = yield from self._send(Txn(self.name, compares, then), key, before.mod, spec, new)
-            if revision is None:
+            if spec is None:
+                edit = plan_delete(KEYS, stored, now_ms=self.wall, by=self.name)
+            else:
+                edit = plan_save(KEYS, stored, spec, now_ms=self.wall, by=self.name)
+            if edit is None:
                 return
-            if revision:
-                self.world.history.acks.append((self.world.now, name, revision))
+            answer, in_doubt = yield from self._until_answered(edit.txn)
+            if answer is None:
                 return
-
-    def _send(self, txn: Txn, key: tuple[str, str], before: int, spec: Spec | None, new: int) -> Flow[int | None]:
-        """The revision; 0: certainly not carried out; None: given up in doubt."""
-        for tries in range(4):
-            answer = yield txn
-            if answer is not None:
-                there = answer.found[key]
-                if answer.ok:
-                    return int(answer.rev)
-                carried_out = spec is not None and there.mod > before and there.value == Saved(spec, new)
-                return int(there.mod) if tries and carried_out else 0
-            yield 100
-        return None
-
-    def _skipped(self, job: Job, old: int, until: int) -> Record | None:
-        """The old spec's undecided fires, as one record."""
-        first, last = job.after(max(old, job.anchor)), job.last(until)
-        if not job.spec.enabled or first > last:
-            return None
-        return Record(run=RunId(job.name, first, 1), status="skipped", reason="edited", hi=last)
+            stored = None if answer.succeeded else edit.meanwhile(answer)
+            if stored is None:
+                self.world.history.acks.append((self.world.now, name, answer.revision))
+            elif in_doubt and edit.is_carried_out_in(stored):
+                self.world.history.acks.append((self.world.now, name, stored.revision))
+                return
 
     def run_now(self, name: str) -> Flow[None]:
         self._number += 1
-        run = RunId(name, f"r{self.name}{self._number}", 1)
-        dedupe = ("dedupe", *run)
-        job = yield lambda etcd: etcd.get(("job", name))
-        if job is None or not job.create:
+        run_id, now = RunId(name, f"r-{self.name}-{self._number}"), self.wall
+        call = CallKeys(job=KEYS.job(name), own=KEYS.deduped(name, run_id.fire), dedupe=None)
+        answer = yield call.look
+        there = None if answer is None else call.found(answer)
+        if there is None or there.job is None:
             return
-        request = Request(origin="run now", job_create=job.create, plan=self.wall, not_before=self.wall)
-        compares = [mod_is(("job", name), job.mod), absent(dedupe)]
-        yield from self._until_answered(Txn(self.name, compares, [Put(run.request_key, request), Put(dedupe, 1)]))
+        request = Request(
+            run_id=run_id, origin=Origin.RUN_NOW, job_create_revision=there.job.create_revision, plan_ms=now,
+            dispatch_ms=now, not_before_ms=now, trigger=Trigger.API, by=self.name,
+        )  # fmt: skip
+        own = Remembered(expires_ms=now + 60_000, token=run_id.fire)
+        yield from self._until_answered(ask(KEYS, call, there, [request], own, None))
 
     def kill(self, name: str) -> Flow[None]:
         """Every run of the job that is open."""
-        runs = yield lambda etcd: etcd.prefix("run", name)
-        for key, kv in (runs or {}).items():
-            if kv.value.record is None and not kv.value.ended and kv.value.plan <= self.wall:
-                there = Compare("there", key, True)
-                yield from self._until_answered(Txn(self.name, [there], [Put(RunId(*key[1:]).kill_key, self.name)]))
+        runs = yield lambda etcd: etcd.under(KEYS.runs_of(name))
+        for kv in runs or ():
+            entry = entry_in(kv.value)
+            if entry.state is EntryState.OPEN and entry.dispatch_ms <= self.wall:
+                wish = Kill(run_id=run_of(kv.key), by=self.name, at_ms=self.wall)
+                yield from self._until_answered(kill.ask(KEYS, wish))
 
-    def _until_answered(self, txn: Txn) -> Flow[None]:
-        for _ in range(4):
-            if (yield txn) is not None:
-                return
+    def _until_answered(self, txn: Txn) -> Flow[tuple[Any, bool]]:
+        """The answer, and whether there was none before; None: it is given up, in doubt."""
+        for tries in range(_TRIES):
+            answer = yield txn
+            if answer is not None:
+                return answer, tries > 0
             yield 100
+        return None, True
 
 
-def changed(spec: Spec, etcd: Etcd, *, enabled: bool) -> Spec:
+def changed(spec: JobSpec, revision: int, *, enabled: bool) -> JobSpec:
     """Another spec than any before; every other one also fires at other times."""
-    return replace(spec, text=etcd.rev, enabled=enabled, period=spec.period + etcd.rev % 2 * 500)
+    assert spec.every is not None, "every job of the model has a fixed rate"
+    period = spec.every.ms // 1000 + revision % 2
+    return replace(spec, command=f"true {revision}", enabled=enabled, every=seconds(period))
+
+
+def seconds(number: int) -> Duration:
+    return Duration(f"{number}s", number * 1000)

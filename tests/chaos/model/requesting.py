@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tests.chaos.model.deciding import entry_of
-from tests.chaos.model.etcd import KV, Answer, Delete, Put, Txn, absent, create_is, mod_is, value_is
-from tests.chaos.model.runs import Run
-from tests.chaos.model.settings import HEDGE, NO_LIMIT
-from tests.chaos.model.values import Job, Request, RunId
+from common.protocol.keys import read_mark
+from common.protocol.planned_job import PlannedJob
+from common.protocol.request import Request
+from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
+from common.protocol.txn import Get, Txn
+from tests.chaos.model.runs import NEVER_SENT, Run, Session
+from tests.chaos.model.settings import HEDGE, KEYS
 from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
@@ -19,96 +20,73 @@ if TYPE_CHECKING:
 def loop(w: Worker) -> Flow[None]:
     while True:
         yield 100
-        if w.session is None or w.session.over or not w.view.requests:
-            continue
-        for name in sorted({run.job for run in w.view.requests}):
-            _consider(w, name)
+        if w.session is not None and not w.session.over:
+            for name in sorted(w.view.requests):
+                _consider(w, name)
 
 
 def _consider(w: Worker, name: str) -> None:
-    job, first = w.view.jobs.get(name), w.view.first_of(name, w.wall)
-    if job is None or not first or w.free <= 0 or ("request", name) in w.busy:
+    job, ready = w.view.jobs.get(name), [one for one in w.view.requests[name] if one.not_before_ms <= w.wall]
+    if job is None or not ready or w.free <= 0 or ("request", name) in w.busy:
         return
-    run, request, mod = first[0]
-    rank = w.rank(name, run.fire)
-    runnable = job.create == request.job_create and run not in w.view.kills and not is_expired(request, w.wall)
-    if rank < 0 or not runnable or (isinstance(run.fire, int) and not job.spec.enabled):
+    request, order = ready[0], w.order(name, ready[0].run_id.fire)
+    runnable = job.create_revision == request.job_create_revision and request.run_id not in w.view.kills
+    if w.name not in order or not runnable or request.is_expired(w.wall):
         return
-    if w.wall >= request.not_before + rank * HEDGE or (name in w.freed and not job.spec.keeps_one):
+    if not (job.spec.enabled or request.is_asked_for):
+        return
+    if w.wall >= request.not_before_ms + order.index(w.name) * HEDGE or (name in w.freed and not job.keeps_one):
         w.busy.add(("request", name))
-        w.spawn(_try(w, job, run, request, mod))
+        w.spawn(_try(w, job, request))
 
 
-def is_expired(request: Request, now: int) -> bool:
-    return request.expires is not None and now > request.expires
-
-
-def is_overtaken(request: Request, job: Job, mark: int) -> bool:
-    """A newer fire has been decided since the lock came free for this retry."""
-    return request.mark is not None and job.spec.locks and job.last(mark) > max(request.mark, job.anchor)
-
-
-def _try(w: Worker, job: Job, run: RunId, request: Request, mod: int) -> Flow[None]:
+def _try(w: Worker, job: PlannedJob, request: Request) -> Flow[None]:
     try:
-        yield from _claim(w, job, run, request, mod)
+        yield from _claim(w, job, request)
         yield 900
     finally:
         w.busy.discard(("request", job.name))
 
 
-def _claim(w: Worker, job: Job, run: RunId, request: Request, mod: int) -> Flow[None]:
-    session, mark = w.session, ("mark", job.name)
+def _claim(w: Worker, job: PlannedJob, request: Request) -> Flow[None]:
+    session, mark = w.session, None
     if session is None:
         return
-    entry = entry_of(w, job, session, request.plan)
-    compares = [mod_is(run.request_key, mod), absent(run.kill_key), absent(run.key)]
-    compares.append(session.alive(w.rules))
-    compares += [mod_is(("job", job.name), job.revision)] if w.rules.job_compare else []
-    compares.append(create_is(("job", job.name), request.job_create))
-    then: list[Put | Delete] = [Delete(run.request_key), Put(run.key, entry)]
-    if job.spec.locks:
-        compares.append(absent(("lock", job.name)))
-        then.append(Put(("lock", job.name), run))
-    seen = None
-    if request.mark is not None and job.spec.locks:
-        seen = yield lambda etcd: etcd.get(mark)
-        if seen is None or is_overtaken(request, job, seen.value):
+    if request.mark_ms is not None and job.takes_lock:
+        answer = yield Txn((), [Get(KEYS.mark(job.name))])
+        mark = None if answer is None else answer.one(0)
+        if answer is None or is_overtaken(request, job, read_mark(mark)):
             return
-        compares.append(value_is(mark, seen.value))
-    txn = Txn(w.name, compares, then, (("job", job.name), mark, session.key))
-    by = NO_LIMIT if request.expires is None else request.expires
-    yield from _sent(w, txn, Run(run, job, entry, 0, 0, session, 0, by), request_mod=mod, mark=seen)
+    claim = claim_of(
+        request, job, session, keys=KEYS, identity=w.identity, claims=w.claims, now_ms=w.wall, mark=mark
+    )  # fmt: skip
+    yield from _settled(w, claim, session)
 
 
-def _sent(w: Worker, txn: Txn, run: Run, *, request_mod: int, mark: KV | None) -> Flow[None]:
+def _settled(w: Worker, claim: RequestClaim, session: Session) -> Flow[None]:
     """Sent, identical, until it is known what became of it; won, the run is this worker's."""
-    doubtful, over = False, False
-    while not over:
-        sent = w.world.now
-        answer = yield txn
+    transaction, doubtful = claim.transaction(), False
+    while True:
+        sent, answer = w.world.now, (yield transaction)
         if answer is None:
-            if not w.rules.settle_doubts:
-                return
             doubtful = True
             yield 300
             continue
-        there = answer.found[run.id.key]
-        earlier = doubtful and there.create and there.value == run.entry
-        if answer.ok or earlier:
-            fence = answer.rev if answer.ok else there.create
-            # Carried out before, nobody knows when: the run needs a new stamp.
-            w.claimed(replace(run, fence=fence, mod=fence, sent=sent if answer.ok else -(10**9)))
+        if answer.succeeded:
+            w.claimed(_run(claim, session, answer.revision, sent))
             return
-        over = not doubtful or _is_over(run, answer, request_mod=request_mod, mark=mark)
+        fence = claim.is_carried_out_in(answer) if doubtful else None
+        if fence is not None:
+            w.claimed(_run(claim, session, fence, NEVER_SENT))  # nobody knows when: it needs a new stamp
+            return
+        if not doubtful or claim.is_over(answer):
+            return
         yield 1_000
 
 
-def _is_over(run: Run, refusal: Answer, *, request_mod: int, mark: KV | None) -> bool:
-    """Whether it can never be carried out any more; where the session key is detached it still may."""
-    found, job = refusal.found, run.job
-    return (
-        found[run.id.request_key].mod != request_mod
-        or found[("job", job.name)].mod != job.revision
-        or not found[run.session.key].create
-        or (mark is not None and found[("mark", job.name)].value != mark.value)
-    )
+def _run(claim: RequestClaim, session: Session, fence: int, sent: float) -> Run:
+    request = claim.request
+    return Run(
+        run_id=request.run_id, job=claim.job, entry=claim.entry, fence=fence, mod_revision=fence, session=session,
+        sent=sent, start_by_ms=NO_LIMIT_MS if request.expires_ms is None else request.expires_ms, request=request,
+    )  # fmt: skip

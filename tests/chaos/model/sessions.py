@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
+from common.protocol.compares import absent, mod_revision_is
+from common.protocol.keys import RunId
+from common.protocol.member import Member, only_session
+from common.protocol.records import lost_record
+from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
+from common.protocol.run_writes import KeyAfter, LeftRun
+from common.protocol.txn import Get, GetKey, KeyValue, Put, Txn
 from tests.chaos.model import settling
-from tests.chaos.model.etcd import KV, Delete, Etcd, Key, Put, Txn, absent, mod_is
+from tests.chaos.model.dispatching import stamped
+from tests.chaos.model.etcd import Etcd
+from tests.chaos.model.reading import entry_in, run_of
 from tests.chaos.model.runs import Run, Session
-from tests.chaos.model.settings import TTL
-from tests.chaos.model.values import Entry, Record, RunId
+from tests.chaos.model.settings import KEYS, TTL
 from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
@@ -36,45 +45,57 @@ def _open(w: Worker) -> Flow[Session]:
     while True:
         sent = w.world.now
         lease = yield Etcd.grant
-        there = yield lambda etcd: etcd.prefix("session", w.name)
-        if lease is None or there is None:
+        own = yield lambda etcd: etcd.under(KEYS.worker_sessions(w.name))
+        if lease is None or own is None:
             continue
-        key: Key = ("session", w.name, lease if w.rules.own_session_key else 0)
-        compares = [mod_is(one, kv.mod) for one, kv in there.items()]
-        put: list[Put | Delete] = [Put(key, w.name, lease)]
-        if key not in there:
-            compares.append(absent(key))
-        put += [Delete(one) for one in there if one != key]
-        txn = Txn(w.name, compares, put)
+        session = _session(w, lease, sent)
+        share = only_session(KEYS, w.name, own)
+        txn = Txn(
+            [absent(session.key), *share.compares],
+            [Put(session.key, _member(w, session), lease), *share.then],
+            [Get(session.key)],
+        )
         while w.world.now < sent + TTL:
             answer = yield txn
             if answer is None:
                 continue
-            kv = answer.found[key]
-            if answer.ok or kv.lease == lease:
-                incarnation = answer.rev if answer.ok else kv.create
-                return Session(lease, key, sent, incarnation)
+            kv = None if answer.succeeded else answer.one(0)
+            if answer.succeeded or (kv is not None and kv.lease == lease):
+                session.incarnation = answer.revision if kv is None else kv.create_revision
+                return session
             break
         yield 200
+
+
+def _session(w: Worker, lease: int, sent: int) -> Session:
+    """Each has a key of its own."""
+    name = f"{lease:x}"
+    return Session(lease, name, KEYS.worker(w.name, name), sent)
+
+
+def _member(w: Worker, session: Session) -> bytes:
+    member = Member(
+        worker=w.name, session=session.id, instance=w.identity.instance, host=w.name, address="", slots=w.slots
+    )
+    return member.to_json()
 
 
 def _keep_alive(w: Worker, session: Session) -> Flow[None]:
     """Ends when etcd says that it is over, never by silence."""
     while True:
         sent = w.world.now
-        kept = yield lambda etcd: (etcd.keep_alive(session.id), etcd.get(session.key))
+        kept = yield lambda etcd: (etcd.keep_alive(session.lease_id), etcd.get(session.key))
         if kept is None:
             yield 200
             continue
         alive, kv = kept
-        is_own = not w.rules.own_session_key or kv.create == session.incarnation
-        if not alive or not kv.create or not is_own:
+        if not alive or kv is None or kv.create_revision != session.incarnation:
             return
-        if kv.lease == session.id:
+        if kv.lease == session.lease_id:
             session.confirmed = max(session.confirmed, sent)
             yield TTL // 4
         else:
-            yield Txn(w.name, [mod_is(session.key, kv.mod)], [Put(session.key, w.name, session.id)])
+            yield Txn([mod_revision_is(kv.key, kv.mod_revision)], [Put(kv.key, kv.value, session.lease_id)])
 
 
 def _take_over(w: Worker, session: Session) -> Flow[None]:
@@ -102,60 +123,60 @@ def _readopt_all(w: Worker, session: Session) -> Flow[None]:
 
 def _readopt(w: Worker, run: Run, session: Session) -> Flow[None]:
     while not session.over:
-        entry, sent = replace(run.entry, session=session.id), w.world.now
-        compares = [session.alive(w.rules), mod_is(run.id.key, run.mod)]
-        answer = yield Txn(w.name, compares, [Put(run.id.key, entry)])
-        if answer is None:
-            continue
-        if answer.ok:
-            run.entry, run.session, run.mod, run.sent = entry, session, answer.rev, sent
-            return
-        if not run.take_over(answer.found[run.id.key]):
-            if w.runs.get(run.id) is run and not (run.delivered and run.unlocked):
-                w.give_up(run)
-            return
-        yield 300
+        match (yield from stamped(w, run, session)):
+            case True:
+                return
+            case False:
+                if w.runs.get(run.run_id) is run and not (run.delivered and run.unlocked):
+                    w.give_up(run)
+                return
+            case None:
+                yield 300
 
 
 # A former life
 
 
 def _settle_former(w: Worker) -> Flow[None]:
-    in_spool = {record.run: record for record in w.former}
+    in_spool = {record.run_id: record for record in w.former}
     settled = False
     while not settled:
-        runs = yield from settling.patiently(lambda etcd: etcd.prefix("run"))
+        runs = yield from settling.patiently(lambda etcd: etcd.under(KEYS.runs))
         settled = True
-        for key, kv in runs.items():
-            if kv.value.instance == w.name:
-                run_id = RunId(*key[1:])
-                settled &= yield from _settle(w, run_id, kv, in_spool.get(run_id))
+        for kv in runs:
+            entry, run_id = entry_in(kv.value), run_of(kv.key)
+            if entry.instance == w.identity.instance:
+                settled &= yield from _settle(w, run_id, entry, kv, in_spool.get(run_id))
     w.settled_former = True
 
 
-def _settle(w: Worker, run_id: RunId, kv: KV, record: Record | None) -> Flow[bool]:
+def _settle(w: Worker, run_id: RunId, entry: RunEntry, kv: KeyValue, spooled: RunRecord | None) -> Flow[bool]:
     """With the verdict in the spool or in the log store, else as lost; False: in doubt."""
-    entry: Entry = kv.value
-    in_log = w.world.history.log.get(run_id) if w.world.store_up else None
     if entry.record is not None:
-        settling.deliver(w, entry.record, kv.mod)
+        settling.deliver(w, entry.record, kv.mod_revision)
         return True
-    if record is None and in_log is None:
-        verdict = Record(run=run_id, status="lost", reason="worker restarted", fence=kv.create)
-        then: tuple[Put, ...] = (Put(run_id.key, replace(entry, record=verdict)),)
-        ended = yield from settling.end_left(w.world, w.name, run_id, kv, verdict, then, ())
-        if ended:
-            settling.deliver(w, verdict, ended)
-        return ended is not None
-    known = record or in_log
-    assert known is not None
-    then = () if entry.locked else (Put(run_id.key, replace(entry, ended=True)),)
-    ended = 0
-    if not entry.ended:
-        ended = yield from settling.end_left(w.world, w.name, run_id, kv, known, then, ())
-    if ended is None:
+    lock = yield Txn((), [GetKey(KEYS.lock(run_id.job))])
+    if lock is None:
         return False
-    w.finals[run_id] = kv.mod if entry.locked or not ended else ended
-    if record is None or run_id in w.acked:
+    run = LeftRun.read(run_id, entry, kv, lock.key(0))
+    known = spooled or (w.world.history.log.get(run_id) if w.world.store_up else None)
+    if known is None:
+        lost = lost_record(
+            run_id, entry, fence=kv.create_revision, reason="worker restarted", now_ms=w.wall, command="", labels={}
+        )
+        final = final_entry(lost, worker=w.name, instance=w.identity.instance)
+        ended = yield from settling.end_left(run, lost, final)
+        if ended:
+            settling.deliver(w, lost, ended)
+        return ended is not None
+    revision = kv.mod_revision
+    if not run.has_ended:
+        becomes = KeyAfter.SAME if entry.locked else replace(entry, state=EntryState.ENDED)
+        ended = yield from settling.end_left(run, known, becomes)
+        if not ended:
+            return False
+        revision = revision if entry.locked else ended
+    w.finals[run_id] = revision
+    if spooled is None or run_id in w.acked:
         yield from settling.delete_final(w, run_id)
     return True

@@ -2,188 +2,152 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from tests.chaos.model.etcd import KV, Compare, Delete, Etcd, Put, Txn, absent, create_is, mod_is, value_is
+from msgspec.structs import replace
+
+from common.protocol import run_writes
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, another_attempt, follow
+from common.protocol.keys import RunId
+from common.protocol.records import claimed_record
+from common.protocol.run import RunEntry, RunRecord, Verdict
+from common.protocol.run_writes import KeyAfter, LeftRun
+from common.protocol.txn import Get, GetKey, Guards, Txn
 from tests.chaos.model.runs import Run
-from tests.chaos.model.values import Entry, Job, Record, Request, RunId
-from tests.chaos.model.world import Flow, World
+from tests.chaos.model.settings import KEYS
+from tests.chaos.model.world import Ask, Flow
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
 
 
-def patiently(ask: Callable[[Etcd], Any]) -> Flow[Any]:
+def patiently(ask: Ask) -> Flow[Any]:
     """An answer, however long it takes; only for what does once what it does."""
     while (answer := (yield ask)) is None:
         yield 300
     return answer
 
 
-# What follows
+def look(end: End) -> Txn:
+    """The job's lock, and what tells what follows the end."""
+    return Txn((), [GetKey(KEYS.lock(end.run_id.job)), *(Get(key) for key in Facts.keys_of(KEYS, end))])
 
 
-@dataclass(frozen=True, slots=True)
-class FollowUp:
-    """Its share of the transaction that ends the run."""
-
-    compares: tuple[Compare, ...] = ()
-    then: tuple[Put, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What etcd holds at one revision, as far as what follows depends on it."""
-
-    job: KV
-    mark: KV
-    kill: KV
-    lock: KV
-    has_next: bool
-
-    @classmethod
-    def ask(cls, run: RunId) -> Callable[[Etcd], Facts]:
-        return lambda etcd: cls(
-            etcd.get(("job", run.job)), etcd.get(("mark", run.job)), etcd.get(run.kill_key),
-            etcd.get(("lock", run.job)), bool(etcd.get(run.next.key).create or etcd.get(run.next.request_key).create),
-        )  # fmt: skip
+def followed(end: End, answer: Any) -> FollowUp:
+    """What follows, by the answer to `look`."""
+    keys = Facts.keys_of(KEYS, end)
+    found = {key: kv for index, key in enumerate(keys, 1) if (kv := answer.one(index)) is not None}
+    return follow(KEYS, end, Facts.found(KEYS, end, found))
 
 
-def follow(run: RunId, entry: Entry, record: Record, facts: Facts, now: int) -> FollowUp:
-    """Another attempt, or nothing."""
-    job = Job.of(run.job, facts.job) if facts.job.create else None
-    origin = None if job is None else another_attempt(run, entry.revision, record, job)
-    if job is None or origin is None or facts.has_next or (origin == "rerun" and facts.kill.create):
-        return FollowUp()
-    gives_way = origin == "retry" and job.spec.locks and isinstance(run.fire, int)
-    request = Request(
-        origin=origin, job_create=job.create, plan=entry.plan, not_before=now + (300 if origin == "retry" else 0),
-        mark=facts.mark.value if gives_way else None,
-    )  # fmt: skip
-    compares = [mod_is(("job", run.job), job.revision), absent(run.next.key), absent(run.next.request_key)]
-    if gives_way:
-        compares.append(value_is(("mark", run.job), facts.mark.value))
-    if origin == "rerun":
-        compares.append(absent(run.kill_key))
-    return FollowUp(tuple(compares), (Put(run.next.request_key, request),))
-
-
-def another_attempt(run: RunId, revision: int, record: Record, job: Job) -> str | None:
-    """Why the fire is to be tried again; None: it is not."""
-    if job.create > revision or (isinstance(run.fire, int) and not job.spec.enabled):
-        return None
-    if record.status == "lost" or record.reason == "out of touch":
-        return "rerun" if job.spec.rerun and run.attempt <= max(1, job.spec.retries) else None
-    return "retry" if record.status == "failed" and run.attempt <= job.spec.retries else None
-
-
-def end_left(
-    world: World, who: str, run: RunId, kv: KV, record: Record, then: Sequence[Put | Delete], only_if: Sequence[Compare]
-) -> Flow[int | None]:
+def end_left(run: LeftRun, record: RunRecord, becomes: RunEntry | KeyAfter, only_if: Guards = ()) -> Flow[int | None]:
     """End a run in its worker's place: the revision; 0: not as it was; None: in doubt."""
-    entry: Entry = kv.value
     for _ in range(20):
-        facts = yield Facts.ask(run)
-        if facts is None:
-            return None
-        holds = entry.locked and facts.lock.create == kv.create
-        has_ended = entry.ended or (entry.locked and not holds)
-        following = FollowUp() if has_ended else follow(run, entry, record, facts, world.now)
-        compares = [*only_if, *following.compares]
-        if world.rules.lost_compares_run or not only_if:
-            compares.append(mod_is(run.key, kv.mod))
-        operations = [*then, *following.then]
-        if holds:
-            compares.append(create_is(("lock", run.job), kv.create))
-            operations.append(Delete(("lock", run.job)))
-        answer = yield Txn(who, compares, operations)
+        follow_up, end = NOTHING, End.by(run.entry, record, frees_lock=run.holds_lock)
+        if not run.has_ended:
+            answer = yield look(end)
+            if answer is None:
+                return None
+            follow_up = followed(end, answer)
+        answer = yield run_writes.end(KEYS, run, becomes, follow_up, only_if=only_if)
         if answer is None:
             return None
-        if answer.ok:
-            return int(answer.rev)
-        if not following.compares:
-            return 0
+        if answer.succeeded:
+            return int(answer.revision)
+        if not follow_up.compares:
+            break
     return 0
 
 
 # A run of this worker
 
 
-def settle(w: Worker, run: Run, status: str, reason: str = "") -> Flow[None]:
+def record_of(w: Worker, run: Run, status: Verdict, reason: str) -> RunRecord:
+    record = claimed_record(
+        run.run_id, run.entry, fence=run.fence, status=status, end_ms=w.wall, command="", labels={}
+    )  # fmt: skip
+    return replace(record, reason=reason)
+
+
+def settle(w: Worker, run: Run, status: Verdict, reason: str) -> Flow[None]:
     """From its end to the freedom of its lock; its key goes when the record is delivered."""
-    run.phase = "ended"
-    run.record = Record(run=run.id, status=status, reason=reason, fence=run.fence)
+    run.phase, run.record = "ended", record_of(w, run, status, reason)
     yield 1
     w.machine.spool_append(run.record)
     yield 10
+    known = _known(w, run)
     while not run.unlocked:
-        facts = yield from patiently(Facts.ask(run.id))
-        if run.entry.locked and facts.lock.create != run.fence:
+        end, follow_up = _end_of(run), known
+        if follow_up is None:
+            answer = yield from patiently(look(end))
+            lock, follow_up = answer.key(0), followed(end, answer)
+            if run.entry.locked and (lock is None or lock.create_revision != run.fence):
+                break
+        if (yield from _end(w, run, follow_up)):
             break
-        following = follow(run.id, run.entry, run.record, facts, w.world.now)
-        if (yield from _end(w, run, following)):
-            break
-        if w.runs.get(run.id) is not run:
+        if w.runs.get(run.run_id) is not run:
             return
+        known = None
     run.unlocked = True
-    w.lock_freed(run.id.job)
+    w.lock_freed(run.run_id.job)
     yield from delete_when_free(w, run)
 
 
-def _end(w: Worker, run: Run, following: FollowUp) -> Flow[bool]:
+def _end_of(run: Run) -> End:
+    assert run.record is not None, "it has ended"
+    return End.by(run.entry, run.record, frees_lock=run.holds_lock)
+
+
+def _known(w: Worker, run: Run) -> FollowUp | None:
+    """What follows, by the view alone: so it is for nearly every run. None: etcd has to be asked."""
+    end, job = _end_of(run), w.view.jobs.get(run.run_id.job)
+    return None if another_attempt(end, job) else follow(KEYS, end, Facts(job=job))
+
+
+def _end(w: Worker, run: Run, follow_up: FollowUp) -> Flow[bool]:
     """Sent until it is answered; False: look again."""
-    ended = replace(run.entry, ended=True)
-    lock = ("lock", run.id.job)
-    in_txn = w.rules.follow_in_txn
-    compares = list(following.compares) if in_txn else []
-    then: list[Put | Delete] = list(following.then) if in_txn else []
     if run.entry.locked:
-        if w.rules.fenced_unlock:
-            compares.append(create_is(lock, run.fence))
-        then.append(Delete(lock))
-    else:
-        compares.append(mod_is(run.id.key, run.mod))
-        then.append(Put(run.id.key, ended))
-    answer = yield from patiently(Txn(w.name, compares, then))
-    if answer.ok and not run.entry.locked:
-        run.entry, run.mod = ended, answer.rev
-    if not answer.ok and not run.entry.locked:
-        found = yield from patiently(lambda etcd: etcd.get(run.id.key))
-        if not run.take_over(found):
-            w.forget(run)
-        return run.unlocked
-    if answer.ok and not in_txn and following.then:
-        yield from patiently(Txn(w.name, following.compares[1:3], following.then))
-    return bool(answer.ok) or (not following.compares and in_txn)
+        share = run_writes.free_lock(KEYS, run, follow_up)
+        answer = yield from patiently(Txn(share.compares, share.then))
+        return bool(answer.succeeded) or not follow_up.compares
+    ended, share = run_writes.say_ended(KEYS, run, follow_up)
+    answer = yield from patiently(Txn(share.compares, share.then))
+    if answer.succeeded:
+        run.entry, run.mod_revision = ended, answer.revision
+        return True
+    found = yield from patiently(Txn((), [Get(KEYS.run(run.run_id))]))
+    if not run.take_over(found.one(0)):
+        w.forget(run)
+    return run.unlocked
 
 
 def delete_when_free(w: Worker, run: Run) -> Flow[None]:
-    while run.unlocked and (run.delivered or not w.rules.ack_before_delete) and w.runs.get(run.id) is run:
-        answer = yield from patiently(Txn(w.name, [mod_is(run.id.key, run.mod)], _deletions(w, run.id)))
-        if answer.ok or not run.take_over(answer.found[run.id.key]):
+    while run.unlocked and run.delivered and w.runs.get(run.run_id) is run:
+        answer = yield from patiently(_forgetting(w, run.run_id, run.mod_revision))
+        found = None if answer.succeeded else (yield from patiently(Txn((), [Get(KEYS.run(run.run_id))])))
+        if found is None or not run.take_over(found.one(0)):
             w.forget(run)
 
 
-def _deletions(w: Worker, run: RunId) -> list[Put | Delete]:
-    return [Delete(run.key), *([Delete(run.kill_key)] if run in w.view.kills else [])]
+def _forgetting(w: Worker, run_id: RunId, revision: int) -> Txn:
+    share = run_writes.forget(KEYS, run_id, mod_revision=revision, is_killed=run_id in w.view.kills)
+    return Txn(share.compares, share.then)
 
 
 # Records that lie in their keys
 
 
-def deliver(w: Worker, record: Record, mod: int) -> None:
+def deliver(w: Worker, record: RunRecord, revision: int) -> None:
     """It lies in its run key at this revision: see to its delivery."""
-    w.finals[record.run] = mod
+    w.finals[record.run_id] = revision
     if record not in w.machine.spool:
         w.machine.spool_append(record)
 
 
-def delete_final(w: Worker, run: RunId) -> Flow[None]:
-    mod = w.finals.pop(run, None)
-    if mod is not None:
-        yield from patiently(Txn(w.name, [mod_is(run.key, mod)], _deletions(w, run)))
+def delete_final(w: Worker, run_id: RunId) -> Flow[None]:
+    revision = w.finals.pop(run_id, None)
+    if revision is not None:
+        yield from patiently(_forgetting(w, run_id, revision))
 
 
 def delivered(w: Worker, run_id: RunId) -> None:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import replace
 
+from common.jobs.job import JobSpec, MisfirePolicy, OnWorkerLost, Overlap
+from common.jobs.retry import Retry
 from tests.chaos.model.faults import Faults
-from tests.chaos.model.manager import Manager
-from tests.chaos.model.rules import Rules
-from tests.chaos.model.settings import FAULTS_FOR, QUIET, START, TTL
-from tests.chaos.model.values import Spec
+from tests.chaos.model.manager import Manager, seconds
+from tests.chaos.model.settings import FAULTS_FOR, KEYS, MISFIRE, QUIET, RETRY_AFTER_S, START, TTL
 from tests.chaos.model.worker import Worker
 from tests.chaos.model.world import World
 
-_OVERLAPS: Final = ("skip", "queue", "replace", "allow")
 
-
-def simulate(seed: int, rules: Rules) -> World:
+def simulate(seed: int) -> World:
     """The world as it is when all is over; its history is what the checker reads."""
-    world = World(seed, rules)
+    world = World(seed)
     rng = world.rng
     workers = [Worker(world, f"w{number}", slots=rng.randint(1, 4)) for number in range(rng.choice((3, 3, 4)))]
     managers = [Manager(world, f"m{number}") for number in range(2)]
     for actor in (*(w.actor for w in workers), *(manager.actor for manager in managers)):
         if rng.random() < 0.4:
             actor.skew = rng.randint(-3_000, 3_000)
-    overlaps = [*_OVERLAPS, rng.choice(_OVERLAPS)]
-    specs = {f"{overlap}{number}": _spec(world, overlap) for number, overlap in enumerate(overlaps)}
+    overlaps = [*Overlap, rng.choice(list(Overlap))]
+    drawn = [_spec(world, f"{overlap}{number}", overlap) for number, overlap in enumerate(overlaps)]
+    specs = {spec.name: spec for spec in drawn}
     for w in workers:
         world.later(rng.randint(0, 500), world.nature, w.start)
     for number, (name, spec) in enumerate(specs.items()):
@@ -37,11 +36,13 @@ def simulate(seed: int, rules: Rules) -> World:
     return world
 
 
-def _spec(world: World, overlap: str) -> Spec:
+def _spec(world: World, name: str, overlap: Overlap) -> JobSpec:
     rng = world.rng
-    return Spec(
-        period=rng.choice((1_500, 2_500, 4_000)), overlap=overlap, misfire=rng.choice(("skip", "latest", "all")),
-        retries=rng.choice((0, 0, 1, 2)), rerun=rng.random() < 0.4,
+    return JobSpec(
+        name=name, command="true", every=seconds(rng.choice((2, 3, 4))), overlap=overlap,
+        misfire=replace(MISFIRE, policy=rng.choice(list(MisfirePolicy))),
+        retry=Retry(limit=rng.choice((0, 0, 1, 2)), delay_s=RETRY_AFTER_S, backoff=1),
+        on_worker_lost=OnWorkerLost.RERUN if rng.random() < 0.4 else OnWorkerLost.RECORD,
     )  # fmt: skip
 
 
@@ -55,12 +56,12 @@ def _close(world: World, workers: list[Worker]) -> None:
     """What should have been settled by now: claims of long ago, and records that nobody has delivered."""
     history, old = world.history, world.now - QUIET // 2
     history.end = world.now
-    born = {put.key: commit.time for commit in history.commits for put in commit.puts if put.key[0] == "run"}
-    going = {process.run.id.key for w in workers for process in w.machine.processes}
+    born = {put.key: commit.time for commit in history.commits for put in commit.puts}
+    going = {KEYS.run(process.run.run_id) for w in workers for process in w.machine.processes}
     history.open = [
-        f"{'/'.join(map(str, key))}: {kv.value}"
-        for key, kv in world.etcd.data.items()
-        if key[0] == "run" and born.get(key, 0) < old and key not in going
+        f"{kv.key}: {kv.value.decode()}"
+        for kv in world.etcd.under(KEYS.runs)
+        if born.get(kv.key, 0) < old and kv.key not in going
     ]
     history.open += [
         f"spool of {w.name}: {len(w.machine.spool)}" for w in workers if not w.gone and w.machine.spool[9:]

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tests.chaos.model import planner, settling
-from tests.chaos.model.etcd import KV, Compare, Delete, Key, Put, Txn, absent, create_is, mod_is, value_is
-from tests.chaos.model.requesting import is_expired, is_overtaken
+from common.protocol import fire_decisions, request_ends, sweeps
+from common.protocol.compares import Compare, absent, create_revision_is
+from common.protocol.follow_ups import NOTHING
+from common.protocol.give_up import while_gone
+from common.protocol.keys import RunId, read_mark
+from common.protocol.planned_job import PlannedJob
+from common.protocol.planner import decide, decide_for_nobody
+from common.protocol.records import fire_record, lost_record, passed_record, request_record, single
+from common.protocol.request import Request
+from common.protocol.request_claims import is_overtaken
+from common.protocol.request_ends import RequestEnd
+from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
+from common.protocol.run_writes import KeyAfter, LeftRun
+from common.protocol.txn import Get, GetKey, KeyValue, Put, Txn
+from tests.chaos.model import settling
+from tests.chaos.model.reading import entry_in, kill_in, run_of
 from tests.chaos.model.runs import Session
-from tests.chaos.model.settings import FINAL_PATIENCE, GRACE, LOST_AFTER, OFFER, SCAN, STORE_PAUSE, WINDOW
-from tests.chaos.model.values import Entry, Job, Record, Request, RunId
-from tests.chaos.model.world import Ask, Flow
+from tests.chaos.model.settings import FINAL_PATIENCE, KEYS, OFFER, PATIENCE, SCAN, STORE_PAUSE
+from tests.chaos.model.world import Flow
 
 if TYPE_CHECKING:
     from tests.chaos.model.worker import Worker
-
-_KEY: Key = ("steward",)
 
 
 @dataclass(slots=True)
@@ -25,12 +35,13 @@ class Term:
 
     session: Session
     holds: list[Compare]
-    live: set[int] = field(default_factory=set)
+    live: set[str] = field(default_factory=set)
     scanned: int = 0
-    seen: dict[Key, tuple[KV, int]] = field(default_factory=dict)
-    gone: dict[int, int] = field(default_factory=dict)
-    wait: dict[Key, int] = field(default_factory=dict)
-    orphans: dict[Key, int] = field(default_factory=dict)
+    seen: dict[str, tuple[KeyValue, int]] = field(default_factory=dict)
+    """Run keys, since when each is as it is."""
+    gone: dict[str, int] = field(default_factory=dict)
+    wait: dict[str, int] = field(default_factory=dict)
+    orphans: dict[str, int] = field(default_factory=dict)
 
 
 def loop(w: Worker) -> Flow[None]:
@@ -41,83 +52,93 @@ def loop(w: Worker) -> Flow[None]:
         if session is None or session.over:
             term = None
             continue
-        there = yield lambda etcd: etcd.get(_KEY)
-        if there is None:
+        answer = yield Txn((), [Get(KEYS.steward)])
+        if answer is None:
             continue
-        if not there.create:
-            compares = [absent(_KEY), session.alive(w.rules)]
-            yield Txn(w.name, compares, [Put(_KEY, (w.name, session.id), session.id)])
+        there, own = answer.one(0), f"{w.name}/{session.id}".encode()
+        if there is None:
+            put = Put(KEYS.steward, own, session.lease_id)
+            yield Txn([absent(KEYS.steward), session.alive], [put])
             term = None
-        elif there.value != (w.name, session.id):
+        elif there.value != own:
             term = None
         else:
             if term is None or term.session is not session:
-                term = Term(session, [session.alive(w.rules), create_is(_KEY, there.create)])
-            yield from _duties(w, term)
-
-
-def _duties(w: Worker, term: Term) -> Flow[None]:
-    yield from _lost(w, term)
-    yield from _fires(w, term)
-    yield from _requests(w, term)
-    yield from _sweep(w, term)
+                holds = [session.alive, create_revision_is(KEYS.steward, there.create_revision)]
+                term = Term(session, holds)
+            yield from _lost(w, term)
+            yield from _fires(w, term)
+            yield from _requests(w, term)
+            yield from _sweep(w, term)
 
 
 # Lost runs
 
 
 def _lost(w: Worker, term: Term) -> Flow[None]:
-    live = {key[2] for key in w.view.sessions}
+    live = w.view.sessions
     if term.live - live or w.world.now - term.scanned >= SCAN:
-        runs = yield lambda etcd: etcd.prefix("run")
+        runs = yield lambda etcd: etcd.under(KEYS.runs)
         if runs is None:
             return
-        now = term.scanned = w.world.now
-        seen = {key: term.seen.get(key, (kv, now)) for key, kv in runs.items()}
-        term.seen = {key: was if was[0].mod == runs[key].mod else (runs[key], now) for key, was in seen.items()}
-    term.live, now = live, w.world.now
-    named = {kv.value.session for kv, _ in term.seen.values()} - live
-    if w.rules.gone_is_read and (new := named - term.gone.keys()):
-        # A watch that is behind may not have seen it come; absent once it was named, it never comes back.
-        there = yield lambda etcd: {key[2] for key in etcd.prefix("session")}
-        named -= new if there is None else there
-    term.gone = {session: term.gone.get(session, now) for session in named}
+        now, before = w.world.now, term.seen
+        term.scanned, term.seen = now, {}
+        for kv in runs:
+            was = before.get(kv.key)
+            term.seen[kv.key] = was if was is not None and was[0].mod_revision == kv.mod_revision else (kv, now)
+    term.live = live
+    yield from _note_gone(w, term, live)
+    now = w.world.now
     for key, (kv, since) in list(term.seen.items()):
-        entry: Entry = kv.value
+        entry, run_id = entry_in(kv.value), run_of(key)
         if entry.record is not None:
-            if now - since >= FINAL_PATIENCE and RunId(*key[1:]) not in w.finals:
-                settling.deliver(w, entry.record, kv.mod)
+            if now - since >= FINAL_PATIENCE and run_id not in w.finals:
+                settling.deliver(w, entry.record, kv.mod_revision)
                 term.seen[key] = kv, now
-        elif _is_lost(term, key, kv, max(since, term.gone.get(entry.session, 0)), now):
-            yield from _give_up(w, term, RunId(*key[1:]), kv)
+        elif _is_lost(term, key, entry, since, now):
+            yield from _give_up(w, term, run_id, entry, kv)
 
 
-def _is_lost(term: Term, key: Key, kv: KV, since: int, now: int) -> bool:
-    return kv.value.session in term.gone and now >= term.wait.get(key, 0) and now - since >= LOST_AFTER
+def _note_gone(w: Worker, term: Term, live: set[str]) -> Flow[None]:
+    """Since when each session is gone, by a look at its key: the watch may be behind. Absent once it was named, it
+    never comes back."""
+    workers = {entry.session: entry.worker for kv, _ in term.seen.values() if (entry := entry_in(kv.value)).session}
+    gone = workers.keys() - live
+    new = sorted(gone - term.gone.keys())
+    there = (yield Txn((), [GetKey(KEYS.worker(workers[one], one)) for one in new])) if new else None
+    if new:
+        gone -= {one for index, one in enumerate(new) if there is None or there.key(index) is not None}
+    term.gone = {session: term.gone.get(session, w.world.now) for session in gone}
 
 
-def _give_up(w: Worker, term: Term, run: RunId, kv: KV) -> Flow[None]:
+def _is_lost(term: Term, key: str, entry: RunEntry, since: int, now: int) -> bool:
+    gone_since, lost_after = term.gone.get(entry.session), entry.lost_after_ms
+    if gone_since is None or lost_after is None or now < term.wait.get(key, 0):
+        return False
+    return now - max(since, gone_since) >= lost_after
+
+
+def _give_up(w: Worker, term: Term, run_id: RunId, entry: RunEntry, kv: KeyValue) -> Flow[None]:
     """With the verdict in the log store, if there is one; asked for 1 s."""
-    entry: Entry = kv.value
-    lock = yield lambda etcd: etcd.get(("lock", run.job))
+    lock = yield Txn((), [GetKey(KEYS.lock(run_id.job))])
     if lock is None:
         return
-    has_ended = entry.ended or (entry.locked and lock.create != kv.create)
+    run = LeftRun.read(run_id, entry, kv, lock.key(0))
     yield 20
-    found = w.world.history.log.get(run) if w.world.store_up else None
-    if not w.world.store_up and has_ended:
-        term.wait[run.key] = w.world.now + STORE_PAUSE
+    found = w.world.history.log.get(run_id) if w.world.store_up else None
+    if not w.world.store_up and run.has_ended:
+        term.wait[kv.key] = w.world.now + STORE_PAUSE
         return
-    record = found or Record(run=run, status="lost", reason="worker gone", fence=kv.create)
-    final = Put(run.key, Entry(worker=w.name, record=record))
-    only_if = [*term.holds, absent(("session", entry.worker, entry.session))]
-    ended = yield from settling.end_left(
-        w.world, w.name, run, kv, record, [Delete(run.key) if found else final], only_if
-    )
-    if ended and not found:
-        settling.deliver(w, record, ended)
+    lost = lost_record(
+        run_id, entry, fence=kv.create_revision, reason="worker gone", now_ms=w.wall, command="", labels={}
+    )  # fmt: skip
+    becomes = final_entry(lost, worker=w.name) if found is None else KeyAfter.GONE
+    only_if = [*term.holds, *while_gone(KEYS.worker(entry.worker, entry.session))]
+    ended = yield from settling.end_left(run, found or lost, becomes, only_if)
+    if ended and found is None:
+        settling.deliver(w, lost, ended)
     if ended is not None:
-        term.seen.pop(run.key, None)
+        term.seen.pop(kv.key, None)
 
 
 # Stuck fires
@@ -127,95 +148,91 @@ def _fires(w: Worker, term: Term) -> Flow[None]:
     for job in list(w.view.jobs.values()):
         if not job.spec.enabled:
             continue
-        both = yield _mark_and_lock(job.name)
-        if both is not None and both[0].create:
-            yield from _stuck(w, term, job, both[0].value, both[1])
+        answer = yield Txn((), [Get(KEYS.mark(job.name)), Get(KEYS.lock(job.name))])
+        mark = None if answer is None else read_mark(answer.one(0))
+        if mark is not None:
+            yield from _stuck(w, term, job, mark, answer.one(1) if job.takes_lock else None)
 
 
-def _mark_and_lock(name: str) -> Ask:
-    return lambda etcd: (etcd.get(("mark", name)), etcd.get(("lock", name)))
-
-
-def _stuck(w: Worker, term: Term, job: Job, mark: int, lock: KV) -> Flow[None]:
-    now, base, spec = w.wall, max(mark, job.anchor), job.spec
-    usual = [*term.holds, mod_is(("job", job.name), job.revision), value_is(("mark", job.name), mark)]
-    if (step := planner.given_up(job, base, now)) is not None and step.passed is not None:
-        run = RunId(job.name, step.passed[0], 1)
-        record = Record(run=run, status="missed", reason="given up", hi=step.passed[1])
-        yield from _record(w, usual, record, step.to)
+def _stuck(w: Worker, term: Term, job: PlannedJob, mark: int, lock: KeyValue | None) -> Flow[None]:
+    """The first of its undecided fires: given up, offered to all, or skipped where the lock is held."""
+    now, base, misfire = w.wall, max(mark, job.anchor_ms), job.spec.misfire
+    step = decide_for_nobody(job.fires, misfire, mark_ms=base, now_ms=now, patience_ms=PATIENCE)
+    if step is not None:
+        record = passed_record(job, step, now_ms=now)
+        assert record is not None, "it passes some"
+        yield from _record(w, term, job, record, mark, step.to_ms)
         return
-    decision = planner.decide(job, base, job.last(now - OFFER), now, None, waited=False)
-    if decision is None or decision.claim is None or decision.passed is not None or now > decision.claim + GRACE:
+    due = job.fires.newest_due_ms(now - OFFER)
+    decision = None if due is None else decide(job.fires, misfire, mark_ms=base, until_ms=due, now_ms=now)
+    if decision is None or not fire_decisions.is_in_time(job, decision, now):
         return
-    run = RunId(job.name, decision.claim, 1)
-    if lock.create:
-        if not spec.keeps_one:
-            held = create_is(("lock", job.name), lock.create)
-            yield from _record(w, [*usual, held], Record(run=run, status="skipped", reason="overlap"), run.fire)
-    elif any(w.rank(job.name, run.fire, name) > 1 for name in w.view.workers):
-        compares = [*usual, absent(run.key), absent(run.request_key)]
-        compares += [absent(("lock", job.name))] if spec.keeps_one else []
-        expires = decision.claim + (WINDOW if spec.keeps_one else GRACE)
-        request = Request(origin="offered", job_create=job.create, plan=decision.claim, not_before=now, expires=expires)
-        yield Txn(w.name, compares, [Put(("mark", job.name), decision.claim), Put(run.request_key, request)])
+    to = decision.to_ms
+    if lock is None and w.order(job.name, str(to))[2:]:
+        request, passed = fire_decisions.offered(job, to, now_ms=now), passed_record(job, decision, now_ms=now)
+        answer = yield fire_decisions.offer(
+            KEYS, job, request, passed, mark_ms=mark, to_ms=to, worker=w.name, guards=term.holds
+        )
+        if passed is not None and answer is not None and answer.succeeded:
+            settling.deliver(w, passed, answer.revision)
+    elif lock is not None and not job.keeps_one:
+        skipped = fire_record(job, fires=single(to), status=Verdict.SKIPPED, reason="overlap", now_ms=now)
+        yield from _record(w, term, job, skipped, mark, to, lock)
 
 
-def _record(w: Worker, compares: list[Compare], record: Record, to: int | str) -> Flow[None]:
-    key = record.run.key
-    put = Put(key, Entry(worker=w.name, record=record))
-    answer = yield Txn(w.name, [*compares, absent(key)], [Put(("mark", record.run.job), to), put])
-    if answer is None:
-        return
-    if answer.ok:
-        settling.deliver(w, record, answer.rev)
-    elif answer.found[key].create:
-        there = Compare("there", key, True)
-        yield Txn(w.name, [*compares, there], [Put(("mark", record.run.job), record.run.fire)])
+def _record(
+    w: Worker, term: Term, job: PlannedJob, record: RunRecord, mark: int, to: int, lock: KeyValue | None = None
+) -> Flow[None]:
+    answer = yield fire_decisions.record(
+        KEYS, job, record, mark_ms=mark, to_ms=to, worker=w.name, guards=term.holds, lock=lock
+    )
+    if answer is not None and answer.succeeded:
+        settling.deliver(w, record, answer.revision)
+    elif answer is not None and fire_decisions.is_in_the_way(answer):
+        yield fire_decisions.pass_over(KEYS, job, record.run_id, mark_ms=mark, guards=term.holds)
 
 
 # Stuck requests
 
 
 def _requests(w: Worker, term: Term) -> Flow[None]:
-    for run, kv in list(w.view.requests.items()):
-        end = yield from _end_of(w, run, kv.value)
+    for request in [one for of_job in list(w.view.requests.values()) for one in of_job]:
+        job = w.view.jobs.get(request.run_id.job)
+        end = yield from _end_of(w, request, job)
         if end is None:
-            yield from _renew(w, term, run, kv)
+            yield from _renew(w, term, request)
             continue
-        record, confirm = end
-        compares = [*term.holds, mod_is(run.request_key, kv.mod), absent(run.key), *confirm]
-        put = Put(run.key, Entry(worker=w.name, record=record))
-        answer = yield Txn(w.name, compares, [Delete(run.request_key), put])
-        if answer is not None and answer.ok:
-            settling.deliver(w, record, answer.rev)
+        record = request_record(
+            request, job, status=end.status, reason=end.reason, err=end.err, by=end.by, now_ms=w.wall
+        )  # fmt: skip
+        answer = yield request_ends.end(KEYS, request, end, record, NOTHING, worker=w.name, guards=term.holds)
+        if answer is not None and answer.succeeded:
+            settling.deliver(w, record, answer.revision)
 
 
-def _end_of(w: Worker, run: RunId, request: Request) -> Flow[tuple[Record, list[Compare]] | None]:
-    """How a request ends that cannot run any more, and what etcd has to confirm."""
-    job, key, kill = w.view.jobs.get(run.job), ("job", run.job), w.view.kills.get(run)
+def _end_of(w: Worker, request: Request, job: PlannedJob | None) -> Flow[RequestEnd | None]:
+    """How a request ends that cannot run any more."""
+    name, kill = request.run_id.job, w.view.kills.get(request.run_id)
     if kill is not None:
-        return Record(run=run, status="killed", reason="before start"), [create_is(run.kill_key, kill.create)]
-    if job is None or job.create != request.job_create:
-        confirm = absent(key) if job is None else create_is(key, job.create)
-        return Record(run=run, status="skipped", reason="deleted"), [confirm]
-    as_known = mod_is(key, job.revision)
-    if isinstance(run.fire, int) and not job.spec.enabled:
-        return Record(run=run, status="skipped", reason="paused"), [as_known]
-    if is_expired(request, w.wall):
-        return Record(run=run, status="missed", reason=f"expired: {request.origin}"), []
-    if request.mark is not None:
-        mark = yield lambda etcd: etcd.get(("mark", run.job))
-        if mark is not None and mark.create and is_overtaken(request, job, mark.value):
-            return Record(run=run, status="skipped", reason="overlap"), [as_known]
+        return RequestEnd.killed(KEYS, kill)
+    if job is None or job.create_revision != request.job_create_revision:
+        return RequestEnd.deleted(KEYS, name, job)
+    if not job.spec.enabled and not request.is_asked_for:
+        return RequestEnd.paused(KEYS, job)
+    if request.is_expired(w.wall):
+        return RequestEnd.missed(f"late: {request.origin}")
+    if request.mark_ms is not None:
+        answer = yield Txn((), [Get(KEYS.mark(name))])
+        if answer is not None and is_overtaken(request, job, read_mark(answer.one(0))):
+            return RequestEnd.overtaken(KEYS, job)
     return None
 
 
-def _renew(w: Worker, term: Term, run: RunId, kv: KV) -> Flow[None]:
-    if kv.value.not_before + 5_000 <= w.wall:
-        lock = yield lambda etcd: etcd.get(("lock", run.job))
-        if lock is not None and not lock.create:
-            put = Put(run.request_key, replace(kv.value, not_before=w.wall))
-            yield Txn(w.name, [*term.holds, mod_is(run.request_key, kv.mod)], [put])
+def _renew(w: Worker, term: Term, request: Request) -> Flow[None]:
+    if request.not_before_ms + 5_000 <= w.wall:
+        lock = yield Txn((), [GetKey(KEYS.lock(request.run_id.job))])
+        if lock is not None and lock.key(0) is None:
+            yield request_ends.renew(KEYS, request, now_ms=w.wall, guards=term.holds)
 
 
 # Sweeping
@@ -223,20 +240,23 @@ def _renew(w: Worker, term: Term, run: RunId, kv: KV) -> Flow[None]:
 
 def _sweep(w: Worker, term: Term) -> Flow[None]:
     """Kills whose run is settled; locks and session keys that belong to nobody, at the second look."""
-    data = yield lambda etcd: dict(etcd.data)
-    if data is None:
+    keys = yield lambda etcd: dict(etcd.keys)
+    if keys is None:
         return
-    orphans: dict[Key, int] = {}
-    for key, kv in data.items():
-        if key[0] == "kill" and ("run", *key[1:]) not in data and ("request", *key[1:]) not in data:
-            gone = [absent(("run", *key[1:])), absent(("request", *key[1:])), create_is(key, kv.create)]
-            yield Txn(w.name, [*term.holds, *gone], [Delete(key)])
-        elif key[0] == "lock" and (kv.value.key not in data or data[kv.value.key].create != kv.create):
-            orphans[key] = kv.create
-            if term.orphans.get(key) == kv.create:
-                yield Txn(w.name, [*term.holds, create_is(key, kv.create)], [Delete(key)])
-        elif key[0] == "session" and not kv.lease:
+    orphans: dict[str, int] = {}
+    for key, kv in keys.items():
+        if key.startswith(KEYS.kills):
+            kill = kill_in(kv)
+            if KEYS.run(kill.run_id) not in keys and KEYS.request(kill.run_id) not in keys:
+                yield sweeps.kill(KEYS, kill, guards=term.holds)
+        elif key.startswith(KEYS.locks):
+            run = keys.get(KEYS.run(RunId.parse(kv.value.decode())))
+            if run is None or run.create_revision != kv.create_revision:
+                orphans[key] = kv.create_revision
+                if term.orphans.get(key) == kv.create_revision:
+                    yield sweeps.lock(kv, guards=term.holds)
+        elif key.startswith(KEYS.workers) and not kv.lease:
             orphans[key] = term.orphans.get(key, 0) + 1
             if orphans[key] > 12:
-                yield Txn(w.name, [*term.holds, mod_is(key, kv.mod)], [Delete(key)])
+                yield sweeps.delete_unchanged(kv, guards=term.holds)
     term.orphans = orphans

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
+from common.protocol.run import RunRecord
 from tests.chaos.model.checker import Violation
 from tests.chaos.model.etcd import Commit
+from tests.chaos.model.settings import KEYS
 from tests.chaos.model.world import History
 
 _LINES = 60
@@ -22,19 +24,25 @@ def trace(history: History, violation: Violation) -> str:
             lines.append((start.time, f"START {start.run} on {start.worker} fence {start.fence} frozen {start.frozen}"))
             if start.end is not None:
                 lines.append((start.end, f"END   {start.run} {start.how}"))
-    lines += [(time, f"SPOOL {worker} {record}") for time, worker, record in history.spooled if record.run.job == job]
+    lines += [
+        (time, f"SPOOL {worker} {_told(record)}")
+        for time, worker, record in history.spooled
+        if record.run_id.job == job
+    ]
     lines.sort(key=lambda one: one[0])
     until = [line for line in lines if line[0] <= violation.time + 500]
     return "\n".join(f"{time} {what}" for time, what in until[-_LINES:])
 
 
 def _line(commit: Commit, job: str) -> str | None:
-    puts = [put for put in commit.puts if job in put.key]
-    deletes = [key for key in commit.deletes if job in key]
-    sessions = [put for put in commit.puts if put.key[0] == "session"]
-    gone = [key for key in commit.deletes if key[0] == "session"]
-    if not (puts or deletes or sessions or gone):
-        return None
-    told = [f"put {'/'.join(map(str, put.key))}={put.value}" for put in (*puts, *sessions)]
-    told += [f"delete {'/'.join(map(str, key))}" for key in (*deletes, *gone)]
-    return f"r{commit.rev} {commit.who}: " + "; ".join(told)
+    told = [f"put {put.key}={put.value.decode()}" for put in commit.puts if _is_of(put.key, job)]
+    told += [f"delete {key}" for key in commit.deletes if _is_of(key, job)]
+    return f"r{commit.rev} {commit.who}: " + "; ".join(told) if told else None
+
+
+def _is_of(key: str, job: str) -> bool:
+    return key.startswith(KEYS.workers) or job in key.split("/")
+
+
+def _told(record: RunRecord) -> str:
+    return f"{record.run_id} {record.status} {record.reason or ''}"

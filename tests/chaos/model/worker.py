@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Final
 
+from common.protocol.fire_claims import Claims
+from common.protocol.keys import RunId
+from common.protocol.member import Identity
+from common.protocol.placement import bucket_of
 from tests.chaos.model import deciding, delivering, dispatching, requesting, sessions, stewarding
 from tests.chaos.model.etcd import Etcd
 from tests.chaos.model.machine import Machine
 from tests.chaos.model.runs import Run, Session, View
-from tests.chaos.model.values import Fire, RunId
+from tests.chaos.model.settings import KEYS, LOST_AFTER
 from tests.chaos.model.world import Actor, Flow, World
 
 _VIEW_EVERY: Final = 100
@@ -20,10 +23,11 @@ class Worker:
 
     def __init__(self, world: World, name: str, *, slots: int) -> None:
         self.world = world
-        self.rules = world.rules
         self.actor = Actor(name)
         self.name = name
         self.slots = slots
+        self.identity = Identity(worker=name, instance=name, host=name)
+        self.claims = Claims(KEYS, self.identity, lost_after_ms=LOST_AFTER)
         self.machine = Machine(world, self.actor)
         self.up = False
         self.gone = False
@@ -84,28 +88,31 @@ class Worker:
         """Slots that neither a process nor a claim has taken."""
         return self.slots - self.starting - sum(run.phase in ("claimed", "running") for run in self.runs.values())
 
-    def rank(self, job: str, fire: Fire, name: str | None = None) -> int:
-        """This worker's place for the fire; -1 where it has none."""
-        order = sorted(self.view.workers, key=lambda one: zlib.crc32(f"{job}/{fire}/{one}".encode()))
-        return order.index(name or self.name) if (name or self.name) in order else -1
+    def rank(self, job: str, fire: str) -> int | None:
+        """0 or 1, or `LATER`; None where it has no place for the fire."""
+        return self.view.placement.rank(self.name, job, fire)
+
+    def order(self, job: str, fire: str) -> tuple[str, ...]:
+        """All who may try the fire, rank 0 first."""
+        return self.view.placement.order(bucket_of(job, fire))
 
     def claimed(self, run: Run) -> None:
         """A claim that etcd has granted: from here on it is the dispatcher's."""
-        self.runs[run.id] = run
+        self.runs[run.run_id] = run
         self.spawn(dispatching.carry(self, run))
 
     def lock_freed(self, job: str) -> None:
         self.freed.add(job)
 
     def forget(self, run: Run) -> None:
-        if self.runs.get(run.id) is run:
-            del self.runs[run.id]
+        if self.runs.get(run.run_id) is run:
+            del self.runs[run.run_id]
 
     def give_up(self, run: Run) -> None:
         """The run key is not this worker's any more: what still runs of it, under a lock, is ended."""
         self.forget(run)
         if run.phase == "running":
-            self.given_up[run.id] = run
+            self.given_up[run.run_id] = run
             if run.entry.locked and run.process is not None:
                 self.machine.kill(run.process)
 
@@ -114,14 +121,14 @@ class Worker:
         world = self.world
         while True:
             yield _VIEW_EVERY if not self.actor.link.slow else world.rng.choice((100, 400, 2_000))
-            if self.actor.link.cut or self.actor.link.deaf or not world.etcd.up or world.etcd.rev == self.view.rev:
+            if self.actor.link.cut or self.actor.link.deaf or not world.etcd.up or world.etcd.revision == self.view.rev:
                 continue
-            members = self.view.workers
+            members = self.view.placement
             self.view = _shared(world.etcd)
-            if self.view.workers != members:
+            if self.view.placement is not members:
                 self.handled.clear()
-            for run_id, kill in self.view.kills.items():
-                dispatching.kill_wished(self, run_id, kill)
+            for kill in self.view.kills.values():
+                dispatching.kill_wished(self, kill)
 
 
 _last: list[View] = [View()]
@@ -129,7 +136,7 @@ _last: list[View] = [View()]
 
 def _shared(etcd: Etcd) -> View:
     """The view of this revision; nobody changes one."""
-    if _last[0].rev != etcd.rev or _etcd_of[0] is not etcd:
+    if _last[0].rev != etcd.revision or _etcd_of[0] is not etcd:
         _last[0], _etcd_of[0] = View.of(etcd), etcd
     return _last[0]
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeVar
 
+from common.protocol.keys import RunId
+from common.protocol.run import RunRecord
+from common.protocol.txn import Txn
 from tests.chaos.model.etcd import Commit, Etcd
-from tests.chaos.model.rules import Rules
 from tests.chaos.model.settings import START, TIMEOUT, TTL
-from tests.chaos.model.values import Record, RunId
 
 T = TypeVar("T")
-Ask = Callable[[Etcd], Any]
+Ask = Txn | Callable[[Etcd], Any]
 Flow = Generator[int | Ask, Any, T]
 """Yields ms to wait, or what to ask etcd; gets etcd's answer, or None where none came: it is in doubt."""
 
@@ -62,9 +63,9 @@ class History:
 
     commits: list[Commit] = field(default_factory=list)
     starts: list[Started] = field(default_factory=list)
-    spooled: list[tuple[int, str, Record]] = field(default_factory=list)
+    spooled: list[tuple[int, str, RunRecord]] = field(default_factory=list)
     """Records that were safe on a disk: when, and whose."""
-    log: dict[RunId, Record] = field(default_factory=dict)
+    log: dict[RunId, RunRecord] = field(default_factory=dict)
     acks: list[tuple[int, str, int]] = field(default_factory=list)
     """Edits as answered: when, of which job, at which revision."""
     lost_disks: set[str] = field(default_factory=set)
@@ -77,9 +78,8 @@ class History:
 class World:
     """Runs events; everything random is drawn from one seeded source."""
 
-    def __init__(self, seed: int, rules: Rules) -> None:
+    def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.rules = rules
         self.now = START
         self.history = History()
         self.etcd = Etcd(lambda: self.now, self.history.commits.append, TTL)
@@ -147,7 +147,7 @@ class World:
 
     def _arrive(self, actor: Actor, life: int, ask: Ask, flow: Flow[None] | None, back: int) -> None:
         if self.etcd.up:
-            value = ask(self.etcd)
+            value = self.etcd.txn(ask, actor.name) if isinstance(ask, Txn) else ask(self.etcd)
         else:
             value, back = None, TIMEOUT
         if flow is not None and actor.life == life:

@@ -1,7 +1,7 @@
 """``python -m tests.chaos.mutants [NAME] [--model | --real] --seeds 100``: what notices each mutant, and how soon.
 
-The model's mutant is tried with seed after seed; the fault runs that have to notice are run on a patched copy of the
-sources, up to ``--runs`` times each. Status 1: something that has to be noticed was not.
+Both on a patched copy of the sources: the model with seed after seed, the fault runs that have to notice up to
+``--runs`` times each. Status 1: something that has to be noticed was not.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.chaos.model import checker
-from tests.chaos.model import rules as model_rules
-from tests.chaos.model.simulation import simulate
 from tests.chaos.mutants.patches import BY_NAME, MUTANTS, Mutant
-from tests.chaos.mutants.tree import make_tree
+from tests.chaos.mutants.tree import make_model_tree, make_tree, run_model
 
 _SHOWN = 3
 
@@ -52,13 +49,14 @@ def _told(verdicts: Iterator[tuple[bool, str]]) -> bool:
 
 
 def _by_model(mutant: Mutant, seeds: int) -> Iterator[tuple[bool, str]]:
-    rules = model_rules.MUTANTS[mutant.name]
-    for seed in range(seeds):
-        found = checker.check(simulate(seed, rules).history)
-        if found:
-            yield True, f"model: noticed after {seed + 1} seeds (by seed {seed}): {found[0].promise}, {found[0].what}"
-            return
-    yield False, f"model: not noticed by {seeds} seeds"
+    with tempfile.TemporaryDirectory(prefix="etcron-mutant-") as directory:
+        there = Path(directory) / "tree"
+        make_model_tree(mutant, there)
+        shown = run_model(there, first=0, seeds=seeds)
+    if shown is None:
+        yield False, f"model: not noticed by {seeds} seeds"
+    else:
+        yield True, f"model: noticed: {' '.join(shown.splitlines()[:2])}"
 
 
 def _by_fault_runs(mutant: Mutant, runs: int) -> Iterator[tuple[bool, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
@@ -11,6 +13,7 @@ from tests.chaos.mutants.patches import Mutant, Patch
 
 ROOT: Final = Path(__file__).parents[3]
 _FOLDERS: Final = ("common", "worker", "manager", "cli", "webroot", "tests")
+_OF_THE_MODEL: Final = ("common", "tests/chaos", "tests/support")
 
 
 class PatchError(Exception):
@@ -36,9 +39,27 @@ def mutated(patches: Iterable[Patch], root: Path = ROOT) -> dict[str, str]:
 
 def make_tree(mutant: Mutant, there: Path) -> None:
     """The mutant's sources and the tests, in a directory that there is not yet."""
-    texts = mutated(mutant.patches)
-    for folder in _FOLDERS:
-        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
+    _make(there, _FOLDERS, (*mutant.shared, *mutant.product))
     shutil.copy(ROOT / "pyproject.toml", there)
+
+
+def make_model_tree(mutant: Mutant, there: Path) -> None:
+    """The mutant's model, and what it needs, in a directory that there is not yet."""
+    _make(there, _OF_THE_MODEL, (*mutant.shared, *mutant.model))
+
+
+def _make(there: Path, folders: Iterable[str], patches: Iterable[Patch]) -> None:
+    texts = mutated(patches)
+    for folder in folders:
+        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
     for file, text in texts.items():
         (there / file).write_text(text)
+
+
+def run_model(there: Path, *, first: int, seeds: int) -> str | None:
+    """What the model shows of the first violation, in a tree; None: it has none under these seeds."""
+    command = [sys.executable, "-m", "tests.chaos.model", "--first", str(first), "--seeds", str(seeds)]
+    ended = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
+    if ended.stderr or ended.returncode not in (0, 1):
+        raise RuntimeError(f"the model ended with {ended.returncode}: {ended.stderr[-2000:]}")
+    return ended.stdout if ended.returncode else None
