@@ -34,17 +34,21 @@ async def test_unexpected_error_has_a_reference_and_no_traceback(
     assert getattr(logged[0], "reference", "none") in message
 
 
+@pytest.mark.parametrize("is_begun", [False, True], ids=["before its first piece", "after it"])
 async def test_list_that_breaks_off_is_not_taken_for_a_whole_one(
-    manager: Managed, monkeypatch: pytest.MonkeyPatch
+    manager: Managed, is_begun: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def jobs(_: object) -> AsyncIterator[list[Stored]]:
-        yield [Stored(name="one", job=None, mark=None)]
+        yield [Stored(name="x" * 100_000 if is_begun else "one", job=None, mark=None)]
         raise RuntimeError("in the middle")
 
     monkeypatch.setattr(type(manager.parts.inventory), "jobs", jobs)
     response = await manager.http.get("/job/list")
-    with pytest.raises(aiohttp.ClientError):
-        await response.read()
+    if is_begun:
+        with pytest.raises(aiohttp.ClientError):
+            await response.read()
+    else:
+        assert "reference" in await refusal_of(response, 500)
 
 
 async def test_client_that_leaves_in_the_middle_of_a_list_is_no_error(

@@ -213,6 +213,7 @@ async def wish(world: World, run_id: RunId) -> KeyValue:
 
 async def given_up(worker: Working, world: World, run_id: RunId) -> None:
     """By a user: its lock is freed, whatever lives."""
+    await wait_until(lambda: all(one.processes for one in worker.parts.ending.listed), description="they are counted")
     [shown] = worker.parts.ending.listed
     wanted = await wish(world, run_id)
     await settled(world, run_id)
