@@ -83,19 +83,18 @@ def judged(history: History) -> int:
 
 def versions(history: History) -> dict[str, list[Version]]:
     found: dict[str, list[Version]] = defaultdict(list)
-    create: dict[str, int] = {}
+    create, marks = dict[str, int](), dict[str, int]()
     for commit in history.commits:
         jobs = {KEYS.job_of(put.key): put.value for put in commit.puts if put.key.startswith(KEYS.jobs)}
         gone = [KEYS.job_of(key) for key in commit.deletes if key.startswith(KEYS.jobs)]
         saved = {name: _saved_in(value, name=name) for name, value in jobs.items()}
-        ends = {KEYS.job_of(put.key): decode_mark(put.value) for put in commit.puts if put.key.startswith(KEYS.marks)}
-        ends |= {name: one.anchor_ms for name, one in saved.items()}
+        marks |= {KEYS.job_of(put.key): decode_mark(put.value) for put in commit.puts if put.key.startswith(KEYS.marks)}
         for name in (*saved, *gone):
             if found[name]:
                 # By the clock of the manager that ended it, where that is behind, and no further than the next one
-                # begins: its anchor says so.
+                # begins: its anchor says so, or of a deleted job its mark.
                 last = found[name][-1]
-                last.until = min(last.until, commit.time, ends.get(name, commit.time))
+                last.until = min(last.until, commit.time, saved[name].anchor_ms if name in saved else marks[name])
         for name in gone:
             create.pop(name, None)
         for name, one in saved.items():

@@ -157,5 +157,5 @@ def delivered(w: Worker, run_id: RunId) -> None:
     if run is not None:
         run.delivered = True
         w.spawn(delete_when_free(w, run))
-    elif run_id in w.finals:
+    if run_id in w.finals:
         w.spawn(delete_final(w, run_id))
