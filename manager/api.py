@@ -6,7 +6,7 @@ from aiohttp import web
 
 from common.errors import EtcdError, UnavailableError
 from manager.calls.guards import KNOWS_US
-from manager.calls.inputs import read_members
+from manager.calls.inputs import read_object
 from manager.cluster.clock_views import clock_view
 from manager.console.texts import language_of
 from manager.editing.advice import preview
@@ -59,7 +59,7 @@ async def readyz(request: web.Request) -> web.Response:
 async def preview_schedule(request: web.Request) -> web.Response:
     """The next fires of a schedule that need not be saved, in words and with warnings."""
     parts = request.app[PARTS]
-    document = await read_members(request, parts.read_timeout_s)
+    document = await read_object(request, parts.read_timeout_s)
     spec, n = read_preview(document)
     return answer(preview(spec, n, now_ms=parts.clock.wall_ms(), language=language_of(request)))
 

@@ -1,8 +1,9 @@
-"""A job: its fields, and how it is read from what a user sent. Pure: no clock, no I/O.
+"""A job, once: its fields, and how it is read from what a user sent. Pure: no clock, no I/O.
 
-job.py                          the definition, and its JSON
-fields.py values.py kinds.py    the table of its fields, and the kinds of values that stand in them
-reader.py reading.py timing.py retry.py
-                                from JSON to a job, every mistake at once; when it fires and is tried again, as a whole
-forms.py                        what many jobs say alike is checked once
+job.py retry.py         the definition: each field with its kind, its limits, its default and its meaning; its JSON
+kinds.py values.py      the kinds of values that stand in it: how pydantic reads each, and its JSON Schema
+reader.py reading.py timing.py
+                        from JSON to a job, every mistake at once; what may stand beside what
+schema.py               the JSON Schema of a job
+forms.py                what many jobs say alike is checked once
 """

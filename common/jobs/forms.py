@@ -10,9 +10,7 @@ from typing import Any, Final
 
 from common.errors import InvalidInputError
 from common.jobs.job import JobSpec
-from common.jobs.reader import parse_job
-from common.jobs.reading import FieldError
-from common.jobs.values import Command
+from common.jobs.reader import check_command, parse_job
 from common.schedules.cron import uses_hash
 
 __all__ = ["parse_known"]
@@ -22,7 +20,6 @@ LONGEST_CHECKED_BY_FORM: Final = 8_192
 _MOST: Final = 16_384
 _LONGEST: Final = 1_000
 """Characters of a form that is remembered, so that all of them take a few megabytes at most."""
-_COMMAND: Final = Command()
 
 _known: dict[str, JobSpec] = {}
 
@@ -35,12 +32,12 @@ def parse_known(document: dict[str, Any], *, name: str, size: int) -> JobSpec:
     key = repr(form)  # tells 1, 1.0, true and "1" apart; the order of members makes another form, and does no harm
     template = _known.get(key)
     if template is None:
-        spec = parse_job(document)
+        spec = parse_job(document, is_small=True)
         _remember(key, spec)
         return spec
     try:
-        return template.called(name, _COMMAND(document.get("command")))
-    except (FieldError, InvalidInputError):
+        return template.called(name, check_command(document.get("command")))
+    except InvalidInputError:
         return parse_job(document)  # which says what is wrong with the command
 
 

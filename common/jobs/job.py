@@ -1,6 +1,9 @@
-"""The saved definition of a job: its fields, their defaults, and its JSON.
+"""A job, once: its fields with their limits, defaults, meanings and examples, and its JSON.
 
-Pure: standard library and its neighbours. Source of the fields and defaults: ``docs/job-model.md``.
+Each field's annotation says how pydantic reads it (``kinds``, ``values``) and what it means. From these come the
+reader, the JSON Schema of the API, the table in ``docs/jobs.md`` and the help of ``etcron job save``.
+
+Pure: pydantic, standard library and its neighbours. Source of the fields and defaults: ``docs/job-model.md``.
 """
 
 from __future__ import annotations
@@ -12,14 +15,57 @@ from enum import StrEnum
 from functools import cache
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from common.duration import Duration
-from common.jobs.retry import Retry
+from common.jobs.kinds import (
+    AnyText,
+    Choice,
+    Kind,
+    Member,
+    Members,
+    Named,
+    Number,
+    Pattern,
+    Several,
+    Truth,
+    members_of,
+    says,
+    written,
+)
+from common.jobs.retry import RETRY, Retry
+from common.jobs.values import (
+    MAX_EXPRESSIONS,
+    MAX_SECONDS,
+    Command,
+    Dates,
+    Expression,
+    Instant,
+    JobName,
+    LostAfter,
+    Span,
+    ZoneName,
+)
 from common.schedules.job_calendar import Calendar, CalendarSchedule
 from common.schedules.moment import Moment
 from common.schedules.schedule import Schedule, parse_cron
 from common.schedules.triggers import AtSchedule, EverySchedule, NoFires, Union, Window
+
+MAX_OUTPUT_LIMIT_BYTES: Final = 8 * 1024 * 1024
+MAX_ENTRIES: Final = 100
+"""Of ``env``, of ``labels`` and of ``workers``."""
+MAX_VALUE_LENGTH: Final = 4_096
+NOT_YET: Final = frozenset({"maxDurationWarnSeconds", "notify"})
+"""Fields of the design that a later version has."""
+NEWER: Final[Mapping[str, bool]] = {}
+"""The fields that some version which reads ``mustKnow`` (0.1.0 on) does not know: whether a reader has to know it, or
+whether the job runs as it should without it. A new member of a field that is an object makes that one a new field.
+"""
+TRIGGERS: Final = ("cronExpr", "every", "after", "at")
+"""What makes a job fire: it has exactly one of them."""
+TIMING: Final = (*TRIGGERS, "offset", "timezone", "startAt", "endAt", "calendar", "jitterSeconds")
+"""The fields that say when, and no more."""
+EXAMPLE: Final = '{"name":"hello","command":"echo hello","cronExpr":"0 * * * * * *"}'
 
 
 class Overlap(StrEnum):
@@ -41,14 +87,22 @@ class MisfirePolicy(StrEnum):
     ALL = "all"
 
 
+def _whole(low: int, high: int, unit: str = "seconds") -> Number:
+    return Number(low=low, high=high, whole=True, unit=unit)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Misfire:
     """How late a fire may start, and what is made up for afterwards."""
 
-    policy: MisfirePolicy = MisfirePolicy.LATEST
-    grace_s: int = 60
-    window_s: int = 3600
-    limit: int = 10
+    policy: Annotated[MisfirePolicy, Choice(MisfirePolicy), says(
+        "policy", "what becomes of fires that nobody started within their grace: none runs, the newest one, or each",
+        "all")] = MisfirePolicy.LATEST  # fmt: skip
+    grace_s: Annotated[int, _whole(1, 86_400), says("graceSeconds", "how late a fire may start", 300)] = 60
+    window_s: Annotated[int, _whole(0, MAX_SECONDS), says(
+        "windowSeconds", "how old a fire may be that is made up for", 86_400)] = 3600  # fmt: skip
+    limit: Annotated[int, _whole(1, 100, "runs"), says(
+        "limit", "how many fires `all` makes up for at most, the newest ones", 24)] = 10  # fmt: skip
 
     @property
     def grace_ms(self) -> int:
@@ -66,54 +120,121 @@ class OnWorkerLost(StrEnum):
     RERUN = "rerun"
 
 
-NEVER: Final = "never"
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-_NO_SELECTOR: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
+_VALUE: Final = AnyText(longest=MAX_VALUE_LENGTH)
+ENV: Final = Named(
+    pattern="[A-Za-z_][A-Za-z0-9_]*", what="environment", of=_VALUE, most=MAX_ENTRIES, example='{"LEVEL": "debug"}',
+    reserved="ETCRON_",
+)  # fmt: skip
+
+
+def _labels(of: Kind, example: str) -> Named:
+    return Named(pattern="[A-Za-z0-9][A-Za-z0-9._/-]*", what="label", of=of, most=MAX_ENTRIES, example=example)
+
+
+def _path(example: str) -> Pattern:
+    return Pattern(pattern=r"/[^\x00]*", form=f"an absolute path such as `{example}`", longest=4_095)
+
+
+_MISFIRE: Final = Members(of=Misfire, name="misfire", example='{"policy": "latest", "graceSeconds": 60}')
+_SELECTOR: Final = _labels(
+    Several(of=_VALUE, what="values", most=MAX_ENTRIES), '{"zone": "eu", "gpu": ["a100", "h100"]}'
+)
+_USER: Final = Pattern(
+    pattern=r"[A-Za-z_][A-Za-z0-9._-]*\$?", form="a name of a system user such as `www-data`", longest=32
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobSpec:
     """One job as its user defined it; valid by construction through :func:`parse_job`."""
 
-    name: str
-    command: str | tuple[str, ...]
-    """A line for the shell, or the arguments of a program for no shell."""
-    cron_exprs: tuple[str, ...] = ()
-    """One or several: it fires at the union. Exactly one of cron_exprs, every, after, at is given."""
-    every: Duration | None = None
-    offset: Duration | None = None
-    """Only beside ``every``."""
-    after: Duration | None = None
-    at: Moment | None = None
-    timezone: str = "UTC"
-    enabled: bool = True
-    start_at: Moment | None = None
-    end_at: Moment | None = None
-    calendar: Calendar | None = None
-    """The days, in its timezone, on which its fires run; those on other days are skipped."""
-    jitter_s: int = 0
-    overlap: Overlap = Overlap.SKIP
-    misfire: Misfire = field(default_factory=Misfire)
-    retry: Retry = field(default_factory=Retry)
-    timeout_s: float = 0
+    name: Annotated[str, JobName(), says("name", "the job's name, and the key to it", "backup")]
+    command: Annotated[str | tuple[str, ...], Command(), says(
+        "command", "a line for the shell, or the arguments of a program for no shell",
+        "/usr/local/bin/backup")]  # fmt: skip
+    cron_exprs: Annotated[tuple[str, ...], Several(of=Expression(), what="expressions", most=MAX_EXPRESSIONS), says(
+        "cronExpr", "seven fields, a crontab's five, or a macro; of several it fires at the union",
+        "0 30 2 * * * *")] = ()  # fmt: skip
+    """Exactly one of cron_exprs, every, after, at is given."""
+    every: Annotated[Duration | None, Span(), says(
+        "every", "a fixed rate: at whole multiples since 1970-01-01 UTC, the same on every worker",
+        "15m")] = None  # fmt: skip
+    offset: Annotated[Duration | None, Span(least_s=0), says(
+        "offset", "beside `every`, and below it: that much later", "5m")] = None  # fmt: skip
+    after: Annotated[Duration | None, Span(), says(
+        "after", "this long after the last run ended; `overlap` must be `skip`; not with `broadcast`",
+        "30s")] = None  # fmt: skip
+    at: Annotated[Moment | None, Instant(), says("at", "once, at this instant", "2035-01-01T00:00:00+01:00")] = None
+    timezone: Annotated[str, ZoneName(), says(
+        "timezone", "of the expressions, of the calendar, and of times without an offset",
+        "Europe/Berlin")] = "UTC"  # fmt: skip
+    enabled: Annotated[bool, Truth(), says("enabled", "false: the job is paused", False)] = True
+    start_at: Annotated[Moment | None, Instant(), says(
+        "startAt", "no fire before it; not with `at`", "2035-01-01T00:00")] = None  # fmt: skip
+    end_at: Annotated[Moment | None, Instant(is_end=True), says(
+        "endAt", "no fire after it; later than `startAt`; not with `at`", "2036-01-01T00:00")] = None  # fmt: skip
+    calendar: Annotated[Calendar | None, Dates(), says(
+        "calendar", "the days, in `timezone`, on which it does not fire, or alone fires; fires on the others are "
+        "recorded as `skipped: calendar`", {"exclude": ["12-24/01-02", "2035-03-23"]})] = None  # fmt: skip
+    jitter_s: Annotated[int, _whole(0, 86_400), says(
+        "jitterSeconds", "a fire starts up to this much later, by a hash of job and plan time; not with `after`",
+        30)] = 0  # fmt: skip
+    overlap: Annotated[Overlap, Choice(Overlap), says(
+        "overlap", "what becomes of a fire while a run is going: left out, run beside it, kept waiting (one), or "
+        "run in its place", "queue")] = Overlap.SKIP  # fmt: skip
+    misfire: Annotated[Misfire, _MISFIRE, says(
+        "misfire", "fires that could not start in time",
+        {"policy": "all", "limit": 24})] = field(default_factory=Misfire)  # fmt: skip
+    retry: Annotated[Retry, RETRY, says(
+        "retry", "runs that failed or timed out",
+        {"limit": 3, "delaySeconds": 30})] = field(default_factory=Retry)  # fmt: skip
+    timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never",
+        600)] = 0  # fmt: skip
     """0: none."""
-    kill_grace_s: float = 5
-    on_worker_lost: OnWorkerLost = OnWorkerLost.RECORD
-    lost_after_s: float | Literal["never"] | None = None
+    kill_grace_s: Annotated[float, Number(low=0, high=3600), says(
+        "killGraceSeconds", "from TERM to KILL; also of what a command leaves in its process group when it ends",
+        10)] = 5  # fmt: skip
+    on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), says(
+        "onWorkerLost", "what becomes of a fire whose run was lost with its worker, or ended because that shut down "
+        "or was out of touch with etcd for too long: it is recorded, or run again",
+        "rerun")] = OnWorkerLost.RECORD  # fmt: skip
+    lost_after_s: Annotated[float | Literal["never"] | None, LostAfter(), says(
+        "lostAfterSeconds", "how long a run may be out of touch with etcd before it counts as lost, more than "
+        "`leaseTtlSeconds` + `killGraceSeconds` + 4; `never`: it runs on, and the job waits for it",
+        60, unset="the worker's (300)")] = None  # fmt: skip
     """None: the worker's."""
-    env: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    workdir: str | None = None
-    user: str | None = None
-    shell: str | None = None
+    env: Annotated[Mapping[str, str], ENV, says(
+        "env", "variables added to the clean environment",
+        {"LEVEL": "debug"})] = field(default_factory=lambda: _NONE)  # fmt: skip
+    workdir: Annotated[str | None, _path("/srv/reports"), says(
+        "workdir", "the directory that the command starts in",
+        "/srv/reports", unset="the user's home")] = None  # fmt: skip
+    user: Annotated[str | None, _USER, says(
+        "user", "whom the command runs as; the worker has to allow it",
+        "www-data", unset="the worker's")] = None  # fmt: skip
+    shell: Annotated[str | None, _path("/bin/bash"), says(
+        "shell", "what a command line is given to, with `-c`",
+        "/bin/bash", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
     """These three: None is the worker's."""
-    output_limit_bytes: int = 262_144
-    labels: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    workers: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NO_SELECTOR)
+    output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
+        "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576)] = 262_144  # fmt: skip
+    labels: Annotated[Mapping[str, str], _labels(_VALUE, '{"team": "billing"}'), says(
+        "labels", "for searching and grouping",
+        {"team": "billing"})] = field(default_factory=lambda: _NONE)  # fmt: skip
+    workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
+        "workers", "labels that a worker has to have; of several values any one will do",
+        {"zone": "eu", "gpu": ["a100", "h100"]})] = field(default_factory=lambda: _NONE)  # fmt: skip
     """Label to the values that will do; a worker has to fit all. Empty: any worker."""
-    broadcast: bool = False
-    slots: int = 1
-    priority: int = 0
-    """The larger goes first where slots are scarce."""
+    broadcast: Annotated[bool, Truth(), says(
+        "broadcast", "it runs on every worker that `workers` selects, once each; not with `after`",
+        True)] = False  # fmt: skip
+    slots: Annotated[int, _whole(1, 1024, "slots"), says("slots", "how many of the worker's slots a run takes", 2)] = 1
+    priority: Annotated[int, _whole(-100, 100, ""), says(
+        "priority", "where slots are scarce, the larger goes first", 10)] = 0  # fmt: skip
 
     def fires_alike(self, other: JobSpec) -> bool:
         """Whether both plan the same fires, for the same times, so that what waits under one may go on under the other.
@@ -132,6 +253,11 @@ class JobSpec:
         _PUT_NAME(made, name)
         _PUT_COMMAND(made, command)
         return made
+
+    @staticmethod
+    def defaults() -> dict[str, Any]:
+        """Every field by its JSON name with its default; of what is needed, an empty text."""
+        return JobSpec(name="", command="").to_document()
 
     @property
     def command_line(self) -> str:
@@ -166,49 +292,12 @@ class JobSpec:
 
     def to_document(self) -> dict[str, Any]:
         """Every field by its JSON name, defaults included; what it does not have is null."""
-        document: dict[str, Any] = {
-            "name": self.name,
-            "command": self.command if isinstance(self.command, str) else list(self.command),
-            **self._trigger_document(),
-            "timezone": self.timezone,
-            "enabled": self.enabled,
-            "startAt": _text(self.start_at),
-            "endAt": _text(self.end_at),
-            "calendar": None if self.calendar is None else self.calendar.to_document(),
-            "jitterSeconds": self.jitter_s,
-            "overlap": str(self.overlap),
-            "misfire": _misfire_document(self.misfire),
-            "retry": _retry_document(self.retry),
-            "timeoutSeconds": self.timeout_s,
-            "killGraceSeconds": self.kill_grace_s,
-            "onWorkerLost": str(self.on_worker_lost),
-            "lostAfterSeconds": self.lost_after_s,
-            "env": dict(self.env),
-            "workdir": self.workdir,
-            "user": self.user,
-            "shell": self.shell,
-            "outputLimitBytes": self.output_limit_bytes,
-            "labels": dict(self.labels),
-            "workers": {name: _short(values) for name, values in self.workers.items()},
-            "broadcast": self.broadcast,
-            "slots": self.slots,
-            "priority": self.priority,
-        }
-        return document
+        return written(self, _members())
 
     def to_stored(self) -> dict[str, Any]:
         """The fields that are needed to read the same job back: those that differ from their defaults."""
-        plain = _plain_document()
+        plain = _defaults()
         return {name: value for name, value in self.to_document().items() if value != plain[name]}
-
-    def _trigger_document(self) -> dict[str, Any]:
-        return {
-            "cronExpr": _short(self.cron_exprs) if self.cron_exprs else None,
-            "every": _text(self.every),
-            "offset": _text(self.offset),
-            "after": _text(self.after),
-            "at": _text(self.at),
-        }
 
 
 _PLANNING: Final = (
@@ -223,30 +312,8 @@ _PUT_NAME, _PUT_COMMAND = (vars(JobSpec)[name].__set__ for name in ("name", "com
 
 
 @cache
-def _plain_document() -> dict[str, Any]:
-    """Every field with its default; not to be changed."""
-    return JobSpec(name="", command="").to_document()
+def _members() -> Mapping[str, Member]:
+    return members_of(JobSpec)
 
 
-def _text(value: Moment | Duration | None) -> str | None:
-    return None if value is None else value.text
-
-
-def _short(values: tuple[str, ...]) -> str | list[str]:
-    """One value as itself, several as a list."""
-    return values[0] if len(values) == 1 else list(values)
-
-
-def _retry_document(retry: Retry) -> dict[str, Any]:
-    return {
-        "limit": retry.limit, "delaySeconds": retry.delay_s, "backoff": retry.backoff,
-        "maxDelaySeconds": retry.max_delay_s, "jitter": retry.jitter, "onExitCodes": list(retry.on_exit_codes),
-        "otherWorker": retry.other_worker,
-    }  # fmt: skip
-
-
-def _misfire_document(misfire: Misfire) -> dict[str, Any]:
-    return {
-        "policy": str(misfire.policy), "graceSeconds": misfire.grace_s,
-        "windowSeconds": misfire.window_s, "limit": misfire.limit,
-    }  # fmt: skip
+_defaults: Final = cache(JobSpec.defaults)

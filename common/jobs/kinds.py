@@ -1,35 +1,101 @@
 """The kinds of values that a job is made of: numbers, choices, texts, lists, and objects of them.
 
-Pure: standard library and its neighbours.
+A kind stands in a field's annotation. pydantic reads the field by its core schema; the same limits make its JSON Schema
+and the words of the documentation.
+
+Pure: pydantic, standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields
 from enum import StrEnum
+from functools import cached_property
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final, TypeVar, get_args, get_type_hints
 
-from common.jobs.reading import Faults, FieldError, Kind, check_unicode, given, key_path, kind_of, shown, text
+from pydantic import Field, GetCoreSchemaHandler
+from pydantic_core import CoreSchema, ValidationError, core_schema
+
+from common.errors import Problem
+from common.jobs.reading import (
+    NEEDED,
+    all_wrong,
+    check_unicode,
+    key_path,
+    kind_of,
+    problems_of,
+    shown,
+    text,
+    unknown,
+    wrong,
+)
+
+T = TypeVar("T")
+
+Schema = dict[str, Any]
+
+_BLANKS: Final = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What Python strips from a text; what ``\\s`` is differs from one engine of expressions to the next."""
+NOT_BLANK: Final = rf"[^\x00]*[^\x00{_BLANKS}][^\x00]*"
+"""The pattern of a text that has something in it, and no NUL."""
 
 
-@dataclass(frozen=True, slots=True)
-class Truth:
+class Kind:
+    """How a value is read, and what is said of it."""
+
+    @property
+    def type(self) -> str:
+        """What it is, e.g. ``whole number``."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> str:
+        """What is checked beyond, e.g. ``0 to 100``; may be empty."""
+        raise NotImplementedError
+
+    @property
+    def core(self) -> CoreSchema:
+        """How pydantic reads it."""
+        return core_schema.no_info_plain_validator_function(self.read)
+
+    @property
+    def schema(self) -> Schema:
+        """Its JSON Schema."""
+        raise NotImplementedError
+
+    def read(self, value: Any) -> Any:
+        """The value as the program has it; `wrong`, `all_wrong`."""
+        raise NotImplementedError
+
+    def write(self, value: Any) -> Any:
+        """The value as JSON has it, of one that was read."""
+        return value
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return self.core
+
+
+@dataclass(frozen=True)
+class Truth(Kind):
     """True or false."""
 
     type: str = "true or false"
     limits: str = ""
 
-    def __call__(self, value: Any) -> bool:
-        if not isinstance(value, bool):
-            raise FieldError(f"is {shown(value)}", "needed: true or false")
-        return value
+    @property
+    def core(self) -> CoreSchema:
+        return _needed(core_schema.bool_schema(strict=True), "needed: true or false")
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "boolean"}
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+@dataclass(frozen=True)
+class Choice(Kind):
     """One of the words of an enum."""
 
     words: type[StrEnum]
@@ -39,18 +105,24 @@ class Choice:
     def limits(self) -> str:
         return ", ".join(f"`{word}`" for word in self.words)
 
-    def __call__(self, value: Any) -> StrEnum:
-        if not isinstance(value, str) or value not in set(self.words):
-            raise FieldError(f"is {shown(value)}", f"one of: {', '.join(self.words)}")
-        return self.words(value)
+    @property
+    def core(self) -> CoreSchema:
+        return _needed(core_schema.enum_schema(self.words, list(self.words)), f"one of: {', '.join(self.words)}")
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "enum": [str(word) for word in self.words]}
+
+    def write(self, value: StrEnum) -> str:
+        return str(value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number:
-    """A number in a range, both ends included."""
+@dataclass(frozen=True, kw_only=True)
+class Number(Kind):
+    """A number in a range, both ends included. It stays as it was given: 5 and 5.0 are stored as they came."""
 
-    low: float
-    high: float
+    low: int
+    high: int
     whole: bool = False
     unit: str = "seconds"
 
@@ -62,39 +134,57 @@ class Number:
     def limits(self) -> str:
         return f"{self.low:,} to {self.high:,}"
 
-    def __call__(self, value: Any) -> Any:
-        kinds = int if self.whole else (int, float)
-        if isinstance(value, bool) or not isinstance(value, kinds) or not self.low <= value <= self.high:
-            raise FieldError(f"is {shown(value)}", f"needed: a {self.type}{self._of_unit()} from {self.limits}")
-        return value
+    @property
+    def core(self) -> CoreSchema:
+        whole = core_schema.int_schema(strict=True, ge=self.low, le=self.high)
+        broken = core_schema.float_schema(strict=True, ge=self.low, le=self.high, allow_inf_nan=False)
+        of_unit = f" of {self.unit}" if self.unit else ""
+        return _needed(
+            whole if self.whole else core_schema.union_schema([whole, broken], mode="left_to_right"),
+            f"needed: a {self.type}{of_unit} from {self.limits}",
+        )
 
-    def _of_unit(self) -> str:
-        return f" of {self.unit}" if self.unit else ""
+    @property
+    def schema(self) -> Schema:
+        return {"type": "integer" if self.whole else "number", "minimum": self.low, "maximum": self.high}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pattern:
+@dataclass(frozen=True, kw_only=True)
+class Pattern(Kind):
     """A text of one form."""
 
-    form: re.Pattern[str]
-    limits: str
+    pattern: str
+    """In the common part of Python's and of ECMAScript's expressions; it matches the whole text."""
+    form: str
     """The form in words; it completes "needed: ..."."""
     longest: int
     type: str = "text"
 
-    def __call__(self, value: Any) -> str:
-        given_text = text(value, self.limits)
-        if "\0" in given_text:
-            raise FieldError("contains a NUL character", "remove it")
-        if len(given_text) > self.longest:
-            raise FieldError(f"is {len(given_text):,} characters long", f"at most {self.longest:,}")
-        if not self.form.fullmatch(given_text):
-            raise FieldError(f"is {shown(given_text)}", f"needed: {self.limits}")
-        return given_text
+    @property
+    def limits(self) -> str:
+        return self.form
+
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, re.ASCII)
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "maxLength": self.longest, "pattern": f"^{self.pattern}$"}
+
+    def read(self, value: Any) -> str:
+        given = text(value, self.form)
+        if "\0" in given:
+            raise wrong("contains a NUL character", "remove it")
+        if len(given) > self.longest:
+            raise wrong(f"is {len(given):,} characters long", f"at most {self.longest:,}")
+        if not self._compiled.fullmatch(given):
+            raise wrong(f"is {shown(given)}", f"needed: {self.form}")
+        return given
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnyText:
+@dataclass(frozen=True, kw_only=True)
+class AnyText(Kind):
     """A text that may be empty, but has no NUL."""
 
     longest: int
@@ -104,19 +194,23 @@ class AnyText:
     def limits(self) -> str:
         return f"up to {self.longest:,} characters"
 
-    def __call__(self, value: Any) -> str:
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "maxLength": self.longest, "pattern": r"^[^\x00]*$"}
+
+    def read(self, value: Any) -> str:
         if not isinstance(value, str):
-            raise FieldError(f"is {shown(value)}", f"needed: a text of {self.limits}")
+            raise wrong(f"is {shown(value)}", f"needed: a text of {self.limits}")
         if "\0" in value:
-            raise FieldError("contains a NUL character", "remove it")
+            raise wrong("contains a NUL character", "remove it")
         if len(value) > self.longest:
-            raise FieldError(f"is {len(value):,} characters long", f"needed: {self.limits}")
+            raise wrong(f"is {len(value):,} characters long", f"needed: {self.limits}")
         check_unicode(value)
         return value
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Several:
+@dataclass(frozen=True, kw_only=True)
+class Several(Kind):
     """A list, or where ``alone`` one value by itself; a tuple inside."""
 
     of: Kind
@@ -133,40 +227,66 @@ class Several:
 
     @property
     def limits(self) -> str:
-        number = (
-            f"up to {self.most:,} {self.what}" if self.least == 0 else f"{self.least:,} to {self.most:,} {self.what}"
-        )
+        least = "up to" if self.least == 0 else f"{self.least:,} to"
+        number = f"{least} {self.most:,} {self.what}"
         return f"{number}, each {self.of.limits}" if self.of.limits else number
 
-    def __call__(self, value: Any) -> tuple[Any, ...]:
+    @property
+    def core(self) -> CoreSchema:
+        several = core_schema.tuple_variable_schema(self.of.core)
+        return core_schema.no_info_wrap_validator_function(self._read, several)
+
+    @property
+    def schema(self) -> Schema:
+        several: Schema = {"type": "array", "items": self.of.schema, "maxItems": self.most}
+        if self.least:
+            several["minItems"] = self.least
+        if self.unique:
+            several["uniqueItems"] = True
+        return {"anyOf": [self.of.schema, several]} if self.alone else several
+
+    def write(self, value: tuple[Any, ...]) -> Any:
+        """One value as itself, where that may be."""
+        values = [self.of.write(one) for one in value]
+        if not self.alone or len(values) > 1:
+            return values
+        return values[0] if values else None
+
+    def _read(self, value: Any, read: Callable[[Any], tuple[Any, ...]]) -> tuple[Any, ...]:
         if not isinstance(value, list):
             if not self.alone:
-                raise FieldError(f"is {shown(value)}", f"needed: a {self.type}")
-            return (self.of(value),)
+                raise wrong(f"is {shown(value)}", f"needed: a {self.type}")
+            try:
+                return read([value])
+            except ValidationError as error:  # told as the value's own
+                problems = problems_of(error)
+                raise all_wrong(_at(problem.field.removeprefix("[0]"), problem) for problem in problems) from None
         if not self.least <= len(value) <= self.most:
-            raise FieldError(f"has {len(value):,} entries", f"needed: {self.least:,} to {self.most:,} {self.what}")
-        faults = Faults()
-        read = tuple(faults.take(f"[{index}]", self.of, one) for index, one in enumerate(value))
-        faults.check()
-        if self.unique:
-            _check_unique(read)
-        return read
+            raise wrong(f"has {len(value):,} entries", f"needed: {self.least:,} to {self.most:,} {self.what}")
+        values = read(value)
+        if self.unique and len(set(values)) < len(values):
+            raise all_wrong(_repeated(values))
+        return values
 
 
-def _check_unique(values: tuple[Any, ...]) -> None:
-    faults, seen = Faults(), set[Any]()
+def _at(field: str, problem: Problem) -> Problem:
+    return Problem(field=field, message=problem.message, remedy=problem.remedy)
+
+
+def _repeated(values: tuple[Any, ...]) -> Iterator[Problem]:
+    seen = set[Any]()
     for index, value in enumerate(values):
         if value in seen:
-            faults.add(f"[{index}]", f"is {shown(value)} again", "give each once")
+            yield Problem(field=f"[{index}]", message=f"is {shown(value)} again", remedy="give each once")
         seen.add(value)
-    faults.check()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Named:
+@dataclass(frozen=True, kw_only=True)
+class Named(Kind):
     """An object whose names the user chooses."""
 
-    names: re.Pattern[str]
+    pattern: str
+    """Of a name."""
     what: str
     """Of one of its names, e.g. ``label``."""
     of: Kind
@@ -175,35 +295,96 @@ class Named:
     longest_name: int = 128
     reserved: str | None = None
     """What no name may begin with."""
-
-    @property
-    def type(self) -> str:
-        return "object"
+    type: str = "object"
 
     @property
     def limits(self) -> str:
         taken = f", none that begins with `{self.reserved}`" if self.reserved else ""
-        names = self.names.pattern.replace("|", "\\|")
+        names = self.pattern.replace("|", "\\|")
         return f"up to {self.most} names like `{names}`{taken}; each {self.of.type}: {self.of.limits}"
 
-    def __call__(self, value: Any) -> Mapping[str, Any]:
-        if not isinstance(value, dict):
-            raise FieldError(f"is {shown(value)}", f"needed: an object such as {self.example}")
-        if len(value) > self.most:
-            raise FieldError(f"has {len(value):,} entries", f"at most {self.most}")
-        faults, read = Faults(), {}
-        for name, one in value.items():
-            with faults.at(key_path(name)):
-                self._check_name(name)
-                read[name] = self.of(one)
-        faults.check()
-        return MappingProxyType(read)
+    @cached_property
+    def _compiled(self) -> re.Pattern[str]:
+        return re.compile(self.pattern, re.ASCII)
 
-    def _check_name(self, name: str) -> None:
-        if not self.names.fullmatch(name) or len(name) > self.longest_name:
-            raise FieldError(f"has the name {shown(name)}", f"{self.what} names look like {self.names.pattern}")
-        if self.reserved and name.startswith(self.reserved):
-            raise FieldError(f"sets {shown(name)}", f"names that begin with {self.reserved} are etcron's own")
+    @property
+    def core(self) -> CoreSchema:
+        values = core_schema.dict_schema(values_schema=self.of.core)
+        return core_schema.no_info_wrap_validator_function(self._read, values)
+
+    @property
+    def schema(self) -> Schema:
+        names: Schema = {"pattern": f"^{self.pattern}$", "maxLength": self.longest_name}
+        if self.reserved:
+            names["not"] = {"pattern": f"^{self.reserved}"}
+        return {
+            "type": "object", "maxProperties": self.most, "propertyNames": names,
+            "additionalProperties": self.of.schema,
+        }  # fmt: skip
+
+    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self.of.write(one) for name, one in value.items()}
+
+    def _read(self, value: Any, read: Callable[[Any], dict[str, Any]]) -> Mapping[str, Any]:
+        if not isinstance(value, dict):
+            raise wrong(f"is {shown(value)}", f"needed: an object such as {self.example}")
+        if len(value) > self.most:
+            raise wrong(f"has {len(value):,} entries", f"at most {self.most}")
+        bad = [problem for name in value if (problem := self._fault(name)) is not None]
+        try:
+            if not bad:
+                return MappingProxyType(read(value))
+            read({name: one for name, one in value.items() if self._fault(name) is None})
+        except ValidationError as error:
+            bad += problems_of(error)
+        raise all_wrong(bad)
+
+    def _fault(self, name: str) -> Problem | None:
+        if not self._compiled.fullmatch(name) or len(name) > self.longest_name:
+            message, remedy = f"has the name {shown(name)}", f"{self.what} names look like {self.pattern}"
+        elif self.reserved and name.startswith(self.reserved):
+            message, remedy = f"sets {shown(name)}", f"names that begin with {self.reserved} are etcron's own"
+        else:
+            return None
+        return Problem(field=key_path(name), message=message, remedy=remedy)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Members(Kind):
+    """An object of known fields, each of which may be left out: a dataclass whose fields have kinds."""
+
+    of: type[Any]
+    name: str
+    """Its name, for messages."""
+    example: str
+    also: Callable[[Any], None] = lambda _: None
+    """Checks what was made as a whole; `wrong`, `all_wrong`."""
+    type: str = "object"
+    limits: str = ""
+
+    @cached_property
+    def members(self) -> Mapping[str, Member]:
+        """Its fields, by their names in JSON."""
+        return members_of(self.of)
+
+    @property
+    def schema(self) -> Schema:
+        return object_schema(self.of)
+
+    def write(self, value: Any) -> dict[str, Any]:
+        return written(value, self.members)
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._read, handler(source))
+
+    def _read(self, value: Any, read: Callable[[Any], Any]) -> Any:
+        if not isinstance(value, dict):
+            raise wrong(f"is a JSON {kind_of(value)}: {shown(value)}", f"needed: an object such as {self.example}")
+        made, problems = read_members(value, read, self.members, of=self.name)
+        if problems:
+            raise all_wrong(problems)
+        self.also(made)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,34 +393,74 @@ class Member:
 
     name: str
     attribute: str
+    is_needed: bool
     kind: Kind
     meaning: str
+    example: Any
+    unset: str
+    """What null stands for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Members:
-    """An object of known fields, each of which may be left out."""
+def says(name: str, meaning: str, example: Any, *, unset: str = "none") -> Any:
+    """Of a field: its name in JSON, what it means, a value that it may have, and what null stands for."""
+    return Field(alias=name, description=meaning, examples=[example], json_schema_extra={"unset": unset})
 
-    of: str
-    """Its name, for messages."""
-    members: tuple[Member, ...]
-    make: Callable[..., Any]
-    example: str
-    also: Callable[[Any], None] = lambda _: None
-    """Checks what was made as a whole; FieldError, InvalidInputError."""
-    type: str = "object"
-    limits: str = ""
 
-    def __call__(self, value: Any) -> Any:
-        if not isinstance(value, dict):
-            raise FieldError(f"is a JSON {kind_of(value)}: {shown(value)}", f"needed: an object such as {self.example}")
-        faults, values = Faults(), {}
-        faults.refuse_unknown(value, [member.name for member in self.members], of=self.of)
-        said = given(value)
-        for member in self.members:
-            if member.name in said:
-                values[member.attribute] = faults.take(member.name, member.kind, said[member.name])
-        faults.check()
-        made = self.make(**values)
-        self.also(made)
-        return made
+def members_of(owner: type[Any]) -> Mapping[str, Member]:
+    """The fields of a dataclass, by their names in JSON; each is annotated with its type, its kind and its meaning."""
+    hints, found = get_type_hints(owner, include_extras=True), {}
+    for field in fields(owner):
+        _, kind, about = get_args(hints[field.name])
+        found[about.alias] = Member(
+            name=about.alias, attribute=field.name, kind=kind, meaning=about.description, example=about.examples[0],
+            unset=about.json_schema_extra["unset"],
+            is_needed=field.default is MISSING and field.default_factory is MISSING,
+        )  # fmt: skip
+    return MappingProxyType(found)
+
+
+def read_members(
+    document: Mapping[str, Any], read: Callable[[dict[str, Any]], T], members: Mapping[str, Member], *, of: str
+) -> tuple[T | None, list[Problem]]:
+    """What pydantic makes of an object's members, and every mistake in it. A null is as if left out."""
+    said, problems, made = {}, [], None
+    for name, member in members.items():
+        value = document.get(name)
+        if value is not None or member.is_needed:
+            said[name] = value
+    try:
+        made = read(said)
+    except ValidationError as error:
+        problems = problems_of(error)
+    return made, problems + list(unknown(document, members, of=of))
+
+
+def written(value: Any, members: Mapping[str, Member]) -> dict[str, Any]:
+    """An object as JSON: each member by its name; what it does not have is null."""
+    document = {}
+    for name, member in members.items():
+        own = getattr(value, member.attribute)
+        document[name] = None if own is None else member.kind.write(own)
+    return document
+
+
+def object_schema(owner: type[Any]) -> Schema:
+    """The JSON Schema of a dataclass's fields, each with its meaning; null in place of one is as if it was left out."""
+    properties, members = {}, members_of(owner)
+    for name, member in members.items():
+        schema = member.kind.schema if member.is_needed else or_null(member.kind.schema)
+        properties[name] = {**schema, "description": member.meaning, "examples": [member.example]}
+    schema = {"type": "object", "additionalProperties": False, "properties": properties}
+    needed = [name for name, member in members.items() if member.is_needed]
+    return {**schema, "required": needed} if needed else schema
+
+
+def or_null(schema: Schema) -> Schema:
+    """What it takes, or null."""
+    choices = schema["anyOf"] if schema.keys() == {"anyOf"} else [schema]
+    return {"anyOf": [*choices, {"type": "null"}]}
+
+
+def _needed(schema: CoreSchema, remedy: str) -> CoreSchema:
+    """The same, with the remedy in place of pydantic's words."""
+    return core_schema.custom_error_schema(schema, custom_error_type=NEEDED, custom_error_message=remedy)

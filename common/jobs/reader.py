@@ -1,36 +1,37 @@
 """Reading a job from what a user sent: every mistake at once, each with its path and its remedy.
 
-Pure: standard library and its neighbours. The limits are those of the table in ``common.jobs.fields``.
+Pure: pydantic, standard library and its neighbours. The limits are those of ``common.jobs.job``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
-from typing import Any, Final
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.fields import EXAMPLE, FIELDS, NOT_YET, REQUIRED, TIMING
-from common.jobs.job import JobSpec
-from common.jobs.reading import Faults, given, kind_of, shown
-from common.jobs.timing import check_timing
-from common.jobs.values import JobName
+from common.jobs.job import EXAMPLE, NOT_YET, TIMING, JobSpec
+from common.jobs.kinds import members_of, read_members
+from common.jobs.reading import check, joined, kind_of, problems_of, shown
+from common.jobs.timing import clashes
+from common.jobs.values import Command, JobName, around
 
-__all__ = [
-    "KNOWN",
-    "MAX_SPEC_BYTES",
-    "NOT_YET",
-    "check_name",
-    "first_given_twice",
-    "load_object",
-    "parse_job",
-    "parse_timing",
-]
+T = TypeVar("T")
 
 MAX_SPEC_BYTES: Final = 65_536
-_ROOM_FOR_THE_SAVE: Final = 1024
-KNOWN: Final = frozenset(field.name for field in FIELDS)
+_LARGEST: Final = MAX_SPEC_BYTES - 1024
+"""There is room for what the save writes beside it."""
+_MEMBERS: Final = members_of(JobSpec)
+KNOWN: Final = frozenset(_MEMBERS)
 """The fields of a job that this version has."""
+_JOB: Final = TypeAdapter(JobSpec)
+_NAME: Final = TypeAdapter[str](Annotated[str, JobName()])
+_COMMAND: Final = TypeAdapter[str | tuple[str, ...]](Annotated[str | tuple[str, ...], Command()])
+_ANY: Final = {"name": "any", "command": "any"}
 
 
 def load_object(
@@ -50,20 +51,18 @@ def load_object(
     return document
 
 
-def parse_job(document: Mapping[str, Any]) -> JobSpec:
-    """The valid job in ``document``, or InvalidInputError with every mistake at once. A null is as if left out."""
-    faults, said = Faults(), given(document)
-    values = _read(faults, said, KNOWN)
-    for name in REQUIRED:
-        if name not in said:
-            faults.take(name, next(field.kind for field in FIELDS if field.name == name), None)
-    _refuse_unknown(faults, document)
-    faults.check()
-    spec = JobSpec(**values)
-    size = len(json.dumps(spec.to_stored(), ensure_ascii=False).encode())
-    limit = MAX_SPEC_BYTES - _ROOM_FOR_THE_SAVE
-    if size > limit:
-        raise _single("job", f"is {size:,} bytes long", f"keep it below {limit:,} bytes")
+def parse_job(document: Mapping[str, Any], *, is_small: bool = False) -> JobSpec:
+    """The valid job in ``document``, or InvalidInputError with every mistake at once. A null is as if left out.
+
+    ``is_small``: its JSON is known to be far below the limit.
+    """
+    said = {name: value for name, value in document.items() if name not in NOT_YET}
+    spec, problems = _read(said)
+    for name in sorted(NOT_YET & document.keys()):
+        problems.append(Problem(field=name, message="is not supported yet", remedy="leave it out"))
+    check(problems)
+    if not is_small and (size := len(json.dumps(spec.to_stored(), ensure_ascii=False).encode())) > _LARGEST:
+        raise _single("job", f"is {size:,} bytes long", f"keep it below {_LARGEST:,} bytes")
     return spec
 
 
@@ -72,35 +71,41 @@ def parse_timing(document: Mapping[str, Any], *, name: str = "") -> JobSpec:
 
     InvalidInputError with every mistake at once. ``name`` is what ``H`` takes its value from.
     """
-    faults = Faults()
-    values = _read(faults, {field: value for field, value in given(document).items() if field in TIMING}, TIMING, name)
-    faults.check()
-    return JobSpec(**{"name": name, "command": "", **values})
+    spec, problems = _read(_ANY | {field: document[field] for field in TIMING if field in document}, name=name)
+    check(problems)
+    return replace(spec, name=name, command="")
 
 
 def check_name(value: Any) -> str:
     """The job name, or InvalidInputError naming ``name``."""
-    faults = Faults()
-    name = faults.take("name", JobName(), value)
-    faults.check()
-    assert name is not None, "what was read without a fault is there"
-    return name
+    return _value("name", _NAME, value)
 
 
-def _read(faults: Faults, said: Mapping[str, Any], known: Collection[str], name: str = "") -> dict[str, Any]:
-    """The values of the known fields, by attribute; those with a mistake are None."""
-    values: dict[str, Any] = {"name": name} if name else {}
-    for field in FIELDS:
-        if field.name in known and field.name in said:
-            values[field.attribute] = faults.take(field.name, field.kind, said[field.name])
-    check_timing(faults, said, values)
-    return values
+def check_command(value: Any) -> str | tuple[str, ...]:
+    """The command, or InvalidInputError naming ``command``."""
+    return _value("command", _COMMAND, value)
 
 
-def _refuse_unknown(faults: Faults, document: Mapping[str, Any]) -> None:
-    for name in sorted(NOT_YET & document.keys()):
-        faults.add(name, "is not supported yet", "leave it out")
-    faults.refuse_unknown([name for name in document if name not in NOT_YET], KNOWN, of="a job")
+def _value(field: str, kind: TypeAdapter[T], value: Any) -> T:
+    try:
+        return kind.validate_python(value)
+    except ValidationError as error:
+        problems = problems_of(error)
+    raise InvalidInputError(replace(one, field=joined(field, one.field)) for one in problems)
+
+
+def _read(document: Mapping[str, Any], name: str = "") -> tuple[JobSpec, list[Problem]]:
+    """What can be read of a job, and what is wrong with it: of that, none is said where the rest is looked at."""
+    said = {field: value for field, value in document.items() if value is not None}
+    context = around(said, name)
+    spec, problems = read_members(
+        document, lambda members: _JOB.validate_python(members, context=context), _MEMBERS, of="a job"
+    )
+    if spec is None:
+        wrong = {re.split(r"[.\[]", problem.field, maxsplit=1)[0] for problem in problems}
+        right = {field: value for field, value in said.items() if field in KNOWN and field not in wrong}
+        spec = _JOB.validate_python(_ANY | right, context=context)
+    return spec, problems + list(clashes(said, spec))
 
 
 class _NotOursError(ValueError):

@@ -1,105 +1,75 @@
 """Reading JSON that a user sent: every mistake at once, each with its path, what was wrong, and the remedy.
 
-A *kind* reads one value. It raises a FieldError for a mistake of the value itself, and an InvalidInputError for
-mistakes within it, whose fields are paths from it on (``delaySeconds``, ``[2]``); whoever calls it puts its own name
-before them. A kind says its ``type`` and its ``limits``, so that the documentation is made from what is checked.
+pydantic finds the mistakes, and these words tell them: its own name no remedy. What etcron checks itself raises
+`wrong`, or `all_wrong` for mistakes within a value, whose fields are paths from it on (``delaySeconds``, ``[2]``).
 
-Pure: standard library and its neighbours.
+Pure: pydantic, standard library and its neighbours.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
+from dataclasses import replace
 from difflib import get_close_matches
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
+
+from pydantic_core import PydanticCustomError, ValidationError
 
 from common.errors import InvalidInputError, Problem
 
-T = TypeVar("T")
-
 MAX_UNKNOWN: Final = 50
 """So many unknown fields are told one by one."""
+NEEDED: Final = "needed"
+"""Of pydantic's errors: the message is the remedy."""
+_WRONG: Final = "wrong"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]{1,80}", re.ASCII)
 
 
-class FieldError(Exception):
-    """A value is wrong: (what, remedy)."""
+def wrong(message: str, remedy: str) -> PydanticCustomError:
+    """To be raised: the value itself is wrong."""
+    return all_wrong([Problem(field="", message=message, remedy=remedy)])
 
 
-class Kind(Protocol):
-    """How a value is read, and what is said of it."""
-
-    @property
-    def type(self) -> str:
-        """What it is, e.g. ``whole number``."""
-        ...
-
-    @property
-    def limits(self) -> str:
-        """What is checked beyond, e.g. ``0 to 100``; may be empty."""
-        ...
-
-    def __call__(self, value: Any) -> Any:
-        """The value as the program has it; FieldError, InvalidInputError."""
-        ...
+def all_wrong(problems: Iterable[Problem]) -> PydanticCustomError:
+    """To be raised: these things are wrong within the value."""
+    return PydanticCustomError(_WRONG, _WRONG, {"problems": tuple(problems)})
 
 
-class Faults:
-    """Gathers what is wrong, one place after the other."""
+def problems_of(error: ValidationError) -> list[Problem]:
+    """What pydantic found, in our words."""
+    problems: list[Problem] = []
+    for one in error.errors(include_url=False):
+        path = ""
+        for part in one["loc"]:
+            path = joined(path, f"[{part}]" if isinstance(part, int) else key_path(part))
+        if one["type"] == _WRONG:
+            problems += (replace(each, field=joined(path, each.field)) for each in one["ctx"]["problems"])
+        else:
+            problems.append(Problem(field=path, message=f"is {shown(one['input'])}", remedy=one["msg"]))
+    return problems
 
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
 
-    def add(self, field: str, message: str, remedy: str) -> None:
-        """One more mistake."""
-        self.problems.append(Problem(field=field, message=message, remedy=remedy))
+def unknown(given: Iterable[str], known: Collection[str], *, of: str) -> Iterable[Problem]:
+    """Each name that is not known, with the nearest one that is."""
+    names = [name for name in given if name not in known]
+    for name in names[:MAX_UNKNOWN]:
+        yield Problem(field=printable(name), message=f"is not a field of {of}", remedy=meant(name, known))
+    if len(names) > MAX_UNKNOWN:
+        message = f"and {len(names) - MAX_UNKNOWN - 1:,} more are not fields of {of}"
+        yield Problem(field=printable(names[MAX_UNKNOWN]), message=message, remedy="leave them out")
 
-    @contextmanager
-    def at(self, path: str) -> Iterator[None]:
-        """What is raised within is noted as a mistake at this path."""
-        try:
-            yield
-        except (InvalidInputError, FieldError) as error:
-            self.note(path, error)
 
-    def note(self, path: str, error: InvalidInputError | FieldError) -> None:
-        """What was raised, as mistakes at this path."""
-        if isinstance(error, FieldError):
-            self.add(path, *error.args)
-            return
-        for problem in error.problems:
-            self.add(joined(path, problem.field), problem.message, problem.remedy)
-
-    def take(self, path: str, read: Callable[[Any], T], value: Any) -> T | None:
-        """The value as read, or None, its mistakes noted."""
-        try:
-            return read(value)
-        except (InvalidInputError, FieldError) as error:
-            self.note(path, error)
-            return None
-
-    def refuse_unknown(self, given: Iterable[str], known: Iterable[str], *, of: str) -> None:
-        """Note each name that is not known, with the nearest one that is."""
-        known = sorted(known)
-        unknown = [name for name in given if name not in known]
-        for name in unknown[:MAX_UNKNOWN]:
-            self.add(printable(name), f"is not a field of {of}", meant(name, known))
-        if len(unknown) > MAX_UNKNOWN:
-            rest = len(unknown) - MAX_UNKNOWN
-            self.add(printable(unknown[MAX_UNKNOWN]), f"and {rest - 1:,} more are not fields of {of}", "leave them out")
-
-    def check(self) -> None:
-        """InvalidInputError with every mistake so far, if there is any."""
-        if self.problems:
-            raise InvalidInputError(self.problems)
+def check(problems: Collection[Problem]) -> None:
+    """InvalidInputError with every mistake, if there is any."""
+    if problems:
+        raise InvalidInputError(problems)
 
 
 def joined(path: str, rest: str) -> str:
     """A path and what follows it: ``retry`` and ``limit`` are ``retry.limit``, ``at`` and ``[2]`` are ``at[2]``."""
-    return path + rest if not path or rest.startswith("[") else f"{path}.{rest}"
+    return path + rest if not path or not rest or rest.startswith("[") else f"{path}.{rest}"
 
 
 def key_path(key: str) -> str:
@@ -117,23 +87,23 @@ def meant(name: str, known: Iterable[str]) -> str:
 
 
 def text(value: Any, remedy: str) -> str:
-    """A text that is not blank; FieldError naming the remedy."""
+    """A text that is not blank; `wrong` naming the remedy."""
     if value is None:
-        raise FieldError("is missing", f"needed: {remedy}")
+        raise wrong("is missing", f"needed: {remedy}")
     if not isinstance(value, str):
-        raise FieldError(f"is a JSON {kind_of(value)}", f"needed: {remedy}")
+        raise wrong(f"is a JSON {kind_of(value)}", f"needed: {remedy}")
     if not value.strip():
-        raise FieldError("is empty", f"needed: {remedy}")
+        raise wrong("is empty", f"needed: {remedy}")
     check_unicode(value)
     return value
 
 
 def check_unicode(value: str) -> None:
-    """FieldError where the text cannot be written as UTF-8."""
+    """`wrong` where the text cannot be written as UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise FieldError("is not valid Unicode", "remove lone surrogates") from error
+        raise wrong("is not valid Unicode", "remove lone surrogates") from error
 
 
 def shown(value: Any) -> str:
@@ -154,8 +124,3 @@ def kind_of(value: object) -> str:
     """What JSON calls a value of this type."""
     kinds: dict[type, str] = {str: "text", bool: "boolean", list: "array", dict: "object", type(None): "null"}
     return kinds.get(type(value), "number")
-
-
-def given(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The members that say something: null is the same as left out."""
-    return {name: value for name, value in document.items() if value is not None}

@@ -1,34 +1,48 @@
 """When a run that failed is tried again, and how long after.
 
-Pure: standard library only. Source: ``docs/job-model.md``, field ``retry``; ``docs/protocol.md``, *Retry*.
+Pure: pydantic, standard library and its neighbours. Source: ``docs/job-model.md``, field ``retry``;
+``docs/protocol.md``, *Retry*.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Final
+from typing import Annotated, Any, Final
+
+from common.errors import Problem
+from common.jobs.kinds import Members, Number, Several, Truth, says
+from common.jobs.reading import all_wrong
+from common.jobs.values import MAX_SECONDS
 
 _HIGHEST_POWER: Final = 300
 """Beyond, a factor of ten is no float any more; a run may have that many attempts by being lost again and again."""
+
+
+_CODES: Final = Several(
+    of=Number(low=0, high=255, whole=True, unit=""), what="exit codes", least=0, most=256, alone=False, unique=True
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retry:
     """The retry policy of a job."""
 
-    limit: int = 0
-    """Attempts beyond the first; 0: none."""
-    delay_s: float = 10
-    backoff: float = 2
-    """Each delay is the former one times this."""
-    max_delay_s: float = 3600
-    jitter: float = 0
-    """Up to this share of the delay is added, by a hash of the run: 0 to 1."""
-    on_exit_codes: tuple[int, ...] = ()
-    """Only these exit codes are tried again; empty: any failure or timeout."""
-    other_worker: bool = False
-    """The next attempt goes to another worker, where there is one."""
+    limit: Annotated[int, Number(low=0, high=100, whole=True, unit="retries"), says(
+        "limit", "attempts beyond the first", 3)] = 0  # fmt: skip
+    delay_s: Annotated[float, Number(low=0, high=86_400), says(
+        "delaySeconds", "from the end of the first attempt to the second; not beyond `maxDelaySeconds`",
+        30)] = 10  # fmt: skip
+    backoff: Annotated[float, Number(low=1, high=10, unit=""), says(
+        "backoff", "each delay is the one before times this", 3)] = 2  # fmt: skip
+    max_delay_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
+        "maxDelaySeconds", "no delay grows beyond it (before the jitter)", 600)] = 3600  # fmt: skip
+    jitter: Annotated[float, Number(low=0, high=1, unit=""), says(
+        "jitter", "up to this share of the delay is added, by a hash of the run", 0.1)] = 0  # fmt: skip
+    on_exit_codes: Annotated[tuple[int, ...], _CODES, says(
+        "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75])] = ()  # fmt: skip
+    other_worker: Annotated[bool, Truth(), says(
+        "otherWorker", "the next attempt goes to another worker, where there is one", True)] = False  # fmt: skip
 
     def delay_ms(self, run: str, attempt: int) -> int:
         """How long after the end of the attempt with this number (from 1) the next one is due."""
@@ -39,3 +53,14 @@ class Retry:
         )
         share = int.from_bytes(blake2b(f"{run}#{attempt}".encode(), digest_size=8).digest()) / float(1 << 64)
         return round(delay_s * (1 + self.jitter * share) * 1000)
+
+
+def _check(retry: Any) -> None:
+    """`all_wrong` where the delay is beyond the largest one."""
+    if retry.delay_s > retry.max_delay_s:
+        message = f"is {retry.delay_s:g}, beyond maxDelaySeconds ({retry.max_delay_s:g})"
+        remedy = "lower it, or raise maxDelaySeconds"
+        raise all_wrong([Problem(field="delaySeconds", message=message, remedy=remedy)])
+
+
+RETRY: Final = Members(of=Retry, name="retry", example='{"limit": 3, "delaySeconds": 10}', also=_check)

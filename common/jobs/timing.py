@@ -1,96 +1,84 @@
-"""When a job fires, as a whole: one trigger, read in the job's zone, and what may stand beside it.
+"""What may stand beside what: one trigger, and what each of them rules out.
 
 Pure: standard library and its neighbours. Source: ``docs/job-model.md``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
-from common.errors import ScheduleError
-from common.jobs.fields import TRIGGERS
-from common.jobs.job import Overlap
-from common.jobs.reading import Faults, FieldError, shown
-from common.schedules.moment import Moment, parse_moment
-from common.schedules.schedule import parse_cron
+from common.errors import Problem
+from common.jobs.job import TRIGGERS, JobSpec, Overlap
+from common.jobs.kinds import Schema
+from common.jobs.reading import shown
 
-_MOMENTS = {"at": "at", "startAt": "start_at", "endAt": "end_at"}
+RULED_OUT: Final[Mapping[str, tuple[str, ...]]] = {
+    "after": ("overlap", "jitterSeconds", "broadcast"), "at": ("startAt", "endAt"),
+}  # fmt: skip
+"""The fields that have to keep their defaults beside a trigger."""
 
 
-def check_timing(faults: Faults, said: Mapping[str, Any], values: dict[str, Any]) -> None:
-    """Read what needs the zone, in place, and note what does not go together.
+def clashes(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
+    """What does not go together.
 
-    ``said``: the document's members that are not null; ``values``: those that were read, by attribute.
+    ``said``: the document's members that are not null; ``spec``: what was read of them, else the defaults.
     """
-    timezone = values.get("timezone") or "UTC"
-    _check_one_trigger(faults, [name for name in TRIGGERS if name in said])
-    _check_expressions(faults, said, values, timezone)
-    for name, attribute in _MOMENTS.items():
-        if values.get(attribute) is not None:
-            read = partial(_moment, timezone=timezone, is_end=name == "endAt")
-            values[attribute] = faults.take(name, read, values[attribute])
-    _check_window(faults, said, values)
-    _check_offset(faults, said, values)
-    _check_after(faults, said, values)
+    yield from _of_triggers([name for name in TRIGGERS if name in said])
+    yield from _of_window(said, spec)
+    if "offset" in said and "every" not in said:
+        yield Problem(field="offset", message="stands without every", remedy="leave it out, or give every, e.g. 15m")
+    elif spec.offset is not None and spec.every is not None and spec.offset.ms >= spec.every.ms:
+        message = f"is {shown(spec.offset.text)}, not below every {shown(spec.every.text)}"
+        yield Problem(field="offset", message=message, remedy="needed: a shorter span")
+    if "after" in said:
+        yield from _beside_after(spec)
 
 
-def _check_one_trigger(faults: Faults, given: list[str]) -> None:
+def rules() -> list[Schema]:
+    """The same for JSON Schema, as far as it can say it: the triggers, each with what it rules out."""
+    plain = JobSpec.defaults()
+    return [
+        {
+            "required": [trigger],
+            "properties": {
+                **{other: {"type": "null"} for other in TRIGGERS if other != trigger},
+                **({"offset": {"type": "null"}} if trigger != "every" else {}),
+                **{field: {"enum": [plain[field], None]} for field in RULED_OUT.get(trigger, ())},
+                trigger: {"not": {"type": "null"}},
+            },
+        }
+        for trigger in TRIGGERS
+    ]
+
+
+def _of_triggers(given: list[str]) -> Iterator[Problem]:
     *others, last = TRIGGERS
     if not given:
-        faults.add(TRIGGERS[0], "is missing", f"needed: one of {', '.join(others)} or {last}, to say when it runs")
+        remedy = f"needed: one of {', '.join(others)} or {last}, to say when it runs"
+        yield Problem(field=TRIGGERS[0], message="is missing", remedy=remedy)
     elif len(given) > 1:
-        rest = " and ".join(given[1:])
-        faults.add(given[0], f"stands beside {rest}", f"keep one of {', '.join(given)}: a job has one trigger")
+        remedy = f"keep one of {', '.join(given)}: a job has one trigger"
+        yield Problem(field=given[0], message=f"stands beside {' and '.join(given[1:])}", remedy=remedy)
 
 
-def _check_expressions(faults: Faults, said: Mapping[str, Any], values: Mapping[str, Any], timezone: str) -> None:
-    exprs = values.get("cron_exprs") or ()
-    for index, expr in enumerate(exprs):
-        path = f"cronExpr[{index}]" if isinstance(said["cronExpr"], list) else "cronExpr"
-        with faults.at(path):
-            _check_expression(expr, timezone, values.get("name") or "")
-
-
-def _check_expression(expr: str, timezone: str, name: str) -> None:
-    try:
-        parse_cron(expr, timezone=timezone, job=name)
-    except ScheduleError as error:
-        raise FieldError(f"{error.field} {error.text!r}: {error.message}", error.remedy) from error
-
-
-def _moment(text: str, *, timezone: str, is_end: bool) -> Moment:
-    try:
-        return parse_moment(text, timezone, is_end=is_end)
-    except (ValueError, OverflowError) as error:
-        raise FieldError(f"is {shown(text)}", f"needed: {error}") from error
-
-
-def _check_window(faults: Faults, said: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+def _of_window(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
     for name in ("startAt", "endAt"):
         if name in said and "at" in said:
-            faults.add(name, "stands beside at, which fires once", "leave it out")
-    start, end = values.get("start_at"), values.get("end_at")
+            yield Problem(field=name, message="stands beside at, which fires once", remedy="leave it out")
+    start, end = spec.start_at, spec.end_at
     if start is not None and end is not None and end.ms <= start.ms:
-        faults.add("endAt", f"is {shown(end.text)}, not after startAt {shown(start.text)}", "needed: a later time")
+        message = f"is {shown(end.text)}, not after startAt {shown(start.text)}"
+        yield Problem(field="endAt", message=message, remedy="needed: a later time")
 
 
-def _check_offset(faults: Faults, said: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    offset, every = values.get("offset"), values.get("every")
-    if "offset" in said and "every" not in said:
-        faults.add("offset", "stands without every", "leave it out, or give every, e.g. 15m")
-    elif offset is not None and every is not None and offset.ms >= every.ms:
-        faults.add("offset", f"is {shown(offset.text)}, not below every {shown(every.text)}", "needed: a shorter span")
-
-
-def _check_after(faults: Faults, said: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    if "after" not in said:
-        return
-    overlap = values.get("overlap") or Overlap.SKIP
-    if overlap is not Overlap.SKIP:
-        faults.add("overlap", f"is {shown(str(overlap))} beside after, whose runs never meet", "leave it out, or skip")
-    if values.get("jitter_s"):
-        faults.add("jitterSeconds", f"is {values['jitter_s']} beside after, which keeps its delay", "leave it out")
-    if values.get("broadcast"):
-        faults.add("broadcast", "is true beside after", "leave one of them out: use every for all workers")
+def _beside_after(spec: JobSpec) -> Iterator[Problem]:
+    if spec.overlap is not Overlap.SKIP:
+        message = f"is {shown(str(spec.overlap))} beside after, whose runs never meet"
+        yield Problem(field="overlap", message=message, remedy="leave it out, or skip")
+    if spec.jitter_s:
+        message = f"is {spec.jitter_s} beside after, which keeps its delay"
+        yield Problem(field="jitterSeconds", message=message, remedy="leave it out")
+    if spec.broadcast:
+        remedy = "leave one of them out: use every for all workers"
+        yield Problem(field="broadcast", message="is true beside after", remedy=remedy)

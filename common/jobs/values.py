@@ -1,4 +1,4 @@
-"""The kinds of values that only a job has: its name, its command, spans, zones, calendars.
+"""The kinds of values that only a job has: its name, its command, spans, zones, instants, calendars.
 
 Pure: standard library and its neighbours.
 """
@@ -10,22 +10,43 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import ValidationInfo
+from pydantic_core import CoreSchema, ValidationError, core_schema
+
 from common.duration import Duration, parse_duration
-from common.errors import ScheduleError
-from common.jobs.job import NEVER
-from common.jobs.kinds import AnyText, Number, Several
-from common.jobs.reading import Faults, FieldError, Kind, shown, text
-from common.jobs.retry import Retry
+from common.errors import Problem, ScheduleError
+from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Schema, Several, or_null
+from common.jobs.reading import all_wrong, problems_of, shown, text, unknown, wrong
+from common.schedules.cron import MAX_EXPRESSION_CHARACTERS
 from common.schedules.job_calendar import MAX_ENTRIES, NEEDED, Calendar, check_entry
-from common.schedules.zones import load_zone
+from common.schedules.moment import Moment, parse_moment
+from common.schedules.schedule import parse_cron
+from common.schedules.zones import load_zone, zone_names
 
 MAX_NAME_LENGTH: Final = 128
 MAX_COMMAND_LENGTH: Final = 32_768
 MAX_ARGUMENTS: Final = 1_000
 MAX_EXPRESSIONS: Final = 20
 MAX_SECONDS: Final = 366 * 86_400
+NEVER: Final = "never"
 
 _NAME = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+_CRON_FIELD: Final = r"[0-9A-Za-z*?,/#()-]+"
+_MACRO: Final = "|".join(
+    "".join(f"[{letter}{letter.upper()}]" for letter in macro)
+    for macro in ("yearly", "annually", "monthly", "weekly", "daily", "midnight", "hourly")
+)
+_YEAR_DAY: Final = r"(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+_DATE: Final = rf"(19[7-9][0-9]|2[01][0-9]{{2}})-{_YEAR_DAY}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Around:
+    """What expressions and instants are read in; the context of pydantic's reading."""
+
+    timezone: str = "UTC"
+    name: str = ""
+    """What ``H`` takes its value from."""
 
 
 def is_job_name(name: str) -> bool:
@@ -33,76 +54,125 @@ def is_job_name(name: str) -> bool:
     return len(name) <= MAX_NAME_LENGTH and _NAME.fullmatch(name) is not None and name not in {".", ".."}
 
 
-@dataclass(frozen=True, slots=True)
-class JobName:
+@dataclass(frozen=True)
+class JobName(Kind):
     """The name of a job."""
 
     type: str = "text"
     limits: str = f"1 to {MAX_NAME_LENGTH} ASCII letters, digits, `.`, `_`, `-`; not `.` or `..`"
 
-    def __call__(self, value: Any) -> str:
+    @property
+    def schema(self) -> Schema:
+        pattern = r"^([A-Za-z0-9._-]*[A-Za-z0-9_-][A-Za-z0-9._-]*|[.]{3,})$"
+        return {"type": "string", "maxLength": MAX_NAME_LENGTH, "pattern": pattern}
+
+    def read(self, value: Any) -> str:
         remedy = f"1 to {MAX_NAME_LENGTH} ASCII letters, digits, '.', '_' or '-'"
         name = text(value, remedy)
         if len(name) > MAX_NAME_LENGTH:
-            raise FieldError(f"is {len(name)} characters long", remedy)
+            raise wrong(f"is {len(name)} characters long", remedy)
         if not is_job_name(name):
-            raise FieldError(f"{shown(name)} has characters that a name cannot have", remedy)
+            raise wrong(f"{shown(name)} has characters that a name cannot have", remedy)
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+_LINE: Final = AnyText(longest=MAX_COMMAND_LENGTH)
+_ARGUMENTS: Final = Several(of=_LINE, what="arguments", most=MAX_ARGUMENTS, alone=False)
+
+
+@dataclass(frozen=True)
+class Command(Kind):
     """A line for the shell, or the arguments of a program."""
 
     type: str = "text, or a list of texts"
     limits: str = f"up to {MAX_COMMAND_LENGTH:,} characters and {MAX_ARGUMENTS:,} arguments; no NUL"
 
-    def __call__(self, value: Any) -> str | tuple[str, ...]:
-        if isinstance(value, list):
-            return self._arguments(value)
-        remedy = 'a command line for the shell, e.g. \'echo hello\', or a list such as ["echo", "hello"]'
-        line = text(value, remedy)
-        return str(AnyText(longest=MAX_COMMAND_LENGTH)(line))
+    @property
+    def core(self) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._read, _ARGUMENTS.core)
 
-    def _arguments(self, value: list[Any]) -> tuple[str, ...]:
+    @property
+    def schema(self) -> Schema:
+        line = {**_LINE.schema, "pattern": f"^{NOT_BLANK}$"}
+        return {"anyOf": [line, {**_ARGUMENTS.schema, "prefixItems": [line]}]}
+
+    def write(self, value: str | tuple[str, ...]) -> str | list[str]:
+        return value if isinstance(value, str) else list(value)
+
+    def _read(self, value: Any, read_list: Any) -> str | tuple[str, ...]:
+        if not isinstance(value, list):
+            return _LINE.read(text(value, "a command line for the shell, e.g. 'echo hello', or a list such as "
+                                          '["echo", "hello"]'))  # fmt: skip
         if not value:
-            raise FieldError("is an empty list", 'needed: the program and its arguments, e.g. ["echo", "hello"]')
-        several = Several(of=AnyText(longest=MAX_COMMAND_LENGTH), what="arguments", most=MAX_ARGUMENTS, alone=False)
-        arguments = several(value)
+            raise wrong("is an empty list", 'needed: the program and its arguments, e.g. ["echo", "hello"]')
+        arguments: tuple[str, ...] = read_list(value)
         if not arguments[0].strip():
-            faults = Faults()
-            faults.add("[0]", "is empty", "needed: the program, e.g. /usr/bin/rsync")
-            faults.check()
-        if sum(map(len, arguments)) > MAX_COMMAND_LENGTH:
-            length = sum(map(len, arguments))
-            raise FieldError(f"is {length:,} characters long", f"at most {MAX_COMMAND_LENGTH:,}: put it into a script")
+            raise all_wrong(
+                [Problem(field="[0]", message="is empty", remedy="needed: the program, e.g. /usr/bin/rsync")]
+            )
+        if (length := sum(map(len, arguments))) > MAX_COMMAND_LENGTH:
+            raise wrong(f"is {length:,} characters long", f"at most {MAX_COMMAND_LENGTH:,}: put it into a script")
         return arguments
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionText:
-    """A cron expression, to be parsed where zone and job are known."""
+@dataclass(frozen=True)
+class Expression(Kind):
+    """A cron expression, read in the job's zone."""
 
     type: str = "cron expression"
     limits: str = ""
 
-    def __call__(self, value: Any) -> str:
-        return text(value, "a cron expression such as '0 */5 * * * * *', or a list of them")
+    @property
+    def core(self) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    @property
+    def schema(self) -> Schema:
+        fields = rf"{_CRON_FIELD}([ \t]+{_CRON_FIELD}){{4}}(([ \t]+{_CRON_FIELD}){{2}})?"
+        return {
+            "type": "string", "maxLength": MAX_EXPRESSION_CHARACTERS,
+            "pattern": rf"^[ \t]*(@({_MACRO})|{fields})[ \t]*$",
+        }  # fmt: skip
+
+    def _read(self, value: Any, info: ValidationInfo[Around]) -> str:
+        expression = text(value, "a cron expression such as '0 */5 * * * * *', or a list of them")
+        try:
+            parse_cron(expression, timezone=info.context.timezone, job=info.context.name)
+        except ScheduleError as error:
+            raise wrong(f"{error.field} {error.text!r}: {error.message}", error.remedy) from error
+        return expression
 
 
-@dataclass(frozen=True, slots=True)
-class MomentText:
-    """An instant, to be read where the zone is known."""
+@dataclass(frozen=True, kw_only=True)
+class Instant(Kind):
+    """An instant, read in the job's zone."""
 
+    is_end: bool = False
     type: str = "time"
     limits: str = "ISO 8601, with an offset or in `timezone`; the years 1970 to 2199"
 
-    def __call__(self, value: Any) -> str:
-        return text(value, "a time such as 2026-12-24T18:00:00+01:00, or without an offset in the job's timezone")
+    @property
+    def core(self) -> CoreSchema:
+        return core_schema.with_info_plain_validator_function(self._read)
+
+    @property
+    def schema(self) -> Schema:
+        year, day = "(1969|19[7-9][0-9]|2[01][0-9]{2}|2200)", "([0-9]{2}-?[0-9]{2}|W[0-9]{2}(-?[0-9])?)"
+        return {"type": "string", "minLength": len("2026-12-24T18:00"), "pattern": rf"^{year}-?{day}[^\x00]+$"}
+
+    def write(self, value: Moment) -> str:
+        return value.text
+
+    def _read(self, value: Any, info: ValidationInfo[Around]) -> Moment:
+        given = text(value, "a time such as 2026-12-24T18:00:00+01:00, or without an offset in the job's timezone")
+        try:
+            return parse_moment(given, info.context.timezone, is_end=self.is_end)
+        except (ValueError, OverflowError) as error:
+            raise wrong(f"is {shown(given)}", f"needed: {error}") from error
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+@dataclass(frozen=True, kw_only=True)
+class Span(Kind):
     """A duration with its unit."""
 
     least_s: int = 1
@@ -112,104 +182,142 @@ class Span:
     def limits(self) -> str:
         return f"{self.least_s} s to 366 days, as `90s`, `15m`, `1h30m`, `1d`, `2w`"
 
-    def __call__(self, value: Any) -> Duration:
+    @property
+    def schema(self) -> Schema:
+        units = "".join(f"([0-9]{{1,9}}{unit})?" for unit in "wdhms")
+        schema: Schema = {"type": "string", "minLength": 2, "pattern": f"^{units}$"}
+        return schema | ({"allOf": [{"pattern": "[1-9]"}]} if self.least_s else {})
+
+    def read(self, value: Any) -> Duration:
         given = text(value, "a span such as 90s, 15m or 1h30m")
         try:
             duration = parse_duration(given)
         except ValueError as error:
-            raise FieldError(f"is {shown(given)}", f"needed: {error}") from error
+            raise wrong(f"is {shown(given)}", f"needed: {error}") from error
         if duration.ms < self.least_s * 1000:
-            raise FieldError(f"is {shown(given)}", f"needed: at least {self.least_s}s")
+            raise wrong(f"is {shown(given)}", f"needed: at least {self.least_s}s")
         return duration
 
+    def write(self, value: Duration) -> str:
+        return value.text
 
-@dataclass(frozen=True, slots=True)
-class ZoneName:
+
+@dataclass(frozen=True)
+class ZoneName(Kind):
     """An IANA time zone of the pinned tzdata."""
 
     type: str = "text"
     limits: str = "an IANA name such as `Europe/Berlin`"
 
-    def __call__(self, value: Any) -> str:
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "enum": sorted(zone_names())}
+
+    def read(self, value: Any) -> str:
         name = text(value, "an IANA name such as Europe/Berlin or UTC")
         try:
             load_zone(name)
         except ScheduleError as error:
-            raise FieldError(f"{shown(name)} {error.message}", error.remedy) from error
+            raise wrong(f"{shown(name)} {error.message}", error.remedy) from error
         return name
 
 
-@dataclass(frozen=True, slots=True)
-class LostAfter:
+@dataclass(frozen=True)
+class LostAfter(Kind):
     """A number of seconds, or "never"."""
 
     type: str = 'number, or "never"'
     limits: str = Number(low=1, high=MAX_SECONDS).limits
 
-    def __call__(self, value: Any) -> Any:
-        if value == NEVER:
-            return NEVER
-        if isinstance(value, str):
-            raise FieldError(f"is {shown(value)}", 'needed: a number of seconds, or "never"')
-        return Number(low=1, high=MAX_SECONDS)(value)
+    @property
+    def core(self) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(self._read, Number(low=1, high=MAX_SECONDS).core)
+
+    @property
+    def schema(self) -> Schema:
+        return {"anyOf": [Number(low=1, high=MAX_SECONDS).schema, {"const": NEVER}]}
+
+    def _read(self, value: Any, read_number: Any) -> Any:
+        if isinstance(value, str) and value != NEVER:
+            raise wrong(f"is {shown(value)}", 'needed: a number of seconds, or "never"')
+        return value if value == NEVER else read_number(value)
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarEntry:
+@dataclass(frozen=True)
+class CalendarEntry(Kind):
     """A date or a span of dates, of one year or of every year."""
 
     type: str = "date"
     limits: str = "`YYYY-MM-DD` or `MM-DD`, or two of them with a `/` between"
 
-    def __call__(self, value: Any) -> str:
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string", "pattern": rf"^({_DATE}(/{_DATE})?|{_YEAR_DAY}(/{_YEAR_DAY})?)$"}
+
+    def read(self, value: Any) -> str:
         entry = text(value, NEEDED)
         try:
             check_entry(entry)
         except ValueError as error:
-            raise FieldError(f"is {shown(entry)}", f"needed: {error}") from error
+            raise wrong(f"is {shown(entry)}", f"needed: {error}") from error
         return entry
 
 
-_DATES: Final[Kind] = Several(of=CalendarEntry(), what="dates", most=MAX_ENTRIES, alone=False)
+_DATES: Final = Several(of=CalendarEntry(), what="dates", most=MAX_ENTRIES, alone=False)
+_MODES: Final = ("exclude", "include")
 
 
-@dataclass(frozen=True, slots=True)
-class CalendarKind:
+@dataclass(frozen=True)
+class Dates(Kind):
     """Dates to leave out, or dates that alone are open."""
 
     type: str = "object"
     limits: str = f"`exclude` or `include`: {_DATES.limits}"
 
-    def __call__(self, value: Any) -> Calendar:
+    @property
+    def core(self) -> CoreSchema:
+        return core_schema.no_info_wrap_validator_function(
+            self._read, core_schema.dict_schema(values_schema=_DATES.core)
+        )
+
+    @property
+    def schema(self) -> Schema:
+        return {
+            "type": "object", "additionalProperties": False,
+            "properties": {mode: or_null(_DATES.schema) for mode in _MODES},
+            "anyOf": [
+                {"required": [one], "properties": {one: {"type": "array"}, other: {"type": "null"}}}
+                for one, other in (_MODES, _MODES[::-1])
+            ],
+        }  # fmt: skip
+
+    def write(self, value: Calendar) -> dict[str, Any]:
+        return value.to_document()
+
+    def _read(self, value: Any, read: Any) -> Calendar:
         example = 'an object such as {"exclude": ["12-24/01-02", "2026-05-01"]}'
         if not isinstance(value, dict):
-            raise FieldError(f"is {shown(value)}", f"needed: {example}")
-        said = self._said(value)
+            raise wrong(f"is {shown(value)}", f"needed: {example}")
+        if problems := list(unknown(value, _MODES, of="calendar")):
+            raise all_wrong(problems)
+        said = {mode: dates for mode, dates in value.items() if dates is not None}
         if len(said) != 1:
             what = "has both exclude and include" if said else "has neither exclude nor include"
-            raise FieldError(what, f"needed: {example}")
-        [(mode, dates)] = said.items()
-        faults = Faults()
-        entries = faults.take(mode, _DATES, dates)
-        faults.check()
-        assert entries is not None, "what was read without a fault is there"
+            raise wrong(what, f"needed: {example}")
+        try:
+            [(mode, entries)] = read(said).items()
+        except ValidationError as error:
+            raise all_wrong(problems_of(error)) from None
         calendar = Calendar(entries=entries, include=mode == "include")
         if not calendar.days:
-            raise FieldError("leaves no day open", "needed: dates that leave some day open")
+            raise wrong("leaves no day open", "needed: dates that leave some day open")
         return calendar
 
-    def _said(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        known = ("exclude", "include")
-        faults = Faults()
-        faults.refuse_unknown(value, known, of="calendar")
-        faults.check()
-        return {name: dates for name, dates in value.items() if dates is not None}
 
-
-def check_retry(retry: Retry) -> None:
-    """InvalidInputError where the delay is beyond the largest one."""
-    if retry.delay_s > retry.max_delay_s:
-        faults = Faults()
-        message = f"is {retry.delay_s:g}, beyond maxDelaySeconds ({retry.max_delay_s:g})"
-        faults.add("delaySeconds", message, "lower it, or raise maxDelaySeconds")
-        faults.check()
+def around(said: Mapping[str, Any], name: str = "") -> Around:
+    """What the other fields are read in, as the document says it; what is wrong there is told there."""
+    timezone = said.get("timezone", "UTC")
+    known = timezone if isinstance(timezone, str) and timezone in zone_names() else "UTC"
+    if not name and isinstance(said.get("name"), str) and is_job_name(said["name"]):
+        name = said["name"]
+    return Around(timezone=known, name=name)

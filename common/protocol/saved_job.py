@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.fields import NEWER
 from common.jobs.forms import parse_known
-from common.jobs.job import JobSpec
+from common.jobs.job import NEWER, JobSpec
 from common.jobs.reader import KNOWN, load_object
 from common.jobs.reading import printable
 from common.jobs.values import is_job_name

@@ -18,7 +18,7 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from common.jobs.fields import MAX_OUTPUT_LIMIT_BYTES
+from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.protocol.job_version import JobVersion
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict

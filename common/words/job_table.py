@@ -1,4 +1,4 @@
-"""The table of a job's fields in ``docs/jobs.md``, made from the one that jobs are read by.
+"""The table of a job's fields in ``docs/jobs.md``, made from the definition that jobs are read by.
 
 ``python -m common.words.job_table docs/jobs.md`` writes it anew, between its two marks; a test fails where it is
 not so.
@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from common.jobs.fields import FIELDS, REQUIRED, TRIGGERS, UNSET
-from common.jobs.job import JobSpec
-from common.jobs.kinds import Member, Members
+from common.jobs.job import TRIGGERS, JobSpec
+from common.jobs.kinds import Member, Members, members_of
 
 BEGIN: Final = "<!-- The table is made by `python -m common.words.job_table docs/jobs.md`. -->\n"
 END: Final = "<!-- The end of the table. -->\n"
@@ -36,11 +35,11 @@ def with_table(text: str) -> str:
 
 
 def _rows() -> Iterator[str]:
-    defaults = JobSpec(name="", command="").to_document()
-    for field in FIELDS:
-        yield _row(field.name, field, _default(field.name, defaults[field.name]))
+    defaults = JobSpec.defaults()
+    for field in members_of(JobSpec).values():
+        yield _row(field.name, field, _default(field, defaults[field.name]))
         if isinstance(field.kind, Members):
-            for member in field.kind.members:
+            for member in field.kind.members.values():
                 value = _code(defaults[field.name][member.name])
                 yield _row(f"{field.name}.{member.name}", member, value)
 
@@ -50,13 +49,13 @@ def _row(path: str, field: Member, default: str) -> str:
     return f"| {' | '.join(cells)} |\n".replace("  ", " ")
 
 
-def _default(name: str, value: Any) -> str:
-    if name in REQUIRED:
+def _default(field: Member, value: Any) -> str:
+    if field.is_needed:
         return "needed"
-    if name in TRIGGERS:
+    if field.name in TRIGGERS:
         return "one is needed"
     if value is None:
-        return UNSET.get(name, "none")
+        return field.unset
     return "as below" if isinstance(value, dict) and value else _code(value)
 
 

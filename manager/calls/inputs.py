@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Collection, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from aiohttp import web
 
 from common.errors import InvalidInputError, Problem
 from common.instants import to_ms
-from common.jobs.fields import EXAMPLE
+from common.jobs.job import EXAMPLE
 from common.jobs.reader import load_object
 from common.jobs.reading import shown
 from common.nearest import nearest
@@ -25,7 +25,6 @@ E = TypeVar("E", bound=StrEnum)
 
 _MAX_FORM_FIELDS = 100
 _NAME_AT = "/api/v1/jobs/".count("/")
-MAX_REASON: Final = 500
 _MAX_MS = 8_000_000_000_000
 """Beyond the year 2199."""
 
@@ -156,65 +155,26 @@ def form_name(form: Mapping[str, str]) -> str:
     return form["name"]
 
 
-async def read_members(request: web.Request, seconds: float, *, known: Collection[str] | None = None) -> dict[str, Any]:
-    """The JSON object in the body; ``known``: what may stand in it, where that is no job.
+async def read_object(
+    request: web.Request, seconds: float, *, members: Collection[str] | None = None
+) -> dict[str, Any]:
+    """The JSON object in the body; ``members``: what may stand in it, where that is no job.
 
     Only jobs are limited to 64 KiB: what else may be long has a limit of its own, within that of all bodies.
     """
     if request.content_type != "application/json":
         given = request.headers.get("Content-Type", "no Content-Type")
         raise RequestError(415, f"Content-Type: is {shown(given)}; send application/json")
-    example = EXAMPLE if known is None else f"{{}}, with {', '.join(sorted(known))} as needed"
-    document = load_object(await read_body(request, seconds), field_name="body", example=example, is_job=known is None)
-    unknown = [name for name in document if known is not None and name not in known]
-    if unknown:
-        remedy = f"known: {', '.join(sorted(known or ()))}"
-        raise InvalidInputError(
-            Problem(field=shown(name), message="is not a member of this call's body", remedy=remedy)
-            for name in unknown[:_MAX_FORM_FIELDS]
-        )
-    return document
+    example = EXAMPLE if members is None else f"{{}}, with {', '.join(sorted(members))} as needed"
+    return load_object(await read_body(request, seconds), field_name="body", example=example, is_job=members is None)
 
 
 async def read_spec(request: web.Request, seconds: float, *, name: str) -> dict[str, Any]:
     """The job in the body, under the path's name; one that names itself otherwise is refused."""
-    document = await read_members(request, seconds)
+    document = await read_object(request, seconds)
     if document.setdefault("name", name) != name:
         raise _invalid("name", f"is {shown(document['name'])}", f"it must be the path's, {name!r}, or be left out")
     return document
-
-
-async def read_reason(request: web.Request, seconds: float) -> str | None:
-    """The ``reason`` in a body that holds nothing else."""
-    problems: list[Problem] = []
-    reason = reason_in(await read_members(request, seconds, known=("reason",)), problems)
-    if problems:
-        raise InvalidInputError(problems)
-    return reason
-
-
-async def read_reason_and_force(request: web.Request, seconds: float) -> tuple[str | None, bool]:
-    """The ``reason``, and whether ``force`` is set, in a body that holds nothing else."""
-    problems: list[Problem] = []
-    document = await read_members(request, seconds, known=("reason", "force"))
-    reason, force = reason_in(document, problems), document.get("force", False)
-    if not isinstance(force, bool):
-        problems.append(Problem(field="force", message="is neither true nor false", remedy="write true, or none"))
-    if problems:
-        raise InvalidInputError(problems)
-    return reason, force is True
-
-
-def reason_in(document: Mapping[str, Any], problems: list[Problem]) -> str | None:
-    """The ``reason``, stripped; None where there is none. What is wrong with it goes to the problems."""
-    reason = document.get("reason")
-    if reason is None:
-        return None
-    if not isinstance(reason, str) or not _is_unicode(reason) or len(reason) > MAX_REASON:
-        remedy = f"a text of at most {MAX_REASON} characters, or leave it out"
-        problems.append(Problem(field="reason", message=f"is {shown(reason)}", remedy=remedy))
-        return None
-    return reason.strip() or None
 
 
 def if_match(request: web.Request) -> int | None:

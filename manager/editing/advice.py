@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from common.errors import Problem
 from common.instants import from_ms, iso, to_ms
-from common.jobs.fields import TIMING
-from common.jobs.job import JobSpec
+from common.jobs.job import TIMING, JobSpec
 from common.schedules.schedule import Fire, Schedule, parse_cron, tzdata_version
 from common.words.job_words import job_words
 from common.words.phrases import DEFAULT

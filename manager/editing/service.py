@@ -30,8 +30,9 @@ from common.errors import (
 from common.etcd import EtcdClient
 from common.etcd.settle import Patience, Settled, UnsettledError, settle
 from common.instants import iso
-from common.jobs.job import NEVER, JobSpec
+from common.jobs.job import JobSpec
 from common.jobs.reader import check_name
+from common.jobs.values import NEVER
 from common.process import failpoints
 from common.protocol.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save, readable
 from common.protocol.job_version import Change

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from aiohttp import web
 
-from common.errors import EtcronError, InvalidInputError, Problem
-from common.jobs.reading import shown
-from manager.calls.inputs import read_members, reason_in
+from common.errors import EtcronError
+from common.jobs.kinds import Choice, Kind, Schema, Several, says
+from common.jobs.reading import shown, wrong
+from manager.calls.bodies import Body, ReasonField
 from manager.handlers.jobs_api import kill_message
 from manager.parts import PARTS, Parts, answer, caller
 
@@ -28,6 +30,34 @@ class Action(StrEnum):
     KILL = "kill"
 
 
+@dataclass(frozen=True)
+class AnyName(Kind):
+    """Of a key that is there; not each is one that a job can have."""
+
+    type: str = "name"
+    limits: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise wrong(f"is {shown(value)}", "needed: a job's name")
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    action: Annotated[Action, Choice(Action), says("action", "what to do with each", "pause")]
+    names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), says(
+        "names", "the jobs; one that is named twice is acted on once", ["backup"])]  # fmt: skip
+    reason: ReasonField = None
+
+
+BODY: Final = Body(_Wish)
+
+
 def add_routes(app: web.Application) -> None:
     """The call."""
     app.router.add_post("/api/v1/jobs/bulk", act_on_jobs)
@@ -36,9 +66,8 @@ def add_routes(app: web.Application) -> None:
 async def act_on_jobs(request: web.Request) -> web.Response:
     """The results in the order of the names; a name that is given twice is acted on once."""
     parts = request.app[PARTS]
-    document = await read_members(request, parts.read_timeout_s, known=("action", "names", "reason"))
-    action, names, reason = _read(document)
-    act = _acting(parts, action, by=caller(request), reason=reason)
+    wish = await BODY.read(request, parts.read_timeout_s)
+    act = _acting(parts, wish.action, by=caller(request), reason=wish.reason)
     limit = asyncio.Semaphore(_AT_ONCE)
     newest = 0
 
@@ -52,7 +81,7 @@ async def act_on_jobs(request: web.Request) -> web.Response:
         newest = max(newest, revision)
         return {"name": name, "ok": True, "message": message}
 
-    results = await asyncio.gather(*map(one, names))
+    results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))
     if newest:
         await parts.watching.has_reached(newest)
     return answer({"results": results})
@@ -81,19 +110,3 @@ def _acting(
                 return kill_message(name, [str(run) for run in killed]), 0
 
     return act
-
-
-def _read(document: dict[str, Any]) -> tuple[Action, list[str], str | None]:
-    problems = []
-    action, names = document.get("action"), document.get("names")
-    if action not in list(Action):
-        remedy = f"one of: {', '.join(Action)}"
-        problems.append(Problem(field="action", message=f"is {shown(action)}", remedy=remedy))
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        problems.append(Problem(field="names", message="is not a list of names", remedy='e.g. ["backup","report"]'))
-    elif not 1 <= len(names) <= MAX_NAMES:
-        problems.append(Problem(field="names", message=f"has {len(names):,} names", remedy=f"1 to {MAX_NAMES} of them"))
-    reason = reason_in(document, problems)
-    if problems or not isinstance(names, list):
-        raise InvalidInputError(problems)
-    return Action(str(action)), list(dict.fromkeys(names)), reason

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from manager.calls.inputs import read_reason
+from manager.calls.bodies import REASON
 from manager.editing.drains import Drained
 from manager.parts import PARTS, answer, caller
 from manager.views import drain_view
@@ -24,7 +24,7 @@ def add_routes(app: web.Application) -> None:
 async def drain_worker(request: web.Request) -> web.Response:
     """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    reason = await read_reason(request, parts.read_timeout_s)
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
     done = await parts.drains.drain(name, by=caller(request), reason=reason)
     said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
     return answer(_document(name, done, said))
@@ -33,7 +33,7 @@ async def drain_worker(request: web.Request) -> web.Response:
 async def undrain_worker(request: web.Request) -> web.Response:
     """It takes fires again; one that was not drained is left as it is, and the answer says so."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await read_reason(request, parts.read_timeout_s)
+    await REASON.read(request, parts.read_timeout_s)
     done = await parts.drains.undrain(name, by=caller(request))
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
 

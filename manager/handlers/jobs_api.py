@@ -13,8 +13,9 @@ from aiohttp import web
 from common.errors import NotFoundError, UnavailableError
 from common.jobs.job import JobSpec
 from common.jobs.reader import check_name, parse_job
+from manager.calls.bodies import REASON, REASON_AND_FORCE
 from manager.calls.errors import Failure, failure_of, respond
-from manager.calls.inputs import Fields, if_match, job_in, read_members, read_reason, read_reason_and_force, read_spec
+from manager.calls.inputs import Fields, if_match, job_in, read_object, read_spec
 from manager.console.texts import language_of
 from manager.editing.merge_patch import merge_patch
 from manager.editing.service import Changed, Saved, StaleRevisionError
@@ -134,7 +135,7 @@ async def delete_job(request: web.Request) -> web.Response:
 async def pause_job(request: web.Request) -> web.Response:
     """The job fires no more; what runs goes on."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    reason = await read_reason(request, parts.read_timeout_s)
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
     return await _changed(request, name, await parts.service.pause(name, by=caller(request), reason=reason))
 
 
@@ -146,22 +147,22 @@ async def _changed(request: web.Request, name: str, done: Changed) -> web.Respon
 async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    await read_reason(request, parts.read_timeout_s)
+    await REASON.read(request, parts.read_timeout_s)
     return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
 
 
 async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    reason, force = await read_reason_and_force(request, parts.read_timeout_s)
-    done = await parts.unblocking.unblock(name, by=caller(request), reason=reason, force=force)
+    said = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
+    done = await parts.unblocking.unblock(name, by=caller(request), reason=said.reason, force=said.force)
     return await _changed(request, name, done)
 
 
 async def kill_job(request: web.Request) -> web.Response:
     """Ask for the end of every run of the job that has begun."""
     parts, name = request.app[PARTS], request.match_info["name"]
-    reason = await read_reason(request, parts.read_timeout_s)
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
     killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), reason=reason)]
     return answer({"killed": killed, "message": kill_message(name, killed)})
 
@@ -169,7 +170,7 @@ async def kill_job(request: web.Request) -> web.Response:
 async def check_job(request: web.Request) -> web.Response:
     """What a save of this spec would say; nothing is stored."""
     parts = request.app[PARTS]
-    document = await read_members(request, parts.read_timeout_s)
+    document = await read_object(request, parts.read_timeout_s)
     try:
         warnings, skips = await parts.service.check(parse_job(document))
     except Exception as error:

@@ -7,11 +7,12 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from common.errors import ConflictError, InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.errors import ConflictError, NotFoundError, UnavailableError
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from common.runlog import RunFilter
-from manager.calls.inputs import Fields, read_reason
+from manager.calls.bodies import NEEDED_REASON, REASON
+from manager.calls.inputs import Fields
 from manager.handlers.jobs_api import DEFAULT_LIMIT, MAX_LIMIT
 from manager.parts import PARTS, Parts, answer, caller
 from manager.runs.history import read_run_id
@@ -86,7 +87,7 @@ async def kill_run(request: web.Request) -> web.Response:
     """Ask for the end of one run, and wait a moment for it: killed, finished (by itself) or pending."""
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
-    reason = await read_reason(request, parts.read_timeout_s)
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
     if (ending := await parts.ending.of(run)) is not None:
         raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
     asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
@@ -99,9 +100,7 @@ async def give_up_run(request: web.Request) -> web.Response:
     """Ask that a run that its worker cannot settle is given up, and wait a moment: lost, finished or pending."""
     parts = request.app[PARTS]
     run = read_run_id(request.match_info["id"])
-    reason = await read_reason(request, parts.read_timeout_s)
-    if reason is None:
-        raise InvalidInputError([Problem(field="reason", message="is missing", remedy="say why: its record has it")])
+    reason = (await NEEDED_REASON.read(request, parts.read_timeout_s)).reason
     asked = await parts.give_ups.of_run(run, by=caller(request), reason=reason)
     if asked is not KillOutcome.ASKED:
         return await _had_ended(parts, run, asked)

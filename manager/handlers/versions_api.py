@@ -13,7 +13,8 @@ from common.jobs.reader import check_name, parse_job
 from common.protocol.job_version import Change, JobVersion, changed_fields
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
-from manager.calls.inputs import Fields, if_match, read_reason
+from manager.calls.bodies import REASON
+from manager.calls.inputs import Fields, if_match
 from manager.editing.service import StaleRevisionError
 from manager.handlers.jobs_api import row_at, stale
 from manager.parts import PARTS, Parts, answer, caller
@@ -84,7 +85,7 @@ async def restore_version(request: web.Request) -> web.Response:
     """Save the job as it was in that version, paused or not as it was then; also one that has been deleted."""
     parts, name = request.app[PARTS], _name(request)
     revision = if_match(request)
-    await read_reason(request, parts.read_timeout_s)
+    await REASON.read(request, parts.read_timeout_s)
     known = await _known(parts, name, await parts.versions.of(name))
     _, version = _find(known, request.match_info["revision"])
     try:

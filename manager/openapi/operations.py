@@ -7,25 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from common.protocol.run import Verdict
-from manager.handlers.bulk_api import MAX_NAMES, Action
+from manager.calls.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
+from manager.handlers import bulk_api, run_now_api
+from manager.handlers.previews import preview_schema
 from manager.handlers.runs_api import RUNNING
 from manager.handlers.statistics_api import DEFAULT_DAYS, MAX_DAYS
 from manager.openapi import parameters as given
-from manager.openapi.schemas import (
-    FORCE_BODY,
-    MS,
-    REASON,
-    REASON_BODY,
-    TEXT,
-    TRUTH,
-    Schema,
-    array,
-    body,
-    maybe,
-    page,
-    record,
-    ref,
-)
+from manager.openapi.schemas import MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
 from manager.watching.catalog import ListState
 
 _JOBS = "/api/v1/jobs"
@@ -54,22 +42,6 @@ class Operation:
     media_type: str = "application/json"
 
 
-_NAMES: Final = {**array({"type": "string", "pattern": given.NAME_PATTERN}, MAX_NAMES), "minItems": 1}
-_PREVIEW: Final[Schema] = body(
-    {},
-    {
-        "cronExpr": {"anyOf": [TEXT, array(TEXT, 20)]}, "every": TEXT, "offset": TEXT, "after": TEXT, "at": TEXT,
-        "timezone": TEXT, "startAt": TEXT, "endAt": TEXT, "calendar": {"type": "object"},
-        "jitterSeconds": given.whole(0, 86_400), "name": TEXT, "n": given.whole(1, 100, 5),
-    },
-)  # fmt: skip
-_RUN_NOW: Final[Schema] = body(
-    {},
-    {
-        "args": array(TEXT, 100), "env": {"type": "object", "additionalProperties": TEXT}, "at": TEXT,
-        "dedupeKey": given.text(200), "dedupeSeconds": given.whole(1, 30 * 86_400, 300), "reason": REASON,
-    },
-)  # fmt: skip
 _STATUS: Final[Schema] = {"type": "string", "enum": [RUNNING, *map(str, Verdict)]}
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
 _GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
@@ -93,10 +65,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",
-        takes=body(
-            {"action": {"type": "string", "enum": [str(one) for one in Action]}, "names": _NAMES},
-            {"reason": maybe(REASON)},
-        ),
+        takes=bulk_api.BODY.schema,
         answers={200: record({"results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}))})},
     ),
     Operation(
@@ -121,7 +90,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *(
         Operation(
             method="post", path=f"{_JOB}/{verb}", tag="jobs", summary=summary, parameters=(given.JOB,),
-            takes=FORCE_BODY if verb == "unblock" else REASON_BODY, refuses=(404, 409),
+            takes=(REASON_AND_FORCE if verb == "unblock" else REASON).schema, refuses=(404, 409),
             answers={200: record({"job": maybe(ref("JobRow")), "changed": TRUTH, "warnings": array(TEXT)})},
         )
         for verb, summary in (
@@ -132,12 +101,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=f"{_JOB}/kill", tag="jobs", summary="End every run of the job that has begun.",
-        parameters=(given.JOB,), takes=REASON_BODY,
+        parameters=(given.JOB,), takes=REASON.schema,
         answers={200: record({"killed": array(TEXT), "message": TEXT})},
     ),
     Operation(
         method="post", path=f"{_JOB}/run", tag="jobs", summary="Run the job now, or at a later time.",
-        parameters=(given.JOB,), takes=_RUN_NOW, answers={200: _ACCEPTED, 202: _ACCEPTED}, refuses=(404, 409),
+        parameters=(given.JOB,), takes=run_now_api.BODY.schema, refuses=(404, 409),
+        answers={200: _ACCEPTED, 202: _ACCEPTED},
         headers={"Location": {"description": "Where the run's life can be read.", "schema": TEXT}},
     ),
     Operation(
@@ -177,7 +147,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=f"{_JOB}/versions/{{revision}}/restore", tag="versions", summary="Make it the job again.",
-        parameters=(given.JOB, given.REVISION, given.IF_MATCH), takes=REASON_BODY, headers=_ETAG,
+        parameters=(given.JOB, given.REVISION, given.IF_MATCH), takes=REASON.schema, headers=_ETAG,
         answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(404, 409, 412),
     ),
     Operation(
@@ -218,13 +188,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="post", path=f"{_RUN}/kill", tag="runs", summary="End one run.", parameters=(given.RUN,),
-        takes=REASON_BODY, refuses=(404,),
+        takes=REASON.schema, refuses=(404,),
         answers={200: record({"outcome": _OUTCOME, "message": TEXT})},
     ),
     Operation(
         method="post", path=f"{_RUN}/give-up", tag="runs", parameters=(given.RUN,),
         summary="Free the lock of a run that its worker cannot settle; its record is `lost`.",
-        takes=body({"reason": REASON}, {}), refuses=(404, 409),
+        takes=NEEDED_REASON.schema, refuses=(404, 409),
         answers={200: record({"outcome": _GIVEN_UP, "message": TEXT})},
     ),
     Operation(
@@ -234,7 +204,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *(
         Operation(
             method="post", path=f"/api/v1/workers/{{name}}/{verb}", tag="workers", summary=summary,
-            parameters=(given.WORKER,), takes=REASON_BODY, answers={200: {"type": "object"}}, refuses=(404, 409),
+            parameters=(given.WORKER,), takes=REASON.schema, answers={200: {"type": "object"}}, refuses=(404, 409),
         )
         for verb, summary in (
             ("drain", "It takes nothing new; what runs goes on. Survives restarts."),
@@ -247,7 +217,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
     ),
     Operation(
-        method="post", path="/api/v1/schedule/preview", tag="schedule", takes=_PREVIEW,
+        method="post", path="/api/v1/schedule/preview", tag="schedule", takes=preview_schema(),
         summary="The next fires of a trigger that need not be saved, in words and with warnings.",
         answers={200: record({"words": TEXT, "fires": array(ref("Fire")), "warnings": array(TEXT), "tzdata": TEXT})},
     ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from common.jobs.schema import job_schema
 from common.protocol.job_version import Change
 from common.protocol.request import Origin
 from common.protocol.roster import Left
 from common.protocol.run import Trigger, Verdict
-from manager.openapi.job_schema import job_schema
 from manager.runs.pending import WaitKind
 
 Schema = dict[str, Any]
@@ -39,11 +39,6 @@ def record(required: dict[str, Schema], more: dict[str, Schema] | None = None) -
     return {"type": "object", "required": list(required), "properties": required | (more or {})}
 
 
-def body(required: dict[str, Schema], more: dict[str, Schema] | None = None) -> Schema:
-    """A request's object: nothing else may stand in it."""
-    return {**record(required, more), "additionalProperties": False}
-
-
 def page(items: Schema, **more: Schema) -> Schema:
     return record({"items": array(items), "nextCursor": maybe(TEXT)} | more)
 
@@ -52,9 +47,6 @@ _VERDICT: Final[Schema] = {"type": "string", "enum": [str(one) for one in Verdic
 _TIMES: Final = {
     name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
 }
-REASON: Final[Schema] = {"type": "string", "maxLength": 500}
-FORCE_BODY: Final = body({}, {"reason": maybe(REASON), "force": TRUTH})
-REASON_BODY: Final = body({}, {"reason": maybe(REASON)})
 _LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
 _COUNTS: Final[dict[str, Schema]] = {
     "runs": COUNT, **{str(one): COUNT for one in Verdict}, "timed": COUNT, "totalDurationMs": COUNT,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from playwright.async_api import Request, Route, expect
 
-from common.jobs.fields import FIELDS
-from common.jobs.kinds import Members
+from common.jobs.job import JobSpec
+from common.jobs.kinds import Members, members_of
 from tests.console.console import AXE, NARROW, THEMES, WIDE, Console, findings, overflow, settled
 from tests.console.form import (
     EVERYTHING,
@@ -30,9 +30,9 @@ from tests.support.cluster import Cluster
 def names_of_the_model() -> set[str]:
     """Every field, those within an object by its path."""
     names: set[str] = set()
-    for one in FIELDS:
+    for name, one in members_of(JobSpec).items():
         inner = one.kind.members if isinstance(one.kind, Members) else ()
-        names |= {f"{one.name}.{member.name}" for member in inner} or {one.name}
+        names |= {f"{name}.{member}" for member in inner} or {name}
     return names
 
 
@@ -45,7 +45,7 @@ async def test_form_has_every_field_of_the_model_with_its_default(
     single = {"cronExpr", "every", "offset", "after", "at"}
     assert set(shown) == names_of_the_model()
     assert len(shown) == len(set(shown))
-    assert set(EVERYTHING) == {one.name for one in FIELDS} - (single - {"cronExpr"}) - {"name"}
+    assert set(EVERYTHING) == set(members_of(JobSpec)) - (single - {"cronExpr"}) - {"name"}
     await field(page, "name").fill(name)
     await field(page, "command").fill("true")
     await field(page, "cronExpr").fill("@yearly")

@@ -11,13 +11,12 @@ import pytest
 
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.yaml_text import read_documents
-from common.jobs.fields import FIELDS, NOT_YET
-from common.jobs.kinds import Members
+from common.jobs.job import NOT_YET, JobSpec
+from common.jobs.kinds import Members, members_of
 from common.jobs.reader import parse_job
 from common.schedules.moment import parse_moment
 from common.words.job_table import with_table
 from manager.editing.advice import schedule_problems
-from manager.openapi.job_schema import job_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS_MD = ROOT / "docs" / "jobs.md"
@@ -35,13 +34,14 @@ def paths(document: Mapping[str, Any]) -> Iterable[str]:
 
 
 def all_paths() -> set[str]:
+    fields = members_of(JobSpec)
     nested = {
-        f"{field.name}.{member.name}"
-        for field in FIELDS
+        f"{name}.{member}"
+        for name, field in fields.items()
         if isinstance(field.kind, Members)
         for member in field.kind.members
     }
-    return nested | {field.name for field in FIELDS}
+    return nested | set(fields)
 
 
 def test_table_of_fields_is_the_one_that_jobs_are_read_by() -> None:
@@ -79,7 +79,3 @@ def test_example_of_the_documentation_is_a_job_that_fires(block: str) -> None:
 def test_documentation_shows_every_field() -> None:
     shown = {path for block in BLOCKS for document in read_documents(block) for path in paths(document)}
     assert shown == all_paths()
-
-
-def test_schema_of_the_interface_has_the_same_fields() -> None:
-    assert set(job_schema()["properties"]) == {field.name for field in FIELDS}

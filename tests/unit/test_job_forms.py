@@ -33,9 +33,9 @@ def checked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the jobs that were checked as a whole."""
     names: list[str] = []
 
-    def counted(document: dict[str, Any]) -> JobSpec:
+    def counted(document: dict[str, Any], *, is_small: bool = False) -> JobSpec:
         names.append(document["name"])
-        return parse_job(document)
+        return parse_job(document, is_small=is_small)
 
     monkeypatch.setattr(forms, "parse_job", counted)
     return names

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.errors import InvalidInputError, Problem
-from common.jobs.fields import FIELDS
-from common.jobs.job import Misfire, MisfirePolicy, Overlap
-from common.jobs.reader import MAX_SPEC_BYTES, NOT_YET, check_name, load_object, parse_job
+from common.jobs.job import NOT_YET, JobSpec, Misfire, MisfirePolicy, Overlap
+from common.jobs.kinds import members_of
+from common.jobs.reader import MAX_SPEC_BYTES, check_name, load_object, parse_job
 from common.schedules.moment import parse_moment
 
 GOOD: dict[str, Any] = {"name": "job1", "command": "echo hello", "cronExpr": "*/5 * * * * * *"}
@@ -40,7 +40,7 @@ def test_job_of_three_fields_has_the_defaults_of_the_job_model() -> None:
     assert (spec.timeout_s, spec.kill_grace_s, spec.output_limit_bytes, spec.lost_after_s) == (0, 5, 262_144, None)
 
 
-BAD = [
+BAD: list[tuple[str, dict[str, Any], str, str]] = [
     ("no name", {"name": None}, "name", "is missing"),
     ("empty name", {"name": ""}, "name", "is empty"),
     ("name with a slash", {"name": "a/b"}, "name", "characters that a name cannot have"),
@@ -202,7 +202,7 @@ def test_bad_field_is_named_with_its_fault(fields: dict[str, Any], field: str, m
 
 
 def test_null_is_as_if_left_out() -> None:
-    nulls = {field.name: None for field in FIELDS if field.name not in GOOD}
+    nulls = {name: None for name in members_of(JobSpec) if name not in GOOD}
     assert parse_job({**nulls, **GOOD, "misfire": {"limit": None}, "retry": {"backoff": None}}) == parse_job(GOOD)
 
 
@@ -329,7 +329,7 @@ def test_name_alone_is_checked_by_the_same_rule(name: Any) -> None:
 @given(value=st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-), name=st.sampled_from([field.name for field in FIELDS]))  # fmt: skip
+), name=st.sampled_from(list(members_of(JobSpec))))  # fmt: skip
 def test_whatever_is_sent_is_a_job_or_a_problem(value: Any, name: str) -> None:
     found: tuple[Problem, ...] = ()
     try:

@@ -8,7 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.jobs.fields import FIELDS
+from common.jobs.job import JobSpec
+from common.jobs.kinds import members_of
 from common.jobs.reader import parse_job
 
 NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,40}", fullmatch=True).filter(lambda name: name not in {".", ".."})
@@ -81,4 +82,4 @@ def test_job_is_read_back_from_what_is_stored_and_from_what_is_shown(document: d
     assert parse_job(spec.to_document()) == spec
     assert parse_job(json.loads(json.dumps(spec.to_stored()))) == spec
     assert set(spec.to_stored()) <= set(spec.to_document())
-    assert {field.name for field in FIELDS} == set(spec.to_document())
+    assert set(members_of(JobSpec)) == set(spec.to_document())

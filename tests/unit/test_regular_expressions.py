@@ -16,6 +16,8 @@ import pytest
 import yaml
 
 from cli.crontab import lines
+from common.jobs.job import JobSpec
+from common.jobs.kinds import members_of
 from tests.support.backtracking import Backtracking, parsed, pumps
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,7 @@ MADE_IN_A_FUNCTION = {
     "common/configuration/keys.py": "self.pattern",  # a field of what is read with the module
     "common/words/describe.py": "form",  # all of them are in a tuple of the module
     "cli/crontab/lines.py": "form",
+    "common/jobs/kinds.py": "self.pattern",  # of the fields of a job, and of a module's kinds
 }
 
 
@@ -90,6 +93,9 @@ def expressions() -> Iterator[Expression]:
             for one in compiled(value):
                 pattern, flags = parsed(one)
                 yield from (Expression(f"{path}: {name}", pattern, flags, how) for how in used(text, name))
+    for name, member in members_of(JobSpec).items():
+        for one in compiled(member.kind):
+            yield Expression(f"common/jobs/job.py: {name}", *parsed(one), "fullmatch")
     for _, one in {pair for pairs in yaml.SafeLoader.yaml_implicit_resolvers.values() for pair in pairs}:
         yield Expression("yaml", *parsed(one), "match")
     entry = rf"(?P<when>(?:{lines._FIELD}){{5}})(?P<user>\S+)\s+(?P<command>\S.*)"

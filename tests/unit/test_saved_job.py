@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from common.errors import InvalidInputError
 from common.etcd import Change
-from common.jobs.fields import FIELDS, NEWER
+from common.jobs.job import NEWER, JobSpec
+from common.jobs.kinds import members_of
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys
 from common.protocol.saved_job import SavedJob, fields_for_older
@@ -98,4 +99,4 @@ def test_every_field_is_known_to_each_version_or_said_to_be_newer() -> None:
     first = """name command cronExpr every offset at after timezone enabled startAt endAt calendar jitterSeconds overlap
         misfire retry timeoutSeconds killGraceSeconds onWorkerLost lostAfterSeconds env workdir user shell
         outputLimitBytes labels workers broadcast slots priority"""
-    assert {field.name for field in FIELDS} == {*first.split(), *NEWER}
+    assert set(members_of(JobSpec)) == {*first.split(), *NEWER}

@@ -296,7 +296,7 @@ async def test_bulk_kill_reaches_the_runs(manager: Managed) -> None:
         ({"action": "pause"}, "names"),
         ({"action": "pause", "names": []}, "names"),
         ({"action": "pause", "names": ["a"] * 501}, "names"),
-        ({"action": "pause", "names": [5]}, "names"),
+        ({"action": "pause", "names": [5]}, "names[0]"),
         ({"action": "pause", "names": "abc"}, "names"),
         ({"action": "pause", "names": ["a"], "reason": []}, "reason"),
         ({"action": "pause", "names": ["a"], "force": True}, "force"),

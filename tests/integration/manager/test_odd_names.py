@@ -12,7 +12,7 @@ from yarl import URL
 from common.clock import SystemClock
 from common.protocol.keys import encode_mark, sequence_name
 from common.timings import Timings
-from manager.calls.inputs import MAX_REASON
+from manager.calls.bodies import MAX_REASON
 from manager.editing.service import JobService, StaleRevisionError
 from manager.handlers.bulk_api import MAX_NAMES
 from tests.support.managing import Managed, Place, problem_of

@@ -10,8 +10,8 @@ from urllib.parse import urlencode
 
 import pytest
 
+from common.jobs.schema import job_schema
 from manager.openapi import document
-from manager.openapi.job_schema import job_schema
 from tests.support.managing import Managed, Place, managing
 from tests.support.requests import every_call
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cli.manifests.files import Manifest, read_manifests
-from common.jobs.fields import TIMING
+from common.jobs.job import TIMING
 from common.jobs.reader import parse_job
 from common.words.job_words import job_words
 from tests.support.managing import Managed, problem_of

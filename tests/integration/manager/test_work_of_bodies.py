@@ -17,9 +17,9 @@ from typing import Any, Final, Self
 import pytest
 
 from common.jobs.reader import MAX_SPEC_BYTES
+from common.jobs.schema import job_schema
 from manager.calls.guards import MAX_BODY_BYTES
 from manager.openapi import document
-from manager.openapi.job_schema import job_schema
 from tests.support.managing import Managed
 
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})

@@ -1,0 +1,25 @@
+"""A job as JSON Schema (2020-12): what the reader takes, from the same definition.
+
+What JSON Schema cannot say is refused by the reader alone: dates and instants that do not exist, the numbers within a
+cron expression, spans beyond 366 days, an ``offset`` as long as its ``every``, an ``endAt`` before its ``startAt``, a
+delay beyond ``maxDelaySeconds``, a calendar that leaves no day open, the length of all arguments,
+or of the job, together, and a whole number that is written with a fraction (``1.0``).
+"""
+
+from __future__ import annotations
+
+from common.jobs.job import JobSpec
+from common.jobs.kinds import Schema, object_schema
+from common.jobs.timing import rules
+
+
+def job_schema() -> Schema:
+    """The schema of a job; null in place of a field is the same as leaving it out. The name may be the path's."""
+    schema = object_schema(JobSpec)
+    for name, default in JobSpec.defaults().items():
+        if default not in ("", None):
+            schema["properties"][name]["default"] = default
+    return {
+        **schema, "required": ["command"], "anyOf": rules(),
+        "description": "One of cronExpr, every, after and at is needed. The fields are explained in docs/jobs.md.",
+    }  # fmt: skip

@@ -1,0 +1,1 @@
+"""Jobs as they are read, beside the reader that was there before."""
