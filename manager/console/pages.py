@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import jinja2
 from aiohttp import web
 
+from common.jobs.job import TIMING, TRIGGERS, JobSpec
+from common.jobs.kinds import Members, members_of
+from common.jobs.timing import RULED_OUT
 from common.version import VERSION
 from manager.calls.encoding import takes_gzip
 from manager.console.assets import BUILD_COMMAND, Asset, Assets
@@ -47,6 +50,20 @@ PAGES: Final = (
 )
 _NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
 """What programs ask for, by whose paths nobody looks for a page."""
+
+
+def _defaults() -> dict[str, Any]:
+    """Of each field that the form shows by itself, also those within an object (``retry.limit``)."""
+    found: dict[str, Any] = {}
+    members = members_of(JobSpec)
+    for name, value in JobSpec.defaults().items():
+        inner = value if isinstance(members[name].kind, Members) else {}
+        found |= {f"{name}.{one}": own for one, own in inner.items()} or {name: value}
+    return found
+
+
+_JOB: Final = {"defaults": _defaults(), "triggers": TRIGGERS, "timing": TIMING, "ruledOut": RULED_OUT}
+"""What the form knows of a job."""
 _CONSOLE: Final = web.AppKey("console", Console)
 
 
@@ -60,13 +77,15 @@ def add_routes(app: web.Application) -> None:
 
 def templates_in(folder: Path) -> jinja2.Environment:
     """The templates of a webroot: everything that they show is escaped, and a misspelt name is an error."""
-    return jinja2.Environment(
+    made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folder / "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    made.policies["json.dumps_kwargs"] = {}  # not sorted: the form shows the fields in the order of the definition
+    return made
 
 
 async def send_static(request: web.Request) -> web.Response:
@@ -126,6 +145,7 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
             asset=console.assets.url,
             languages=LANGUAGES,
             target=request.match_info.get("name") or request.match_info.get("id") or "",
+            job=_JOB if page.scripts == "form" else None,
         )
         response = web.Response(text=text, content_type="text/html")
         response.enable_compression()  # where the browser takes it: a shell is a third of its size then

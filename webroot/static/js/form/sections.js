@@ -2,7 +2,7 @@
 import { whole } from "../durations.js";
 import { byId, fill, h } from "../dom.js";
 import { size, t, word } from "../text.js";
-import { DEFAULTS, FIELDS, same, shown, triggerOf } from "./spec.js";
+import { DEFAULTS, same, shown, triggerOf } from "./spec.js";
 
 const DELAYS_SHOWN = 4;
 
@@ -12,49 +12,39 @@ const DELAYS_SHOWN = 4;
 const time = (value) => (typeof value === "number" && value >= 0 ? spoken(value) : shown(value));
 /** @param {number} seconds */
 const spoken = (seconds) => (seconds < 60 ? t("duration.s", { s: seconds }) : whole(seconds * 1000).replace(/ 0+\D+$/, ""));
-/** @param {string} group `retry`, ... @returns {string[]} */
-const within = (group) => FIELDS.filter((field) => field.startsWith(`${group}.`));
 
-/** @type {Record<string, {fields: string[], holds: (fields: Fields) => (string | null | false)[]}>} */
-const SECTIONS = {
-  window: { fields: ["startAt", "endAt", "calendar", "jitterSeconds"], holds: window_ },
-  limits: {
-    fields: ["overlap", "timeoutSeconds", "killGraceSeconds"],
-    holds: (fields) => [
-      triggerOf(fields) !== "after" && t("holds.overlap", { what: word("field.overlap", fields.overlap) }),
-      fields.timeoutSeconds ? t("holds.timeout", { time: time(fields.timeoutSeconds) }) : t("holds.timeout.none"),
-      fields.killGraceSeconds !== DEFAULTS.killGraceSeconds && t("holds.grace", { time: time(fields.killGraceSeconds) }),
-    ],
-  },
-  retry: { fields: within("retry"), holds: retry },
-  late: {
-    fields: [...within("misfire"), "onWorkerLost", "lostAfterSeconds"],
-    holds: (fields) => [
-      t("holds.late", { time: time(fields["misfire.graceSeconds"]) }),
-      t("holds.missed", { what: word("field.misfire.policy", fields["misfire.policy"]) }),
-      t("holds.lost", { what: word("field.onWorkerLost", fields.onWorkerLost) }),
-      lostAfter(fields.lostAfterSeconds),
-    ],
-  },
-  where: { fields: ["workers", "broadcast", "slots", "priority"], holds: where },
-  surroundings: {
-    fields: ["env", "workdir", "user", "shell", "outputLimitBytes"],
-    holds: (fields) => [
-      Object.keys(fields.env).length ? t("holds.env", { n: Object.keys(fields.env).length }) : t("holds.env.none"),
-      fields.workdir ? t("holds.workdir", { path: fields.workdir }) : t("holds.workdir.none"),
-      fields.user && t("holds.user", { user: fields.user }),
-      fields.shell,
-      t("holds.output", { size: typeof fields.outputLimitBytes === "number" ? size(fields.outputLimitBytes) : shown(fields.outputLimitBytes) }),
-    ],
-  },
-  labelled: { fields: ["labels"], holds: (fields) => [shown(fields.labels) || t("holds.none")] },
+/** What a section holds, in a few words each. @type {Record<string, (fields: Fields) => (string | null | false)[]>} */
+const HOLDS = {
+  window: window_,
+  limits: (fields) => [
+    triggerOf(fields) !== "after" && t("holds.overlap", { what: word("field.overlap", fields.overlap) }),
+    fields.timeoutSeconds ? t("holds.timeout", { time: time(fields.timeoutSeconds) }) : t("holds.timeout.none"),
+    fields.killGraceSeconds !== DEFAULTS.killGraceSeconds && t("holds.grace", { time: time(fields.killGraceSeconds) }),
+  ],
+  retry,
+  late: (fields) => [
+    t("holds.late", { time: time(fields["misfire.graceSeconds"]) }),
+    t("holds.missed", { what: word("field.misfire.policy", fields["misfire.policy"]) }),
+    t("holds.lost", { what: word("field.onWorkerLost", fields.onWorkerLost) }),
+    lostAfter(fields.lostAfterSeconds),
+  ],
+  where,
+  surroundings: (fields) => [
+    Object.keys(fields.env).length ? t("holds.env", { n: Object.keys(fields.env).length }) : t("holds.env.none"),
+    fields.workdir ? t("holds.workdir", { path: fields.workdir }) : t("holds.workdir.none"),
+    fields.user && t("holds.user", { user: fields.user }),
+    fields.shell,
+    t("holds.output", { size: typeof fields.outputLimitBytes === "number" ? size(fields.outputLimitBytes) : shown(fields.outputLimitBytes) }),
+  ],
+  labelled: (fields) => [shown(fields.labels) || t("holds.none")],
 };
 
 /** @param {Fields} fields */
 export function drawSections(fields) {
-  for (const [name, { fields: own, holds }] of Object.entries(SECTIONS)) {
-    const line = document.querySelector(`[data-group=${name}] [data-summary]`);
-    const isChanged = own.some((field) => !same(fields[field], DEFAULTS[field]));
+  for (const [name, holds] of Object.entries(HOLDS)) {
+    const section = document.querySelector(`[data-group=${name}]`);
+    const line = section.querySelector("[data-summary]");
+    const isChanged = [...section.querySelectorAll("[data-field]")].some(({ dataset: { field } }) => !same(fields[field], DEFAULTS[field]));
     fill(line, isChanged && h("span", { class: "visually-hidden" }, t("form.changed")), holds(fields).filter(Boolean).join(" · "));
     line.classList.toggle("is-changed", isChanged);
   }

@@ -2,23 +2,16 @@
 
 /** @typedef {Record<string, any>} Spec */
 
-/** What a field has when nobody has said anything; docs/jobs.md is the source. @type {Record<string, any>} */
-export const DEFAULTS = {
-  name: "", command: "", cronExpr: null, every: null, offset: null, after: null, at: null, timezone: "UTC", enabled: true,
-  startAt: null, endAt: null, calendar: null, jitterSeconds: 0, overlap: "skip", timeoutSeconds: 0, killGraceSeconds: 5,
-  "retry.limit": 0, "retry.delaySeconds": 10, "retry.backoff": 2, "retry.maxDelaySeconds": 3600, "retry.jitter": 0,
-  "retry.onExitCodes": [], "retry.otherWorker": false, "misfire.policy": "latest", "misfire.graceSeconds": 60,
-  "misfire.windowSeconds": 3600, "misfire.limit": 10, onWorkerLost: "record", lostAfterSeconds: null, workers: {},
-  broadcast: false, slots: 1, priority: 0, env: {}, workdir: null, user: null, shell: null, outputLimitBytes: 262144, labels: {},
-};
+/** The definition of a job, as the page was given it. */
+const { defaults, triggers, timing, ruledOut } = JSON.parse(document.getElementById("job-form").dataset.job);
 
+/** What a field has when nobody has said anything. @type {Record<string, any>} */
+export const DEFAULTS = defaults;
 export const FIELDS = Object.keys(DEFAULTS);
-/** What makes a job fire: it has one of them. */
-export const TRIGGERS = ["cronExpr", "every", "after", "at"];
-/** All that says when; the preview is made from these. */
-export const TIMING = [...TRIGGERS, "offset", "timezone", "startAt", "endAt", "calendar", "jitterSeconds"];
-/** What a trigger rules out; templates/form.html hides it (data-not-with). @type {Record<string, string[]>} */
-const RULED_OUT = { at: ["startAt", "endAt"], after: ["overlap", "jitterSeconds", "broadcast"] };
+/** What makes a job fire: it has one of them. @type {string[]} */
+export const TRIGGERS = triggers;
+/** All that says when; the preview is made from these. @type {string[]} */
+export const TIMING = timing;
 
 /** @param {Spec} spec @returns {Record<string, any>} by field, also those within `misfire` and `retry` */
 export function fieldsOf(spec) {
@@ -35,7 +28,7 @@ export function fieldsOf(spec) {
  */
 export function withTrigger(fields, trigger) {
   const others = TRIGGERS.filter((one) => one !== trigger);
-  const out = [...others, ...(trigger === "every" ? [] : ["offset"]), ...(RULED_OUT[trigger] ?? [])];
+  const out = [...others, ...(trigger === "every" ? [] : ["offset"]), ...(ruledOut[trigger] ?? [])];
   return { ...fields, [trigger]: fields[trigger] ?? "", ...Object.fromEntries(out.map((field) => [field, DEFAULTS[field]])) };
 }
 
