@@ -23,7 +23,13 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        self.explain: Callable[[], None] = lambda: None
+        """Adds to the help what costs something to find out."""
         super().__init__(**options)
+
+    def format_help(self) -> str:
+        self.explain()
+        return super().format_help()
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """As argparse does; but that a help cannot be written is not passed over, as later Pythons do."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from collections.abc import Mapping
 from typing import Any, Final
 
 from cli.arguments import Verbs, add_command, add_output, add_server, pairs_of, revision, seconds
@@ -14,14 +15,11 @@ from cli.job_views import change_lines, differences, why_no_fire
 from cli.printing import print_json, say, tell, warn
 
 _FIELDS: Final = {
-    "command": ("--command", "COMMAND", "what to run, as a line for the shell"),
-    "cronExpr": ("--cron", "EXPR", "when: seven fields, a crontab's five, or a macro; in quotes"),
-    "every": ("--every", "TIME", "when: at a fixed rate, e.g. 90s, 15m, 1h30m"),
-    "after": ("--after", "TIME", "when: this long after the last run has ended"),
-    "at": ("--at", "ISO", "when: once, at this instant"),
-    "timezone": ("--tz", "ZONE", "IANA time zone of the expression (UTC)"),
-    "overlap": ("--overlap", "POLICY", "a fire that is due while a run is going: skip, allow, ..."),
-}
+    "command": ("--command", "COMMAND"), "cronExpr": ("--cron", "EXPR"), "every": ("--every", "TIME"),
+    "after": ("--after", "TIME"), "at": ("--at", "ISO"), "timezone": ("--tz", "ZONE"),
+    "overlap": ("--overlap", "POLICY"),
+}  # fmt: skip
+"""The flags of fields; what they mean is said by the fields themselves."""
 _TRIGGERS: Final = ("cronExpr", "every", "offset", "after", "at")
 
 
@@ -36,11 +34,14 @@ def add_to(verbs: Verbs) -> None:
         ),
     )  # fmt: skip
     save.add_argument("name", metavar="NAME", nargs="?", help="may be left out where the file has it")
-    for field, (flag, metavar, does) in _FIELDS.items():
-        save.add_argument(flag, dest=f"field_{field}", metavar=metavar, help=does)
-    save.add_argument("--timeout", type=seconds, metavar="SECONDS", help="end a run that takes longer (0: never)")
-    save.add_argument("--env", action="append", metavar="K=V", help="a variable of its environment (repeatable)")
-    save.add_argument("--label", action="append", metavar="K=V", help="a label (repeatable)")
+    flags = {
+        field: save.add_argument(flag, dest=f"field_{field}", metavar=metavar)
+        for field, (flag, metavar) in _FIELDS.items()
+    }
+    flags["timeoutSeconds"] = save.add_argument("--timeout", type=seconds, metavar="SECONDS")
+    flags["env"] = save.add_argument("--env", action="append", metavar="K=V")
+    flags["labels"] = save.add_argument("--label", action="append", metavar="K=V")
+    save.explain = lambda: _explain(flags)
     save.add_argument(
         "--set", action="append", metavar="FIELD=VALUE", help="any other field, JSON or a text, e.g. misfire.limit=3"
     )
@@ -56,6 +57,20 @@ def add_to(verbs: Verbs) -> None:
     how.add_argument("--if-match", type=revision, metavar="REV", help="only while the job is at this revision")
     add_server(save)
     add_output(save)
+
+
+def _explain(flags: Mapping[str, argparse.Action]) -> None:
+    """What the fields mean, by the definition of a job; that takes a while to load, and only a help needs it."""
+    from common.jobs.job import JobSpec
+    from common.jobs.kinds import Choice, members_of
+
+    for field, flag in flags.items():
+        member = members_of(JobSpec)[field]
+        if isinstance(member.kind, Choice):
+            more = f": {member.kind.limits}"
+        else:
+            more = " (repeatable)" if isinstance(member.example, dict) else f"; e.g. {member.example}"
+        flag.help = f"{member.meaning}{more}".replace("`", "").replace("%", "%%")
 
 
 def _save(arguments: argparse.Namespace) -> int:

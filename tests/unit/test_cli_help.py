@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,3 +97,16 @@ def test_the_top_lists_every_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(
         re.search(rf"^ +{group} ", text, re.MULTILINE) for group in (*_GROUPS, "up", "manager", "config", "version")
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "is_loaded"),
+    [("job list --server http://127.0.0.1:9", False), ("job save --help", True)],
+)
+def test_only_what_the_fields_of_a_job_mean_loads_their_definition(line: str, is_loaded: bool) -> None:
+    code = (
+        "import atexit, sys; from cli.__main__ import main; "
+        "atexit.register(lambda: print('pydantic' in sys.modules)); main(sys.argv[1:])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *line.split()], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == str(is_loaded)
