@@ -1,11 +1,12 @@
 """The command line: `etcron NOUN VERB ...`.
 
-__main__.py programs.py         finds the command; `up`, `worker`, `config`, the help of all
+__main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
 jobs.py job_*.py runs.py workers.py stats.py manifests/ crontab/
                                 clients of a manager, by noun; jobs from files, and from crontabs
 cron.py                         what an expression means, without any server
 client.py                       a manager's HTTP API, and what waits for it
 arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
 printing.py progress.py         what is printed: tables, colours, how far it is
+completion.py                   what TAB completes
 processes/                      `etcron up`, and `etcron worker` with several processes
 """

@@ -38,6 +38,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         from manager.__main__ import main as run_manager
 
         return run_manager(rest)
+    if verb == "__complete":
+        from cli.completion import complete
+
+        return _guarded(lambda: complete(rest))
     return _guarded(lambda: _local(verb, arguments))
 
 
@@ -102,7 +106,7 @@ def _group(module: str, arguments: Sequence[str]) -> int:
 
 
 def _local(verb: str, arguments: Sequence[str]) -> int:
-    """What is no client's command: a worker, `up`, `config show`, `version`, and the help of all."""
+    """What is no client's command: a worker, `up`, `config show`, `completion`, `version`, and the help of all."""
     from cli.programs import parser, run_worker
     from common.configuration.flags import explain
     from common.errors import ConfigError

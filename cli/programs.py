@@ -1,4 +1,4 @@
-"""`etcron up`, `worker`, `config show`, `version`, and the help that lists every command."""
+"""`etcron up`, `worker`, `config show`, `completion`, `version`, and the help that lists every command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cli.arguments import EXIT_STATUSES, WORKER_COMMANDS, Parser, count
+from cli.completion import SCRIPTS
 from cli.errors import CommandError, ExitStatus
 from common.configuration.config import Program, shown
 from common.configuration.flags import add_config_arguments, manager_config_from, worker_config_from
@@ -35,6 +36,12 @@ examples:
   etcron cron next '*/15 9-17 * * 1-5' --tz Europe/Berlin
 
 """
+_INSTALLING: Final = """\
+to install it, once:
+  etcron completion bash >> ~/.bashrc
+  etcron completion zsh >> ~/.zshrc
+  mkdir -p ~/.config/fish/completions && etcron completion fish > ~/.config/fish/completions/etcron.fish
+"""
 
 
 def parser() -> Parser:
@@ -51,6 +58,11 @@ def parser() -> Parser:
     programs = show.add_subparsers(metavar="PROGRAM")
     _add_show(programs.add_parser("manager", help="as a manager would see it"), "manager")
     _add_show(programs.add_parser("worker", help="as a worker would see it"), "worker")
+    completion = verbs.add_parser(
+        "completion", help="have TAB complete commands: print the script for a shell", epilog=_INSTALLING
+    )
+    completion.add_argument("shell", choices=tuple(SCRIPTS))
+    completion.set_defaults(run=_completion)
     verbs.add_parser("version", help="print the version").set_defaults(run=_version)
     return top
 
@@ -118,6 +130,11 @@ def _show(arguments: argparse.Namespace) -> int:
 
 def _version(_: argparse.Namespace) -> int:
     print(_VERSION)
+    return ExitStatus.OK
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print(SCRIPTS[arguments.shell], end="")
     return ExitStatus.OK
 
 
