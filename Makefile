@@ -94,7 +94,7 @@ venv-test:
 # skipped, and say so.
 debian-etcds:
 	@for series in 3.4 3.5; do \
-	    sh cli/fetch_etcd.sh .tools $$series || echo "the tests that need etcd $$series are skipped"; done
+	    sh cli/processes/fetch_etcd.sh .tools $$series || echo "the tests that need etcd $$series are skipped"; done
 
 etcds: debian-etcds ## for the tests: etcd 3.6 and 3.7 too, built with Go, into .tools (a few minutes, once)
 	@sh tests/support/build_etcd.sh .tools

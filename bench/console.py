@@ -24,7 +24,7 @@ import aiohttp
 
 from bench import asking, console_data
 from bench.sampling import resident_mib
-from cli.ports import free_loopback_port
+from cli.processes.ports import free_loopback_port
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.log_store import LogStoreServer
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.filling import save_directly
-from cli.data_dir import DataDir
+from cli.processes.data_dir import DataDir
 from common.etcd import FIRST_USER, EtcdUser
 from common.jobs.job import JobSpec
 from tests.support.running_up import RunningUp, running_up

@@ -1,13 +1,12 @@
-"""The command line.
+"""The command line: `etcron NOUN VERB ...`.
 
-__main__.py arguments.py errors.py patience.py printing.py times.py usual.py
-                                the verbs, what they have in common, exit statuses, what is printed
-client.py                       a manager's HTTP API
-job_*.py run_*.py stats_command.py worker_commands.py worker_draining.py manifests/ crontab/
-                                clients of a manager: views and commands; files of jobs; crontabs
-cron_*.py                       what an expression means, without any server
-local_commands.py up.py plan.py children.py supervisor.py embedded*.py data_dir.py etcd_user.py fetched_etcd.py ports.py
-log_echo.py examples.py                     `etcron up`
-worker_command.py worker_processes.py
-                                `etcron worker`, one or several
+__main__.py programs.py         finds the command; `up`, `worker`, `config`, `completion`, the help of all
+jobs.py job_*.py runs.py workers.py stats.py manifests/ crontab/
+                                clients of a manager, by noun; jobs from files, and from crontabs
+cron.py                         what an expression means, without any server
+client.py                       a manager's HTTP API, and what waits for it
+arguments.py errors.py times.py what their command lines have in common, exit statuses, instants
+printing.py progress.py         what is printed: tables, colours, how far it is
+completion.py                   what TAB completes
+processes/                      `etcron up`, and `etcron worker` with several processes
 """

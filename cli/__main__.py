@@ -15,18 +15,10 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, TextIO
 
+from cli.arguments import GROUPS, WORKER_COMMANDS
 from cli.errors import CommandError, ExitStatus
-from cli.printing import say
+from cli.printing import complain
 
-_GROUPS: Final = {
-    "job": "cli.job_commands",
-    "run": "cli.run_commands",
-    "stats": "cli.stats_command",
-    "cron": "cli.cron_commands",
-    "crontab": "cli.crontab.commands",
-}
-WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
-"""After `etcron worker` these ask a manager; anything else starts a worker."""
 _UNWRITABLE: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
@@ -38,13 +30,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         # A job's name or output may have what this terminal's encoding has not.
         sys.stdout.reconfigure(errors="backslashreplace")
-    if verb in _GROUPS:
-        return _guarded(lambda: _group(_GROUPS[verb], rest))
+    if verb in GROUPS:
+        return _guarded(lambda: _group(GROUPS[verb], rest))
     if verb == "worker" and rest and rest[0] in WORKER_COMMANDS:
-        return _guarded(lambda: _group("cli.worker_commands", rest))
-    if verb in ("manager", "worker"):
-        return _program(verb, rest)
-    return _guarded(lambda: _local(arguments))
+        return _guarded(lambda: _group("cli.workers", rest))
+    if verb == "manager":
+        from manager.__main__ import main as run_manager
+
+        return run_manager(rest)
+    if verb == "__complete":
+        from cli.completion import complete
+
+        return _guarded(lambda: complete(rest))
+    return _guarded(lambda: _local(verb, arguments))
 
 
 def _open_standard_streams() -> None:
@@ -95,7 +93,7 @@ def _throw_away(stream: TextIO) -> None:
 
 def _fail(message: str, status: ExitStatus) -> int:
     try:
-        say(f"etcron: {message}")
+        complain(message)
     except OSError:
         _throw_away(sys.stderr)
     return status
@@ -107,28 +105,19 @@ def _group(module: str, arguments: Sequence[str]) -> int:
     return int(parsed.run(parsed))
 
 
-def _local(arguments: Sequence[str]) -> int:
-    """What is neither a client's command nor a program: `up`, `config show`, `version`, and the help of all."""
-    from cli.local_commands import parser
+def _local(verb: str, arguments: Sequence[str]) -> int:
+    """What is no client's command: a worker, `up`, `config show`, `completion`, `version`, and the help of all."""
+    from cli.programs import parser, run_worker
     from common.configuration.flags import explain
     from common.errors import ConfigError
 
-    parsed = parser().parse_args(arguments)
     try:
+        if verb == "worker":
+            return run_worker(arguments[1:])
+        parsed = parser().parse_args(arguments)
         return int(parsed.run(parsed))
     except ConfigError as error:
         raise CommandError(explain(error), ExitStatus.USAGE) from error
-
-
-def _program(name: str, arguments: Sequence[str]) -> int:
-    """`etcron manager`, `etcron worker`: the programs have command lines of their own."""
-    if name == "manager":
-        from manager.__main__ import main as run_manager
-
-        return run_manager(arguments)
-    from cli.worker_command import main as run_worker
-
-    return _guarded(lambda: run_worker(arguments))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cli.errors import CommandError, ExitStatus
@@ -15,10 +15,26 @@ Run = Callable[[argparse.Namespace], int]
 EXIT_STATUSES: Final = (
     "exit status: 0 ok, 1 the command's own no, 2 usage, 3 not found, 4 conflict, 5 refused, 6 unavailable"
 )
+GROUPS: Final = {
+    "job": "cli.jobs",
+    "run": "cli.runs",
+    "stats": "cli.stats",
+    "cron": "cli.cron",
+    "crontab": "cli.crontab.commands",
+}
+"""The module of each noun, loaded when it is asked for; `worker` is a program, too, so it is not among them."""
+WORKER_COMMANDS: Final = ("list", "drain", "undrain", "forget")
+"""After `etcron worker` these ask a manager; anything else starts a worker."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone."""
+    """Takes no abbreviated options (a script must not break when one is added); leaves the examples' lines alone.
+
+    A mistake is told with the usage of the command that was mistaken, and with the name that was probably meant.
+    """
+
+    words: Sequence[str] = ()
+    """What a word that it does not take may have been meant to be."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("allow_abbrev", False)
@@ -37,6 +53,29 @@ class Parser(argparse.ArgumentParser):
             file.write(message)
         else:
             super()._print_message(message, file)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse does; but what nobody knows is not passed up to the command above."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            name = unknown[0].partition("=")[0]
+            known = self._option_string_actions if name.startswith("-") else self.words
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(name, known)}")
+        return found, unknown
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            error.message += _meant(str(value), map(str, action.choices or ()))
+            raise
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    from common.nearest import nearest
+
+    found = nearest(name, known)
+    return f"; did you mean {found}?" if found else ""
 
 
 Verbs = Any

@@ -13,13 +13,15 @@ import socket
 import ssl
 import time
 from argparse import Namespace
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import SplitResult, quote, urlencode, urlsplit
 
 from cli.errors import CommandError, ExitStatus
+from cli.printing import complain, tell
+from cli.progress import Progress, megabytes, tracked
 
 DEFAULT_SERVER: Final = "http://127.0.0.1:8070"
 SERVER_VARIABLE: Final = "ETCRON_SERVER"
@@ -30,6 +32,7 @@ _ANSWER_S: Final = 60.0
 _IDLE_S: Final = 2.0
 """A connection that lay idle for longer may be closed by the other side at any moment: a new one is taken."""
 _MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+_PIECE_BYTES: Final = 256 * 1024
 _STATUSES: Final = {404: ExitStatus.NOT_FOUND, 409: ExitStatus.CONFLICT, 412: ExitStatus.CONFLICT}
 _NO_SUCH_CALL: Final = ("no-such-path", "method-not-allowed")
 
@@ -129,19 +132,23 @@ class Client:
         try:
             return Answer(status=status, document=json.loads(raw) if raw else None)
         except ValueError as error:
-            raise self._no_manager(f"its answer to {method} {path} is not JSON") from error
+            what = f"its answer to {method} {path} is not JSON; check --server"
+            message = f"{_shown(self._base)} does not answer as an etcron manager: {what}"
+            raise CommandError(message, ExitStatus.UNAVAILABLE) from error
 
     def items(self, path: str, query: Query, *, limit: int | None = None, warnings: list[str]) -> Iterator[Document]:
         """The items of a list, page by page, at most `limit`; what the pages warn of goes to the warnings."""
         cursor, left = None, limit
-        while left is None or left > 0:
-            page = self.get(path, {**query, "cursor": cursor, "limit": PAGE if left is None else min(PAGE, left)})
-            warnings += [text for text in page.get("warnings") or () if text not in warnings]
-            yield from page["items"]
-            left = None if left is None else left - len(page["items"])
-            cursor = page.get("nextCursor")
-            if cursor is None:
-                return
+        with Progress("reading") as progress:
+            while left is None or left > 0:
+                page = self.get(path, {**query, "cursor": cursor, "limit": PAGE if left is None else min(PAGE, left)})
+                warnings += [text for text in page.get("warnings") or () if text not in warnings]
+                progress.advance(len(page["items"]))
+                yield from page["items"]
+                left = None if left is None else left - len(page["items"])
+                cursor = page.get("nextCursor")
+                if cursor is None:
+                    return
 
     # One exchange
 
@@ -154,10 +161,13 @@ class Client:
         try:
             connection.request(method, self._base.path.rstrip("/") + target, body=data, headers=given)
             response = connection.getresponse()
-            body = response.read(_MAX_ANSWER_BYTES)
+            body = _body(response)
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise self._unanswered(method, error) from error
+            message = f"no answer from {_shown(self._base)}: {_words(error)}"
+            if method != "GET":
+                message += "; it may or may not have been carried out: look before you repeat it"
+            raise CommandError(message, ExitStatus.UNAVAILABLE) from error
         self._used_at = time.monotonic()
         if response.will_close:
             self.close()
@@ -202,12 +212,6 @@ class Client:
             raise CommandError(message, ExitStatus.USAGE) from error
         return http.client.HTTPSConnection(host, base.port or 443, timeout=_CONNECT_S, context=context)
 
-    def _unanswered(self, method: str, error: Exception) -> CommandError:
-        message = f"no answer from {_shown(self._base)}: {_words(error)}"
-        if method != "GET":
-            message += "; it may or may not have been carried out: look before you repeat it"
-        return CommandError(message, ExitStatus.UNAVAILABLE)
-
     def _refusal(self, method: str, path: str, status: int, body: bytes) -> ProblemError:
         """The error in this answer; where the server's address has a path, that it is this which nobody serves."""
         error = _refusal(method, path, status, body)
@@ -221,9 +225,16 @@ class Client:
         )
         return ProblemError(message, ExitStatus.USAGE, error.document)
 
-    def _no_manager(self, what: str) -> CommandError:
-        message = f"{_shown(self._base)} does not answer as an etcron manager: {what}; check --server"
-        return CommandError(message, ExitStatus.UNAVAILABLE)
+
+def _body(response: http.client.HTTPResponse) -> bytes:
+    """All of it, up to the greatest answer that is taken."""
+    pieces, left = [], _MAX_ANSWER_BYTES
+    with Progress("reading", response.length, shown=megabytes) as progress:
+        while piece := response.read(min(_PIECE_BYTES, left)):
+            pieces.append(piece)
+            left -= len(piece)
+            progress.advance(len(piece))
+    return b"".join(pieces)
 
 
 def job_path(name: str, *more: str | int) -> str:
@@ -325,7 +336,8 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
         document = {"detail": f"{method} {path} was answered with status {status}"}
     code = document.get("code")
     # The manager is there: it is this one edit alone that was not carried out.
-    exit_status = ExitStatus.CONFLICT if code == "overtaken" else _exit_status(status)
+    usual = _STATUSES.get(status, ExitStatus.UNAVAILABLE if status >= 500 else ExitStatus.REFUSED)
+    exit_status = ExitStatus.CONFLICT if code == "overtaken" else usual
     if code in _NO_SUCH_CALL:
         message = f"this manager has no {method} {path}: it is of another version than this command"
         return ProblemError(message, ExitStatus.REFUSED, document)
@@ -335,5 +347,38 @@ def _refusal(method: str, path: str, status: int, body: bytes) -> ProblemError:
     return ProblemError(message, exit_status, document)
 
 
-def _exit_status(status: int) -> ExitStatus:
-    return _STATUSES.get(status, ExitStatus.UNAVAILABLE if status >= 500 else ExitStatus.REFUSED)
+PATIENCE_S: Final = 60.0
+
+
+class Patience:
+    """Since when nothing was heard, by the caller's monotonic clock (seconds)."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self.heard_at = monotonic()
+
+    def heard(self) -> None:
+        """A manager has answered."""
+        self.heard_at = self._monotonic()
+
+    def bears(self, error: CommandError) -> bool:
+        """Whether to ask again: nobody answers, and that not for long."""
+        return error.status is ExitStatus.UNAVAILABLE and self._monotonic() - self.heard_at <= PATIENCE_S
+
+
+def go_through(names: Iterable[str], act: Callable[[str], str]) -> int:
+    """Do it for each name and print what it says. One that fails stops no other, but for a server that is away.
+
+    The exit status is that of the first failure.
+    """
+    status: int = ExitStatus.OK
+    for name in tracked(list(dict.fromkeys(names)), "working"):
+        try:
+            for line in act(name).splitlines():
+                tell(line)
+        except CommandError as error:
+            if error.status in (ExitStatus.UNAVAILABLE, ExitStatus.USAGE):
+                raise
+            complain(f"{name}: {error}" if name else str(error))
+            status = status or error.status
+    return status

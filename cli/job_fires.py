@@ -1,16 +1,19 @@
-"""`etcron job fires`: every planned fire of a job in a span of time, and why one did not run."""
+"""`etcron job log`, `fires`, `next`: the runs and the fires of a job, those to come, and why one did not run."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from cli.arguments import Verbs, add_command, add_output, add_server, count
-from cli.client import Client, Document, job_path
-from cli.errors import ExitStatus
-from cli.printing import print_json, print_table, say, warn
+from cli.client import Client, Document, job_path, run_path
+from cli.errors import CommandError, ExitStatus
+from cli.job_views import print_fires, why_no_fire
+from cli.printing import one_line, print_json, print_output, print_table, say, say_where_cut, tell, warn
+from cli.progress import tracked
+from cli.runs import print_runs, verdict, why
 from cli.times import instant, local, took
 
 _DID_NOT_RUN: Final = frozenset({"skipped", "missed", "waiting", "unknown", "none"})
@@ -21,7 +24,7 @@ _HEADS: Final = ("PLANNED", "VERDICT", "STARTED", "TOOK", "WORKER", "WHY", "RUN"
 
 
 def add_to(verbs: Verbs) -> None:
-    """The command."""
+    """The commands' own command lines."""
     fires = add_command(
         verbs, "fires", _fires,
         does="every planned fire of a job, newest first: what became of it, or why it did not run",
@@ -41,8 +44,25 @@ def add_to(verbs: Verbs) -> None:
         )  # fmt: skip
     fires.add_argument("--not-run", action="store_true", help="those alone of which no process is known")
     fires.add_argument("--limit", type=count(1, 100_000), default=50, metavar="N", help="so many (50)")
-    add_server(fires)
-    add_output(fires)
+    log = add_command(
+        verbs, "log", _log, does="the runs of a job, newest first, and the fires that did not run, with the reason",
+        examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
+    )  # fmt: skip
+    log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
+    log.add_argument(
+        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
+    )
+    log.add_argument("--output", action="store_true", dest="with_output", help="what each of them has printed, too")
+    following = add_command(
+        verbs, "next", _next, does="the next fires of a job, with their offset from UTC",
+        examples=("etcron job next backup -n 20",),
+    )  # fmt: skip
+    following.add_argument("-n", type=count(1, 1000), default=10, metavar="N", help="how many (10)")
+    for command in (log, following):
+        command.add_argument("name", metavar="NAME")
+    for command in (fires, log, following):
+        add_server(command)
+        add_output(command)
 
 
 def _fires(arguments: argparse.Namespace) -> int:
@@ -65,7 +85,7 @@ def _fires(arguments: argparse.Namespace) -> int:
         print_json(fires)
     else:
         none = "no fires" if ran == 0 else f"none: every fire of these times has a run ({ran})"
-        print_table(_HEADS, map(_row, fires), none=none)
+        print_table(_HEADS, map(_row, fires), none=none, spare=("STARTED", "WORKER", "TOOK"))
     warn(warnings)
     if len(found) > len(fires):
         say(f"there are more before {local(fires[-1]['planTime'])}: ask with --to, or a greater --limit")
@@ -94,8 +114,89 @@ def _why(fire: Document) -> str:
     if fire.get("count"):
         least = "at least " if fire.get("countIsMinimum") else ""
         return f"{text} ({least}{fire['count']} fires, the last {local(fire.get('rangeEndTime'))})"
-    return text or _takers(fire.get("takers") or ())
+    takers = fire.get("takers") or ()
+    return text or (f"for {', else '.join(takers)}" if takers else "")
 
 
-def _takers(workers: Sequence[str]) -> str:
-    return f"for {', else '.join(workers)}" if workers else ""
+def _log(arguments: argparse.Namespace) -> int:
+    warnings: list[str] = []
+    query = {"job": arguments.name, "status": arguments.status}
+    with Client.of(arguments) as client:
+        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=warnings))
+        if not runs:
+            # A deleted job has its log still, so its absence matters only where there is none.
+            client.get(job_path(arguments.name))
+        waits = [] if arguments.output == "json" or arguments.status else waits_of(client, arguments.name)
+        if arguments.with_output:
+            for run in tracked(runs, "reading"):
+                has_some = run.get("startTime") and run.get("state") in ("finished", "ending")
+                run["output"] = client.text(run_path(run["id"], "output")) if has_some else ""
+    warn(warnings)
+    if arguments.output == "json":
+        print_json(runs)
+        return ExitStatus.OK
+    if arguments.with_output:
+        _print_outputs(runs)
+    else:
+        print_runs(runs)
+    say_where_cut(len(runs), arguments.limit)
+    for wait in waits:
+        say(f"waiting: {one_line(wait)}")
+    return ExitStatus.OK
+
+
+def _print_outputs(runs: Sequence[Document]) -> None:
+    for run in runs:
+        told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
+        tell(f"--- {run['id']}  {told}")
+        print_output(run["output"])
+
+
+def _next(arguments: argparse.Namespace) -> int:
+    with Client.of(arguments) as client:
+        row = client.get(job_path(arguments.name))
+        fires: list[Document] = []
+        page = client.get(job_path(arguments.name, "fires"))["upcoming"]
+        while page and len(fires) < arguments.n:
+            fires += page
+            page = client.get(job_path(arguments.name, "fires"), {"after": fires[-1]["ms"]})["upcoming"]
+    fires = fires[: arguments.n]
+    if arguments.output == "json":
+        print_json(fires)
+    else:
+        print_fires(fires)
+    if not fires:
+        say(f"{arguments.name} has no next fire: {why_no_fire(row)}")
+    return ExitStatus.OK
+
+
+# What waits
+
+
+def waits_of(client: Client, name: str) -> list[str]:
+    """A line each; none where there is no such job. While the log store is away, those of fires alone."""
+    fires = _known(client, job_path(name, "fires"), {}).get("recent", ())
+    runs = _known(client, "/api/v1/runs", {"job": name, "limit": 1}).get("waiting") or ()
+    waiting = [f"{_due(fire)}: {fire['reason']}" for fire in fires if fire["verdict"] == "waiting"]
+    for run in runs:
+        is_early = run["waitsForKind"] == "time"
+        what = f"its time, {local(run.get('notBefore'))}" if is_early else run["waitsFor"]
+        waiting.append(f"{run['id']}, planned {local(run.get('planTime'))}, for {what}")
+    return waiting
+
+
+def _known(client: Client, path: str, query: Mapping[str, str | int]) -> Document:
+    """What is there; nothing where it is not, or cannot be reached."""
+    try:
+        found: Document = client.get(path, query)
+    except CommandError as error:
+        if error.status in (ExitStatus.NOT_FOUND, ExitStatus.UNAVAILABLE):
+            return {}
+        raise
+    return found
+
+
+def _due(fire: Document) -> str:
+    if fire.get("count"):
+        return f"{fire['count']} fires since {local(fire['planTime'])}"
+    return f"the fire of {local(fire['planTime'])}"

@@ -8,11 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from cli.arguments import Verbs, add_command, add_output, add_reason, add_server, count, pairs_of
-from cli.client import Client, Document, job_path, run_path
+from cli.client import PATIENCE_S, Client, Document, Patience, job_path, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.patience import PATIENCE_S, Patience
 from cli.printing import one_line, print_json, print_output, say, tell
-from cli.run_views import verdict, why
+from cli.runs import verdict, why
 from cli.times import parse_iso, took
 
 _FIRST_LOOK_S: Final = 0.1

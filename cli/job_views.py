@@ -7,7 +7,7 @@ from typing import Any
 
 from cli.client import Document
 from cli.printing import print_pairs, print_table, quoted, tell, value_text
-from cli.run_views import why
+from cli.runs import why
 from cli.times import local, took
 
 
@@ -15,7 +15,7 @@ def print_jobs(rows: Iterable[Document]) -> None:
     """One line for each job."""
     heads = ("NAME", "STATE", "SCHEDULE", "NEXT FIRE", "LAST RESULT")
     lines = [(row["name"], _state(row), row.get("words") or "-", _next_fire(row), _came_to(row)) for row in rows]
-    print_table(heads, lines, none="no jobs")
+    print_table(heads, lines, none="no jobs", spare=("SCHEDULE", "NEXT FIRE"))
 
 
 def print_job(row: Document, waits: Iterable[str] = ()) -> None:
@@ -23,7 +23,8 @@ def print_job(row: Document, waits: Iterable[str] = ()) -> None:
     spec, paused = row.get("spec") or {}, row.get("paused")
     pairs = [("name", row["name"]), ("state", _state(row))]
     if paused:
-        pairs.append(("paused", f"since {local(paused.get('sinceMs'))} by {_by(paused)}{_because(paused)}"))
+        because = f": {paused['reason']}" if paused.get("reason") else ""
+        pairs.append(("paused", f"since {local(paused.get('sinceMs'))} by {paused.get('by') or '-'}{because}"))
     if row.get("problem"):
         pairs.append(("problem", row["problem"]))
     pairs += [("schedule", row.get("words") or "-"), ("next fire", _next_fire(row))]
@@ -71,7 +72,7 @@ def print_versions(versions: Iterable[Document]) -> None:
         )
         for version in versions
     ]  # fmt: skip
-    print_table(("REVISION", "SAVED", "BY", "ACTION", "CHANGED"), rows, none="no versions")
+    print_table(("REVISION", "SAVED", "BY", "ACTION", "CHANGED"), rows, none="no versions", spare=("BY",))
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
@@ -128,11 +129,3 @@ def _run(run: Document | None) -> str:
     began = local(run.get("startTime"))
     length = took(run.get("startTime"), run.get("endTime"))
     return f"{run.get('status')}  {began}  took {length}  on {run.get('worker')}  {run.get('runId') or ''}"
-
-
-def _by(paused: Document) -> str:
-    return paused.get("by") or "-"
-
-
-def _because(paused: Document) -> str:
-    return f": {paused['reason']}" if paused.get("reason") else ""

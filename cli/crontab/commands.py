@@ -20,7 +20,8 @@ from cli.errors import CommandError, ExitStatus
 from cli.job_saving import merged, setting, without_nulls
 from cli.manifests.carrying import carry_out, check, make_plan
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted
-from cli.printing import print_json, say, tell
+from cli.printing import complain, print_json, say, tell
+from cli.progress import tracked
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
@@ -160,7 +161,7 @@ def _text(path: str) -> str:
 def _checked(client: Client, account: Sequence[Told]) -> list[Told]:
     """The account, with those lines refused that the manager would not save."""
     result = []
-    for one in account:
+    for one in tracked(account, "checking"):
         if one.document is not None:
             errors, warnings = check(client, _wanted(one))
             if errors:
@@ -180,11 +181,12 @@ def _plan(client: Client, account: Sequence[Told], arguments: argparse.Namespace
     wanted = [_wanted(one) for one in account if one.document is not None]
     over = partial(over_what_is_there, said=_said(arguments))
     steps = make_plan(client, wanted, owner=arguments.owner, over=over)
-    return [_paused(step) if step.action is Action.CREATE and not arguments.enable else step for step in steps]
-
-
-def _paused(step: Step) -> Step:
-    return replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+    return [
+        replace(step, document={**step.document, "enabled": False}, state_after="paused", fires_after=())
+        if step.action is Action.CREATE and not arguments.enable
+        else step
+        for step in steps
+    ]
 
 
 def _saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
@@ -196,7 +198,7 @@ def _saved(client: Client, steps: Sequence[Step]) -> dict[str, str]:
         raise CommandError(message, error.status) from error
     for one in failed:
         results[one.step.name] = "failed"
-        say(f"etcron: {one.step.place}: {one.step.name}: {one.error}")
+        complain(f"{one.step.place}: {one.step.name}: {one.error}")
     return results
 
 
@@ -212,7 +214,8 @@ def _print(
     refused: bool,
 ) -> None:
     by_name = {step.name: step for step in steps}
-    outcomes = {name: results.get(name) or _intended(step, arguments) for name, step in by_name.items()}
+    intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
+    outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
     if arguments.output == "json":
         lines = [_line_document(one, outcomes.get(one.name)) for one in account]
         print_json({"dryRun": arguments.dry_run, "lines": lines})
@@ -229,10 +232,6 @@ def _print(
         tell("dry run: nothing was saved")
     elif any(result == "created" for result in results.values()) and not arguments.enable:
         tell("new jobs are paused: look at them (etcron job list), then etcron job resume NAME ...")
-
-
-def _intended(step: Step, arguments: argparse.Namespace) -> str:
-    return {Action.CREATE: "to create", Action.CHANGE: "to change"}.get(step.action, "unchanged")
 
 
 def _line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from cli.client import Client, told
 from cli.errors import CommandError, ExitStatus
-from cli.manifests.carrying import Failed, carry_out, check, make_plan, pruned_fires
+from cli.job_views import change_lines
+from cli.manifests.carrying import carry_out, check, make_plan, pruned_fires
 from cli.manifests.files import Manifest, read_manifests
 from cli.manifests.plan import Action, Step, Wanted, with_owner
-from cli.manifests.showing import outcome, plan_summary, step_document, step_lines
-from cli.printing import print_json, say, tell, warn
+from cli.printing import complain, one_line, print_json, quoted, tell, warn
+from cli.progress import tracked
 
 _SHOWN = 50
+_SIGNS: Final = {Action.CREATE: "+", Action.CHANGE: "~", Action.KEEP: "=", Action.PRUNE: "-"}
+_TO_DO: Final = {
+    Action.CREATE: "to create", Action.CHANGE: "to change", Action.KEEP: "unchanged", Action.PRUNE: "to prune",
+}  # fmt: skip
+_RESULTS: Final = ("created", "changed", "unchanged", "pruned", "failed")
 
 
 def apply(arguments: argparse.Namespace) -> int:
@@ -35,7 +43,7 @@ def apply(arguments: argparse.Namespace) -> int:
 def _checked(client: Client, manifests: Sequence[Manifest], owner: str | None) -> list[Wanted]:
     """The jobs, once the manager has found nothing wrong with any of them. CommandError with every mistake."""
     wanted, mistakes = [], []
-    for manifest in manifests:
+    for manifest in tracked(manifests, "checking"):
         try:
             document = with_owner(manifest.document, owner)
         except ValueError as error:
@@ -81,7 +89,11 @@ def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
             f"{error}\n{len(results)} of {len(steps)} jobs were done ({outcome(results)}); apply again for the rest"
         )
         raise CommandError(message, error.status) from error
-    _complain(failed)
+    for one in failed:
+        complain(f"{one.step.place or 'prune'}: {one.step.name}: {one.error}")
+    if failed:
+        saves = any(one.step.action is not Action.PRUNE for one in failed)
+        complain("nothing was pruned, as not all jobs could be saved" if saves else "see above")
     results |= {one.step.name: "failed" for one in failed}
     if as_json:
         print_json({"dryRun": False, "jobs": [step_document(step, result=results.get(step.name)) for step in steps]})
@@ -90,12 +102,58 @@ def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:
     return failed[0].error.status if failed else ExitStatus.OK
 
 
-def _complain(failed: Sequence[Failed]) -> None:
-    for one in failed:
-        say(f"etcron: {one.step.place or 'prune'}: {one.step.name}: {one.error}")
-    if failed:
-        say("etcron: nothing was pruned, as not all jobs could be saved" if _saves(failed) else "etcron: see above")
+# The plan, and what became of it, as text and as JSON
 
 
-def _saves(failed: Sequence[Failed]) -> bool:
-    return any(one.step.action is not Action.PRUNE for one in failed)
+def step_lines(step: Step) -> list[str]:
+    """One step: what changes field by field, and the next fires as they were and as they will be."""
+    place = f"  ({step.place})" if step.place else ""
+    lines = [f"{_SIGNS[step.action]} {step.name}{place}"]
+    match step.action:
+        case Action.CREATE:
+            lines += [f"    {field}: {quoted(value)}" for field, _, value in step.changes]
+            lines += _fires("next fires", step.fires_after, step.state_after)
+        case Action.CHANGE:
+            lines += change_lines(step.changes, indent="    ")
+            if not step.changes:
+                lines.append("    its fields cannot be compared here: the manager does it")
+            if step.fires_before != step.fires_after:
+                lines += _fires("next fires, now: ", step.fires_before, step.state_before)
+                lines += _fires("next fires, then:", step.fires_after, step.state_after)
+        case Action.PRUNE:
+            lines += _fires("fires no more:", step.fires_before, step.state_before)
+        case _:
+            pass
+    return [one_line(line) for line in lines]
+
+
+def plan_summary(steps: Iterable[Step]) -> str:
+    """How many of what a dry run has found."""
+    counts = Counter(step.action for step in steps)
+    told = ", ".join(f"{counts[action]} {_TO_DO[action]}" for action in Action if counts[action]) or "nothing to do"
+    return f"{told} (dry run: nothing was changed)"
+
+
+def outcome(results: Mapping[str, str]) -> str:
+    """How many jobs came to what."""
+    counts = Counter(results.values())
+    return ", ".join(f"{counts[word]} {word}" for word in _RESULTS if counts[word]) or "nothing to do"
+
+
+def step_document(step: Step, *, result: str | None) -> Mapping[str, Any]:
+    """One step as JSON. `result`: what became of it; None in a dry run."""
+    return {
+        "name": step.name,
+        "action": str(step.action),
+        "place": step.place or None,
+        "revision": step.revision or None,
+        "changes": [{"field": field, "before": before, "after": after} for field, before, after in step.changes],
+        "fires": {"before": list(step.fires_before), "after": list(step.fires_after)},
+        "result": result,
+    }
+
+
+def _fires(title: str, fires: Sequence[str], state: str) -> list[str]:
+    if fires:
+        return [f"    {title} {', '.join(fires)}"]
+    return [f"    {title} none{' (paused)' if state == 'paused' else ''}"]

@@ -12,6 +12,7 @@ from typing import Final
 from cli.client import Client, Document, ProblemError, if_match, job_path
 from cli.errors import CommandError, ExitStatus
 from cli.manifests.plan import OWNER_LABEL, Action, Step, Wanted, other_owner, plan_one, plan_prune
+from cli.progress import tracked
 from common.clock import SystemClock
 
 _ALL_AT_ONCE: Final = 200
@@ -35,7 +36,7 @@ class JobsThere:
     def of(self, names: Sequence[str]) -> dict[str, Document]:
         """The rows of those of these jobs that there are."""
         if len(names) <= _ALL_AT_ONCE:
-            rows = (self._client.find(job_path(name)) for name in names)
+            rows = (self._client.find(job_path(name)) for name in tracked(names, "looking up"))
             return {row["name"]: row for row in rows if row is not None}
         wanted = set(names)
         return {row["name"]: row for row in self._listed({}) if row["name"] in wanted}
@@ -88,16 +89,15 @@ def make_plan(
     ]
     if foreign:
         raise CommandError("\n".join(["nothing was changed:", *foreign]), ExitStatus.CONFLICT)
-    laid = [_laid_over(one, rows.get(one.name), over) for one in wanted]
-    steps = [plan_one(one, rows.get(one.name), now_ms=now_ms) for one in laid]
+    steps = []
+    for one in wanted:
+        row = rows.get(one.name)
+        spec = None if row is None else row.get("spec")
+        laid = one if spec is None else replace(one, document=over(one.document, spec))
+        steps.append(plan_one(laid, row, now_ms=now_ms))
     if prune and owner is not None:
         steps += plan_prune(there.of_owner(owner), (one.name for one in wanted), now_ms=now_ms)
     return steps
-
-
-def _laid_over(wanted: Wanted, there: Document | None, over: Callable[[Document, Document], Document]) -> Wanted:
-    spec = None if there is None else there.get("spec")
-    return wanted if spec is None else replace(wanted, document=over(wanted.document, spec))
 
 
 def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, str], None]) -> list[Failed]:
@@ -107,7 +107,7 @@ def carry_out(client: Client, steps: Iterable[Step], *, done: Callable[[Step, st
     away; what was not done is done by applying again.
     """
     failed: list[Failed] = []
-    for step in sorted(steps, key=lambda step: step.action is Action.PRUNE):
+    for step in tracked(sorted(steps, key=lambda step: step.action is Action.PRUNE), "saving"):
         if step.action is Action.PRUNE and failed:
             continue
         try:

@@ -10,7 +10,7 @@ import aiohttp
 import psutil
 import pytest
 
-from cli.ports import free_loopback_port
+from cli.processes.ports import free_loopback_port
 from tests.support.running_up import STARTS_WITHIN_S, running_up
 from tests.support.waiting import wait_until
 

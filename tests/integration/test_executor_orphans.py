@@ -38,8 +38,8 @@ asyncio.run(main())
 
 _SUPERVISOR = """
 import asyncio, os
-from cli.children import at_once
-from cli.supervisor import Child, ChildSpec, reaping
+from cli.processes.children import at_once
+from cli.processes.supervisor import Child, ChildSpec, reaping
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from worker.machine.processes import children_of, read_process

@@ -13,12 +13,12 @@ import aiohttp
 import psutil
 import pytest
 
-from cli.children import answers, store_specs
-from cli.data_dir import DataDir
 from cli.errors import CommandError
-from cli.plan import Options, Plan, make_plan
-from cli.ports import PortClaims, free_loopback_port
-from cli.supervisor import Child
+from cli.processes.children import answers, store_specs
+from cli.processes.data_dir import DataDir
+from cli.processes.plan import Options, Plan, make_plan
+from cli.processes.ports import PortClaims, free_loopback_port
+from cli.processes.supervisor import Child
 from common.errors import EtcdAccessError
 from common.etcd import EtcdClient, EtcdUser
 from tests.support.etcd_server import VERSIONS, etcd_of

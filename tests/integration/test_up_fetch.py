@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.fetched_etcd import fetch, fetched_etcd, place_of
+from cli.processes.embedded import fetch, fetched_etcd, place_of
 from tests.support.etcd_server import VERSIONS, etcd_of
 
 pytestmark = pytest.mark.skipif(shutil.which("apt-get") is None, reason="no apt-get here")

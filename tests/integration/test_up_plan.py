@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from cli import plan as planning
-from cli.data_dir import DataDir
-from cli.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
-from cli.plan import Options, Plan, make_plan
-from cli.ports import PortClaims, free_loopback_port, holder_of, is_free
+from cli.processes import plan as planning
+from cli.processes.data_dir import DataDir
+from cli.processes.embedded import Found, etcd_version, etcd_warning, find_etcd, find_log_store
+from cli.processes.plan import Options, Plan, make_plan
+from cli.processes.ports import PortClaims, free_loopback_port, holder_of, is_free
 from common.errors import ConfigError
 
 _GOOD_ETCD = Found(kind="etcd on PATH", program=["etcd"], version="3.5.16")
@@ -393,7 +393,8 @@ def test_a_port_of_the_api_is_free_to_one_that_asks_for_another_address(data: Da
 
 def test_a_claim_of_a_port_goes_with_its_process() -> None:
     port = free_loopback_port()
-    script = f"from cli.ports import PortClaims; ours = PortClaims(); print(ours.take({port}), flush=True); input()"
+    script = "from cli.processes.ports import PortClaims; ours = PortClaims(); "
+    script += f"print(ours.take({port}), flush=True); input()"
     command = [sys.executable, "-c", script]
     with subprocess.Popen(
         command, cwd=Path(__file__).parents[2], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -16,11 +16,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli import supervisor
 from cli.errors import CommandError
-from cli.log_echo import LogEcho
-from cli.ports import free_loopback_port
-from cli.supervisor import Child, ChildSpec, trim_log
+from cli.processes import supervisor
+from cli.processes.ports import free_loopback_port
+from cli.processes.supervisor import Child, ChildSpec, trim_log
+from cli.processes.up import LogEcho
 from common.process.lifecycle import LoopEndedError, Stop, run_loops
 from tests.support.waiting import wait_until
 
@@ -178,7 +178,7 @@ async def test_nothing_is_left_when_the_supervisor_is_killed(tmp_path: Path) -> 
         f"""
         import asyncio, sys
         from pathlib import Path
-        from cli.supervisor import Child, ChildSpec
+        from cli.processes.supervisor import Child, ChildSpec
 
         async def ready(): return True
         async def main():

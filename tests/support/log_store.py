@@ -81,7 +81,7 @@ def to_disturb(log_store: LogStore) -> LogStoreServer:
 def log_store_program() -> list[str] | None:
     """pip's nx-27017 as `etcron up` starts it, or None."""
     there = importlib.util.find_spec("nx_27017") is not None
-    return [sys.executable, "-P", "-m", "cli.embedded_log_store"] if there else None
+    return [sys.executable, "-P", "-m", "cli.processes.embedded_log_store"] if there else None
 
 
 class LogStoreServer:

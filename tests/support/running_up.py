@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import psutil
 
-from cli.ports import free_loopback_port
+from cli.processes.ports import free_loopback_port
 from tests.support.etcd_server import chosen_etcd, usual_etcd
 from tests.support.waiting import wait_until
 

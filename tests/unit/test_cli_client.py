@@ -282,7 +282,7 @@ def test_what_is_not_seen_is_written_out_in_every_text_and_the_same_in_json(caps
 
 def test_commands_print_through_one_place_alone() -> None:
     room = Path(__file__).parents[2] / "cli"
-    own = {"printing.py", "up.py", "local_commands.py"}
+    own = {"printing.py", "progress.py", "up.py", "programs.py"}
     calls = {
         f"{path.name}:{node.lineno}"
         for path in room.rglob("*.py") if path.name not in own

@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from cli.__main__ import main
-from cli.cron_words import field_words
+from cli.cron import field_words
 
 _HEAVY = (
     "aiohttp",

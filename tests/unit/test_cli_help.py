@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from cli import cron_commands, job_commands, local_commands, run_commands, worker_commands
-from cli.__main__ import WORKER_COMMANDS
+from cli import cron, jobs, programs, runs, workers
+from cli.arguments import WORKER_COMMANDS
 from cli.crontab import commands as crontab_commands
 
 _DOCS = Path(__file__).parents[2] / "docs" / "cli.md"
 _GROUPS = {
-    "job": job_commands.parser, "run": run_commands.parser, "worker": worker_commands.parser,
-    "cron": cron_commands.parser, "crontab": crontab_commands.parser,
+    "job": jobs.parser, "run": runs.parser, "worker": workers.parser,
+    "cron": cron.parser, "crontab": crontab_commands.parser,
 }  # fmt: skip
 _WANTED = {
     "job": "save list show delete pause resume unblock run kill log next fires apply versions restore",
@@ -93,7 +93,7 @@ def test_options_are_not_abbreviated() -> None:
 
 
 def test_the_top_lists_every_group(capsys: pytest.CaptureFixture[str]) -> None:
-    text = local_commands.parser().format_help()
+    text = programs.parser().format_help()
     assert all(
         re.search(rf"^ +{group} ", text, re.MULTILINE) for group in (*_GROUPS, "up", "manager", "config", "version")
     )

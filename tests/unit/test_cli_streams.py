@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.up import say
+from cli.processes.up import say
 
 _ROOT = Path(__file__).parents[2]
 

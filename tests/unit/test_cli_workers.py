@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cli.errors import CommandError, ExitStatus
-from cli.worker_commands import _row
-from cli.worker_draining import wait_until_drained
+from cli.workers import _row, wait_until_drained
 
 
 @pytest.mark.parametrize(

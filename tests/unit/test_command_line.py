@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli.__main__ import main
-from cli.examples import JOBS
+from cli.processes.up import JOBS
 from common.version import VERSION
 
 

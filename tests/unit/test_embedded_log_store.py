@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from cli.embedded_log_store import NotCommittedError, committed_once, inserted_plainly
+from cli.processes.embedded_log_store import NotCommittedError, committed_once, inserted_plainly
 
 INSERT = {"sections": [("body", {"insert": "log", "$db": "cron", "writeConcern": {"j": True}})]}
 

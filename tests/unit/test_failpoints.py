@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.data_dir import DataDir
 from cli.errors import CommandError, ExitStatus
-from cli.plan import Options, make_plan
-from cli.ports import PortClaims
+from cli.processes.data_dir import DataDir
+from cli.processes.plan import Options, make_plan
+from cli.processes.ports import PortClaims
 from common.errors import InvalidInputError
 from common.process import failpoints
 

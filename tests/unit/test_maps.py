@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[2]
 MAPS = [
     ROOT / package / "__init__.py"
     for package in (
-        "cli", "cli/crontab", "cli/manifests", "common", "common/clocks", "common/configuration", "common/jobs",
-        "common/process", "common/protocol", "common/schedules", "common/words", "manager",
+        "cli", "cli/crontab", "cli/manifests", "cli/processes", "common", "common/clocks", "common/configuration",
+        "common/jobs", "common/process", "common/protocol", "common/schedules", "common/words", "manager",
         "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
         "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/plan",
         "worker/settling", "worker/spooling", "worker/stewarding",

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cli.worker_processes import plan_workers
+from cli.processes.worker import plan_workers
 from common.configuration.config import WorkerConfig, load_worker_config
 from common.errors import ConfigError
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.stats_command import parser
+from cli.stats import parser
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.integration.cli.conftest import Etcron

@@ -6,14 +6,21 @@
 from __future__ import annotations
 
 import argparse
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server
-from cli.client import Client, Document, worker_path
-from cli.errors import ExitStatus
-from cli.printing import print_json, print_table, warn
+from cli.client import Client, Document, Patience, go_through, worker_path
+from cli.errors import CommandError, ExitStatus
+from cli.printing import one_line, print_json, print_table, say, warn
 from cli.times import local
-from cli.usual import go_through
-from cli.worker_draining import wait_until_drained
+
+_HEADS: Final = (
+    "NAME", "STATE", "RUNNING", "SLOTS", "WAITING", "UNSENT", "CLOCK", "HOST", "ADDRESS", "SINCE", "VERSION", "WHY",
+)  # fmt: skip
+_SPARE: Final = ("ADDRESS", "VERSION", "SINCE", "HOST", "UNSENT", "CLOCK", "WAITING")
+_LOOK_S: Final = 1.0
 
 
 def parser() -> Parser:
@@ -29,12 +36,9 @@ def parser() -> Parser:
         examples=("etcron worker drain worker-1 --reason 'kernel update' --wait",),
     )  # fmt: skip
     undrain = add_command(
-        verbs,
-        "undrain",
-        _undrain,
-        does="drained workers take fires again",
+        verbs, "undrain", _undrain, does="drained workers take fires again",
         examples=("etcron worker undrain worker-1",),
-    )
+    )  # fmt: skip
     forget = add_command(
         verbs, "forget", _forget, does="workers that have left for good are remembered no more",
         examples=("etcron worker forget worker-3",),
@@ -56,23 +60,8 @@ def _list(arguments: argparse.Namespace) -> int:
     if arguments.output == "json":
         print_json(page["items"])
     else:
-        heads = (
-            "NAME",
-            "STATE",
-            "RUNNING",
-            "SLOTS",
-            "WAITING",
-            "UNSENT",
-            "CLOCK",
-            "HOST",
-            "ADDRESS",
-            "SINCE",
-            "VERSION",
-            "WHY",
-        )
-        print_table(
-            heads, [_row(worker) for worker in page["items"]], none="no workers: nothing fires until one starts"
-        )
+        none = "no workers: nothing fires until one starts"
+        print_table(_HEADS, map(_row, page["items"]), none=none, spare=_SPARE)
         if page["items"] and not any(worker.get("session") for worker in page["items"]):
             warnings.append("no worker is live: nothing fires until one starts")
     warn(warnings)
@@ -124,11 +113,9 @@ def _undrain(arguments: argparse.Namespace) -> int:
 
 def _forget(arguments: argparse.Namespace) -> int:
     with Client.of(arguments) as client:
-        return go_through(arguments.names, lambda name: _forgotten(client, name))
-
-
-def _forgotten(client: Client, name: str) -> str:
-    return str(client.call("DELETE", worker_path(name)).document["message"])
+        return go_through(
+            arguments.names, lambda name: str(client.call("DELETE", worker_path(name)).document["message"])
+        )
 
 
 def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -> int:
@@ -139,3 +126,58 @@ def _each(arguments: argparse.Namespace, verb: str, body: Document, done: str) -
             return str(answer.get("message") or f"{name} {done}")
 
         return go_through(arguments.names, act)
+
+
+# Waiting for a drain
+
+
+def wait_until_drained(
+    client: Client,
+    names: Iterable[str],
+    *,
+    sleep: Callable[[float], None] = time.sleep,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> None:
+    """Nothing goes on on these workers, or they are not live any more. What is waited for is said, each time anew.
+
+    CommandError: one takes fires again (conflict), or nothing was heard for a minute (unavailable).
+    """
+    left, patience, told = set(names), Patience(monotonic), ""
+    idle: dict[str, int] = {}
+    while True:
+        try:
+            page = client.get("/api/v1/workers")
+            if page.get("warnings"):  # etcd is away: what is shown is old
+                raise CommandError(str(page["warnings"][0]), ExitStatus.UNAVAILABLE)
+            patience.heard()
+        except CommandError as error:
+            if not patience.bears(error):
+                raise
+        else:
+            workers = {one.get("name"): one for one in page["items"] if one.get("name") in left}
+            left = {name for name in left if name in workers and _goes_on(workers[name], idle)}
+            running = {name: (workers[name].get("beat") or {}).get("running") for name in sorted(left)}
+            words = ", ".join(
+                f"{name} ({'not known yet' if count is None else f'{count} running'})"
+                for name, count in running.items()
+            )
+            if not left:
+                return
+            if words != told:
+                told = words
+                say(one_line(f"waiting for what runs on {words}; Ctrl-C ends the waiting, not the drain"))
+        sleep(_LOOK_S)
+
+
+def _goes_on(worker: Document, idle: dict[str, int]) -> bool:
+    """CommandError: somebody has undrained it. ``idle``: the beats by which workers had nothing to run any more.
+
+    It takes two of them: the first may have been put before a run that was claimed just before the drain.
+    """
+    if not worker.get("drained"):
+        raise CommandError(f"{worker['name']} is not drained any more: somebody has undrained it", ExitStatus.CONFLICT)
+    beat = worker.get("beat")
+    if worker.get("state") == "draining" or beat is None:
+        idle.pop(worker["name"], None)
+        return worker.get("state") == "draining"
+    return bool(idle.setdefault(worker["name"], beat["wallMs"]) == beat["wallMs"])

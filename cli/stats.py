@@ -47,14 +47,11 @@ def _stats(arguments: argparse.Namespace) -> int:
     rows = [_row(str(day["day"]), day) for day in days]
     if len(rows) > 1:
         rows.append(_row("total", document["total"]))
-    print_table(("DAY", "RUNS", *map(str.upper, _VERDICTS), "AVERAGE", "LONGEST"), rows, none="no runs")
+    heads = ("DAY", "RUNS", *map(str.upper, _VERDICTS), "AVERAGE", "LONGEST")
+    print_table(heads, rows, none="no runs", spare=("LONGEST", "AVERAGE", "KILLED", "SKIPPED"))
     return ExitStatus.OK
 
 
 def _row(name: str, counts: Document) -> tuple[str, ...]:
     numbers = (str(counts[one]) for one in ("runs", *_VERDICTS))
-    return (name, *numbers, *(_duration(counts[one]) for one in ("averageDurationMs", "maxDurationMs")))
-
-
-def _duration(ms: int | None) -> str:
-    return "-" if ms is None else took(0, ms)
+    return (name, *numbers, *(took(0, counts[one]) for one in ("averageDurationMs", "maxDurationMs")))

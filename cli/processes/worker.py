@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from cli.children import AFTER_GRACE_S, at_once, program, without_configuration
-from cli.data_dir import write_privately
 from cli.errors import CommandError, ExitStatus
-from cli.supervisor import Child, ChildSpec, reaping
+from cli.processes.children import AFTER_GRACE_S, at_once, program, without_configuration
+from cli.processes.data_dir import write_privately
+from cli.processes.supervisor import Child, ChildSpec, reaping
 from common.configuration.config import WorkerConfig, file_object
 from common.errors import ConfigError, Problem
 from common.process.lifecycle import Stop, run, run_loops

@@ -1,4 +1,4 @@
-"""``python -m cli.embedded_log_store``: nx-27017, which takes text for text, and commits a command's writes at once.
+"""``python -m cli.processes.embedded_log_store``: nx-27017, which takes text for text; one commit for each command.
 
 nx-27017 0.8 compares a text that begins like a date (a job called ``2024-01-01-backup``) as a date, and finds nothing.
 etcron stores no dates, so that reading of a text is switched off. Real MongoDB has no such reading.

@@ -1,4 +1,4 @@
-"""``python -m cli.etcd_user HOST:PORT FILE``: gives the embedded etcd its one user, with the password in the file.
+"""``python -m cli.processes.etcd_user HOST:PORT FILE``: gives the embedded etcd its one user, with this password.
 
 A process of its own, since gRPC starts threads, and who starts children for `etcron up` has none.
 """
@@ -24,7 +24,7 @@ class Given(IntEnum):
 
 async def give_user(address: str, password_file: Path) -> Given:
     """Whether this etcd asks for the password by now; it may be done again."""
-    command = (sys.executable, "-P", "-m", "cli.etcd_user", address, str(password_file))
+    command = (sys.executable, "-P", "-m", "cli.processes.etcd_user", address, str(password_file))
     process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stderr=DEVNULL)
     try:
         status = await process.wait()

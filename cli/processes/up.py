@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
@@ -16,17 +18,18 @@ import aiohttp
 
 import cli
 import common
-from cli.children import answers, manager_spec, store_specs, worker_spec
-from cli.data_dir import DataDir
 from cli.errors import CommandError, ExitStatus
-from cli.examples import save_examples
-from cli.fetched_etcd import fetch, place_of
-from cli.log_echo import LogEcho
-from cli.plan import Options, Plan, lacks_etcd, make_plan
-from cli.ports import PortClaims
-from cli.supervisor import Child, reaping, trim_log
+from cli.processes.children import answers, manager_spec, store_specs, worker_spec
+from cli.processes.data_dir import DataDir
+from cli.processes.embedded import fetch, place_of
+from cli.processes.plan import Options, Plan, lacks_etcd, make_plan
+from cli.processes.ports import PortClaims
+from cli.processes.supervisor import Child, reaping, trim_log
 from common.process.lifecycle import Stop, run_loops
 from common.tls import pinned_context
+
+_ALARMING = re.compile(rb"^\S+ (?:WARNING|ERROR|CRITICAL) ")
+_AT_MOST = 20
 
 
 def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
@@ -178,3 +181,71 @@ def _check_neighbours() -> None:
             "the way; install etcron into an environment of its own",
             ExitStatus.REFUSED,
         )
+
+
+class LogEcho:
+    """Follows the log of a child from where it is now: its warnings and errors are shown on the terminal."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = path.stat().st_size if path.exists() else 0
+
+    def alarming_lines(self) -> list[str]:
+        """The warnings and errors written since the last call; of many only the last ones, which says so."""
+        lines = [line.decode(errors="replace") for line in self._new_lines() if _ALARMING.match(line)]
+        if len(lines) <= _AT_MOST:
+            return lines
+        return [f"({len(lines) - _AT_MOST} more in {self._path})", *lines[-_AT_MOST:]]
+
+    def _new_lines(self) -> list[bytes]:
+        """The complete lines since the last call; a log that became shorter was trimmed, and is read from its start."""
+        try:
+            with self._path.open("rb") as file:
+                if file.seek(0, 2) < self._offset:
+                    self._offset = 0
+                file.seek(self._offset)
+                text = file.read()
+        except OSError:
+            return []
+        complete = text[: text.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        return complete.splitlines()
+
+
+JOBS: tuple[dict[str, object], ...] = (
+    {
+        "name": "hello",
+        "command": 'echo "hello from $ETCRON_WORKER, planned for $ETCRON_PLAN_TIME"',
+        "cronExpr": "*/5 * * * * * *",
+    },
+    {
+        "name": "disk-space",
+        "command": "df -h / | tail -1",
+        "cronExpr": "*/20 * * * * * *",
+        "timeoutSeconds": 10,
+    },
+    {
+        "name": "fails-now-and-then",
+        "command": 'if [ $((ETCRON_PLAN_MS / 15000 % 3)) = 0 ]; then echo "something broke" >&2; exit 3; fi; echo fine',
+        "cronExpr": "*/15 * * * * * *",
+    },
+    {
+        "name": "nightly-report",
+        "command": "echo 'the report would be made here'",
+        "cronExpr": "0 30 2 * * * *",
+        "timezone": "Europe/Berlin",
+        "misfire": {"policy": "latest"},
+    },
+)
+
+
+async def save_examples(http: aiohttp.ClientSession, url: str) -> list[str]:
+    """Save the examples where there is no job yet; the names of those saved. Raises aiohttp.ClientError."""
+    async with http.get(f"{url}/job/list") as answer:
+        answer.raise_for_status()
+        if (await answer.json())["data"]:
+            return []
+    for job in JOBS:
+        async with http.post(f"{url}/job/save", data={"job": json.dumps(job)}) as answer:
+            answer.raise_for_status()
+    return [str(job["name"]) for job in JOBS]

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_reason, add_server, count
-from cli.client import Client, run_path
+from cli.client import Client, Document, go_through, run_path
 from cli.errors import CommandError, ExitStatus
-from cli.printing import print_json, print_output, say_where_cut, tell, warn
-from cli.run_views import print_run, print_runs
-from cli.times import instant
-from cli.usual import go_through
+from cli.printing import print_json, print_output, print_pairs, print_table, say_where_cut, tell, value_text, warn
+from cli.times import instant, local, took
+
+_TIMES: Final = ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime", "rangeEndTime")
+_FIRST: Final = (
+    "id", "jobName", "state", "status", "err", "reason", *_TIMES, "worker", "host", "attempt", "trigger", "by",
+)  # fmt: skip
+"""The order in which a run's fields are told; others follow."""
 
 
 def parser() -> Parser:
@@ -27,11 +33,11 @@ def parser() -> Parser:
         verbs, "log", _log, does="what a run has printed", examples=("etcron run log 'backup@1774749600000#1' | less",)
     )
     kill = add_command(
-        verbs, "kill", _kill, does="end runs with all that they started; status 1 where one has not ended within 3 s",
+        verbs, "kill", _ask, does="end runs with all that they started; status 1 where one has not ended within 3 s",
         examples=("etcron run kill 'backup@1774749600000#1' --reason 'it hangs'",),
     )  # fmt: skip
     give_up = add_command(
-        verbs, "give-up", _give_up,
+        verbs, "give-up", _ask,
         does="free the locks of runs that their workers cannot end; status 1 where that takes longer than 4 s",
         examples=("etcron run give-up 'backup@1774749600000#1' --reason 'that machine will not come back'",),
     )  # fmt: skip
@@ -85,20 +91,13 @@ def _log(arguments: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _kill(arguments: argparse.Namespace) -> int:
-    return _ask(arguments, "kill")
-
-
-def _give_up(arguments: argparse.Namespace) -> int:
-    return _ask(arguments, "give-up")
-
-
-def _ask(arguments: argparse.Namespace, what: str) -> int:
+def _ask(arguments: argparse.Namespace) -> int:
+    """To kill runs, or to give them up."""
     body = {} if arguments.reason is None else {"reason": arguments.reason}
     with Client.of(arguments) as client:
 
         def ask(run: str) -> str:
-            answer = client.post(run_path(run, what), body)
+            answer = client.post(run_path(run, arguments.command), body)
             if answer["outcome"] == "pending":
                 raise CommandError(str(answer["message"]), ExitStatus.NO)
             return str(answer["message"])
@@ -124,3 +123,41 @@ def _list(arguments: argparse.Namespace) -> int:
     print_runs(runs)
     say_where_cut(len(runs), arguments.limit)
     return ExitStatus.OK
+
+
+# Views
+
+
+def print_runs(runs: Iterable[Document]) -> None:
+    """One line for each run, or fire that did not run."""
+    heads = ("PLANNED", "JOB", "STATUS", "STARTED", "TOOK", "WORKER", "WHY", "RUN")
+    rows = [
+        (
+            local(run.get("planTime")), str(run.get("jobName", "-")), verdict(run), local(run.get("startTime")),
+            took(run.get("startTime"), run.get("endTime")), run.get("worker") or "-", why(run) or "-",
+            str(run.get("id")),
+        )
+        for run in runs
+    ]  # fmt: skip
+    print_table(heads, rows, none="no runs", spare=("STARTED", "WORKER", "TOOK", "JOB"))
+
+
+def print_run(run: Document) -> None:
+    """Everything about one run but for its output."""
+    fields = [field for field in _FIRST if field in run] + [field for field in run if field not in _FIRST]
+    print_pairs(
+        (field, local(run[field]) if field in _TIMES else value_text(run[field]))
+        for field in fields
+        if field != "output" and run[field] not in (None, "")
+    )
+
+
+def verdict(run: Document) -> str:
+    """Its status, or where it is on the way to one."""
+    return str(run.get("status") or run.get("state") or "-")
+
+
+def why(run: Document) -> str:
+    """Why it did not succeed, or did not run."""
+    text = str(run.get("err") or run.get("reason") or "")
+    return f"{text} ({run['count']} fires)" if run.get("count") else text

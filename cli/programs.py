@@ -1,20 +1,23 @@
-"""`etcron up`, `etcron config show`, `etcron version`, and the help that lists every command."""
+"""`etcron up`, `worker`, `config show`, `completion`, `version`, and the help that lists every command."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from cli.arguments import EXIT_STATUSES, Parser, count
+from cli.arguments import EXIT_STATUSES, WORKER_COMMANDS, Parser, count
+from cli.completion import SCRIPTS
 from cli.errors import CommandError, ExitStatus
 from common.configuration.config import Program, shown
 from common.configuration.flags import add_config_arguments, manager_config_from, worker_config_from
 from common.errors import ConfigError
 from common.version import VERSION
 
+_VERSION: Final = f"etcron {VERSION}"
 _ELSEWHERE: Final = (
     ("manager", "start a manager: HTTP API and pages (etcron manager --help)"),
     ("worker", "start a worker: runs the commands (etcron worker --help); or: list, drain, undrain, forget"),
@@ -33,11 +36,18 @@ examples:
   etcron cron next '*/15 9-17 * * 1-5' --tz Europe/Berlin
 
 """
+_INSTALLING: Final = """\
+to install it, once:
+  etcron completion bash >> ~/.bashrc
+  etcron completion zsh >> ~/.zshrc
+  mkdir -p ~/.config/fish/completions && etcron completion fish > ~/.config/fish/completions/etcron.fish
+"""
 
 
 def parser() -> Parser:
     """The command line but for the groups and programs that are loaded by themselves."""
     top = Parser(prog="etcron", description="A distributed cron.", epilog=_EXAMPLES + EXIT_STATUSES)
+    top.add_argument("--version", action="version", version=_VERSION, help="print the version")
     verbs = top.add_subparsers(required=True, metavar="VERB")
     _add_up(verbs.add_parser("up", help="start everything on this machine"))
     for name, does in _ELSEWHERE:
@@ -48,6 +58,11 @@ def parser() -> Parser:
     programs = show.add_subparsers(metavar="PROGRAM")
     _add_show(programs.add_parser("manager", help="as a manager would see it"), "manager")
     _add_show(programs.add_parser("worker", help="as a worker would see it"), "worker")
+    completion = verbs.add_parser(
+        "completion", help="have TAB complete commands: print the script for a shell", epilog=_INSTALLING
+    )
+    completion.add_argument("shell", choices=tuple(SCRIPTS))
+    completion.set_defaults(run=_completion)
     verbs.add_parser("version", help="print the version").set_defaults(run=_version)
     return top
 
@@ -74,8 +89,8 @@ def _add_up(parser: argparse.ArgumentParser) -> None:
 
 
 def _up(arguments: argparse.Namespace) -> int:
-    from cli.plan import Options
-    from cli.up import up
+    from cli.processes.plan import Options
+    from cli.processes.up import up
     from common.process.lifecycle import run
     from common.process.logs import configure_logging
 
@@ -114,5 +129,35 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _version(_: argparse.Namespace) -> int:
-    print(f"etcron {VERSION}")
+    print(_VERSION)
     return ExitStatus.OK
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print(SCRIPTS[arguments.shell], end="")
+    return ExitStatus.OK
+
+
+def program_parser(program: Program, **options: Any) -> Parser:
+    """The command line of a program: its configuration."""
+    parser = Parser(prog=f"etcron {program}", **options)
+    add_config_arguments(parser, program)
+    return parser
+
+
+def run_worker(arguments: Sequence[str]) -> int:
+    """One worker in this process, or several kept by this one, until told to stop; the exit status, as a worker's.
+
+    Loads nothing more than the one needs. ConfigError.
+    """
+    from worker.__main__ import main
+
+    parser = program_parser("worker", add_help=False)
+    parser.words = WORKER_COMMANDS
+    parser.add_argument("-h", "--help", action="store_true")
+    parsed = parser.parse_args(arguments)
+    if not parsed.help and (config := worker_config_from(parsed)).processes > 1:
+        from cli.processes.worker import run_processes
+
+        return run_processes(config)
+    return main(arguments)

@@ -3,42 +3,35 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
+from cli import job_fires, job_running, job_saving
 from cli.arguments import Parser, Verbs, add_command, add_group, add_output, add_reason, add_server, count, revision
-from cli.client import Client, Document, fits_a_path, if_match, job_path, run_path
+from cli.client import Client, Document, fits_a_path, go_through, if_match, job_path
 from cli.errors import CommandError, ExitStatus
+from cli.job_fires import waits_of
 from cli.job_views import (
     change_lines,
     differences,
-    print_fires,
     print_job,
     print_jobs,
     print_spec,
     print_versions,
-    why_no_fire,
 )
-from cli.job_waits import waits_of
-from cli.printing import one_line, print_json, print_output, say, say_where_cut, tell, warn
-from cli.run_views import print_runs, verdict, why
-from cli.times import local
-from cli.usual import go_through
+from cli.printing import print_json, say, say_where_cut, tell, warn
 
 _STATES = ("enabled", "paused", "broken", "running", "failing")
 
 
 def parser() -> Parser:
     """The command line of the group."""
-    from cli import job_fires, job_running, job_saving
-    from cli.manifests import commands as manifests
-
     group, verbs = add_group("etcron job", "Jobs: save, look at, run, end, apply from files, go back to versions.")
     job_saving.add_to(verbs)
     _add_looking(verbs)
     job_fires.add_to(verbs)
     _add_switching(verbs)
     job_running.add_to(verbs)
-    manifests.add_to(verbs)
+    _add_applying(verbs)
     _add_versions(verbs)
     return group
 
@@ -56,23 +49,8 @@ def _add_looking(verbs: Verbs) -> None:
         verbs, "show", _show, does="one job: its state, its last run, every field",
         examples=("etcron job show backup", "etcron job show backup -o json | jq .spec > backup.json"),
     )  # fmt: skip
-    log = add_command(
-        verbs, "log", _log, does="the runs of a job, newest first, and the fires that did not run, with the reason",
-        examples=("etcron job log backup --status failed,timeout --limit 5 --output",),
-    )  # fmt: skip
-    log.add_argument("--limit", type=count(1, 100_000), default=20, metavar="N", help="so many (20)")
-    log.add_argument(
-        "--status", action="append", metavar="STATUS", help="only these, e.g. failed,lost or running (repeatable)"
-    )
-    log.add_argument("--output", action="store_true", dest="with_output", help="what each of them has printed, too")
-    following = add_command(
-        verbs, "next", _next, does="the next fires of a job, with their offset from UTC",
-        examples=("etcron job next backup -n 20",),
-    )  # fmt: skip
-    following.add_argument("-n", type=count(1, 1000), default=10, metavar="N", help="how many (10)")
-    for command in (show, log, following):
-        command.add_argument("name", metavar="NAME")
-    for command in (listing, show, log, following):
+    show.add_argument("name", metavar="NAME")
+    for command in (listing, show):
         add_server(command)
         add_output(command)
 
@@ -126,6 +104,30 @@ def _add_versions(verbs: Verbs) -> None:
         add_output(command)
 
 
+def _add_applying(verbs: Verbs) -> None:
+    apply = add_command(
+        verbs, "apply", _apply, does="make the jobs what files (YAML or JSON) say; one mistake changes nothing",
+        examples=(
+            "etcron job apply -f jobs/ --dry-run",
+            "etcron job apply -f jobs/ --owner billing --prune",
+            "etcron job show backup -o json | jq .spec | etcron job apply -f - --dry-run",
+        ),
+    )  # fmt: skip
+    apply.add_argument(
+        "-f", "--file", dest="files", action="append", nargs="+", required=True, metavar="FILE",
+        help="a file, a folder (with what is below it), or - for stdin (repeatable)",
+    )  # fmt: skip
+    apply.add_argument("--dry-run", action="store_true", help="only show what would change, and the next fires")
+    apply.add_argument(
+        "--owner", metavar="NAME", help="label the jobs etcron/owner=NAME; a job of another owner is refused"
+    )
+    apply.add_argument(
+        "--prune", action="store_true", help="delete the owner's jobs that are in no file (needs --owner)"
+    )
+    add_server(apply)
+    add_output(apply)
+
+
 # Looking
 
 
@@ -152,58 +154,6 @@ def _show(arguments: argparse.Namespace) -> int:
     else:
         print_job(row, waits)
     warn(row.get("warnings") or ())
-    return ExitStatus.OK
-
-
-def _log(arguments: argparse.Namespace) -> int:
-    warnings: list[str] = []
-    query = {"job": arguments.name, "status": arguments.status}
-    with Client.of(arguments) as client:
-        runs = list(client.items("/api/v1/runs", query, limit=arguments.limit, warnings=warnings))
-        if not runs:
-            # A deleted job has its log still, so its absence matters only where there is none.
-            client.get(job_path(arguments.name))
-        waits = [] if arguments.output == "json" or arguments.status else waits_of(client, arguments.name)
-        if arguments.with_output:
-            for run in runs:
-                has_some = run.get("startTime") and run.get("state") in ("finished", "ending")
-                run["output"] = client.text(run_path(run["id"], "output")) if has_some else ""
-    warn(warnings)
-    if arguments.output == "json":
-        print_json(runs)
-        return ExitStatus.OK
-    if arguments.with_output:
-        _print_outputs(runs)
-    else:
-        print_runs(runs)
-    say_where_cut(len(runs), arguments.limit)
-    for wait in waits:
-        say(f"waiting: {one_line(wait)}")
-    return ExitStatus.OK
-
-
-def _print_outputs(runs: Sequence[Document]) -> None:
-    for run in runs:
-        told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
-        tell(f"--- {run['id']}  {told}")
-        print_output(run["output"])
-
-
-def _next(arguments: argparse.Namespace) -> int:
-    with Client.of(arguments) as client:
-        row = client.get(job_path(arguments.name))
-        fires: list[Document] = []
-        page = client.get(job_path(arguments.name, "fires"))["upcoming"]
-        while page and len(fires) < arguments.n:
-            fires += page
-            page = client.get(job_path(arguments.name, "fires"), {"after": fires[-1]["ms"]})["upcoming"]
-    fires = fires[: arguments.n]
-    if arguments.output == "json":
-        print_json(fires)
-    else:
-        print_fires(fires)
-    if not fires:
-        say(f"{arguments.name} has no next fire: {why_no_fire(row)}")
     return ExitStatus.OK
 
 
@@ -325,3 +275,12 @@ def _restore(arguments: argparse.Namespace) -> int:
         tell(f"{arguments.name}: restored from revision {arguments.revision}" + (f" as {now}" if now else ""))
     warn(done.get("warnings") or ())
     return ExitStatus.OK
+
+
+# Applying
+
+
+def _apply(arguments: argparse.Namespace) -> int:
+    from cli.manifests.applying import apply
+
+    return apply(arguments)

@@ -13,11 +13,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from cli.data_dir import DataDir
-from cli.embedded import Found, find_etcd, find_log_store
 from cli.errors import CommandError, ExitStatus
-from cli.fetched_etcd import fetched_etcd, place_of
-from cli.ports import PortClaims, holder_of, is_free
+from cli.processes.data_dir import DataDir
+from cli.processes.embedded import Found, fetched_etcd, find_etcd, find_log_store, place_of
+from cli.processes.ports import PortClaims, holder_of, is_free
 from common.configuration.config import ManagerConfig, WorkerConfig, load_manager_config, load_worker_config
 from common.configuration.keys import redact_uri
 from common.errors import ConfigError, Problem

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import aiohttp
 
-from cli.data_dir import DataDir
-from cli.embedded import etcd_command, log_store_command, without_etcd_variables
 from cli.errors import CommandError, ExitStatus
-from cli.etcd_user import Given, give_user
-from cli.plan import Plan
-from cli.supervisor import ChildSpec
+from cli.processes.data_dir import DataDir
+from cli.processes.embedded import etcd_command, log_store_command, without_etcd_variables
+from cli.processes.etcd_user import Given, give_user
+from cli.processes.plan import Plan
+from cli.processes.supervisor import ChildSpec
 from common.configuration.config import file_object
 from common.configuration.sources import PREFIX
 

@@ -1,22 +1,33 @@
 """Finding an etcd and a log store to start on this machine: on the PATH, else in the wheels of the extra `embedded`.
 
+A sound etcd where none is installed: Debian's, verified, put beside etcron by `fetch_etcd.sh`, and found again. In a
+checkout `etcron up` keeps it in ``.tools/up`` (the tests keep theirs in ``.tools``), elsewhere in the user's cache
+directory. The user who starts `etcron up` owns both.
+
 What a data directory was made with goes first, as long as it is still there: another store could not read its data.
 But for the etcd of the wheel, which can lose writes: before it go the one on the PATH and the one fetched from Debian.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import os
 import re
 import shutil
 import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from cli.errors import CommandError, ExitStatus
 
+_CODE = Path(__file__).parent
+_FETCHED_SERIES = ("3.5", "3.4")
+"""Of Debian's: the first of these that there is."""
+_FETCH_LIMIT_S = 30
 QUOTA_BYTES = 2 * 1024**3
 _ETCD_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
 _ETCD_OLDEST = (3, 4, 0)
@@ -76,7 +87,7 @@ def _may_take_over(version: str, written_by: str) -> bool:
 
 def find_log_store(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:
     """The log store to start; CommandError where there is none."""
-    module = "cli.embedded_log_store" if importlib.util.find_spec("nx_27017") else None
+    module = "cli.processes.embedded_log_store" if importlib.util.find_spec("nx_27017") else None
     candidates = {"mongod on PATH": which("mongod"), "wheel nx-27017": module}
     kind, program = _choose(candidates, remembered, f"{_HOW_TO_GET}--mongodb-uri", "log store")
     if kind == "mongod on PATH":
@@ -171,3 +182,43 @@ def log_store_command(found: Found, data_dir: Path, pid_file: Path, *, port: int
 def without_etcd_variables(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment without ETCD_*: etcd takes each of them for a flag."""
     return {name: value for name, value in environ.items() if not name.startswith("ETCD_")}
+
+
+# Debian's etcd
+
+
+def place_of(environ: Mapping[str, str]) -> Path:
+    """Where the fetched etcd lies, or would."""
+    checkout = _CODE.parents[1]
+    if (checkout / ".ci" / "venv").is_file():
+        return checkout / ".tools" / "up"
+    return Path(environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "etcron"
+
+
+def fetched_etcd(place: Path) -> str | None:
+    """The fetched etcd, if it is there."""
+    programs = [str(place / f"etcd-{series}" / "etcd") for series in _FETCHED_SERIES]
+    return next((program for program in programs if os.access(program, os.X_OK)), None)
+
+
+async def fetch(place: Path, stopping: asyncio.Event, *, limit_s: float = _FETCH_LIMIT_S) -> str:
+    """Why it could not be fetched, empty where it was; ends early where a stop is requested."""
+    # `timeout` ends apt and all that it started, also once this process has been killed.
+    limited = ("timeout", "-k", "2", str(limit_s), "sh", str(_CODE / "fetch_etcd.sh"), str(place), *_FETCHED_SERIES)
+    try:
+        process = await asyncio.create_subprocess_exec(*limited, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+    except OSError as error:
+        return str(error)
+    talking, stop = asyncio.ensure_future(process.communicate()), asyncio.ensure_future(stopping.wait())
+    await asyncio.wait((talking, stop), return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if not talking.done():
+        process.terminate()
+    _, said = await talking
+    match process.returncode:
+        case 0:
+            return ""
+        case 124:
+            return f"it took more than {limit_s:g} s"
+        case _:
+            return "; ".join(said.decode(errors="replace").splitlines()) or "it was stopped"
