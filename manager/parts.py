@@ -29,7 +29,6 @@ from manager.editing.unblock import Unblocking
 from manager.json_text import dumps
 from manager.runs.ending import EndingRuns
 from manager.runs.fires import Fires
-from manager.runs.fires_between import FiresBetween
 from manager.runs.give_ups import GiveUpService
 from manager.runs.history import History
 from manager.runs.kills import KillService
@@ -62,7 +61,6 @@ class Parts:
     rows: Rows
     run_lists: RunLists
     fires: Fires
-    fires_between: FiresBetween
     events: EventHub
     history: History
     pending: Pending

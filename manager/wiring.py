@@ -33,7 +33,6 @@ from manager.editing.unblock import Unblocking
 from manager.parts import Parts
 from manager.runs.ending import EndingRuns, shown
 from manager.runs.fires import Fires
-from manager.runs.fires_between import FiresBetween
 from manager.runs.free_slots import FreeSlots
 from manager.runs.give_ups import GiveUpService
 from manager.runs.history import History
@@ -132,8 +131,7 @@ def make_parts(
         watching=watching,
         rows=Rows(watching, history, ending, standstill=lambda: health.standstill, clock=clock),
         run_lists=RunLists(watching, history, ending, clock=clock),
-        fires=Fires(etcd, keys, watching, history, slots, clock=clock),
-        fires_between=FiresBetween(etcd, keys, watching, history, inventory, versions, pending, slots, clock=clock),
+        fires=Fires(etcd, keys, watching, history, versions, pending, slots, clock=clock),
         events=events,
         history=history,
         pending=pending,

@@ -10,7 +10,6 @@ from common.protocol.member import Identity
 from worker.clock_memory import ClockMemory
 from worker.identity import load_identity
 from worker.spooling.spool import Spool
-from worker.spooling.spool_name import name_of_spool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +18,6 @@ class DataDirectory:
 
     identity: Identity
     spool: Spool
-    spool_name: str
     clock_memory: ClockMemory
 
 
@@ -28,6 +26,5 @@ def open_data_directory(config: WorkerConfig, clock: Clock) -> DataDirectory:
     identity = load_identity(config.data_dir, name=config.worker_name)
     spool = Spool.open(config.data_dir / "spool", limit_bytes=config.spool_limit_bytes)
     return DataDirectory(
-        identity=identity, spool=spool, spool_name=name_of_spool(spool.directory),
-        clock_memory=ClockMemory(config.data_dir, clock, in_turn=spool.disk.begin),
+        identity=identity, spool=spool, clock_memory=ClockMemory(config.data_dir, clock, in_turn=spool.disk.begin)
     )  # fmt: skip

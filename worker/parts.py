@@ -118,7 +118,7 @@ class Parts:
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
             on_change=events.clock_judged, memory=data.clock_memory,
         )  # fmt: skip
-        self._know(spool, data.spool_name)
+        self._know(spool)
         self._run(spool)
         self._decide()
         self._stay_present()
@@ -163,7 +163,7 @@ class Parts:
         """Set once the catalog has been read."""
         return self.mirrors[Watched.JOBS].synced
 
-    def _know(self, spool: Spool, spool_name: str) -> None:
+    def _know(self, spool: Spool) -> None:
         """What it knows: jobs, kills, workers; and where its records are."""
         client, keys, clock, events = self._client, self.keys, self._clock, self._events
         self.catalog = Catalog(keys, on_changed=events.job_changed)
@@ -174,7 +174,7 @@ class Parts:
         self.kills = Kills(keys, on_kill=events.kill_wished)
         self.spool_watch = SpoolWatch(try_out=spool.try_out, tell=events.spool_refuses)
         self.delivery = Delivery(
-            spool, self._runlog, writer=spool_name, batch_size=self._config.job_log_batch_size,
+            spool, self._runlog, batch_size=self._config.job_log_batch_size,
             commit_timeout_ms=self._config.job_log_commit_timeout_ms, clock=clock, on_delivered=events.delivered,
             is_pressed=lambda: self.scheduler.waiting > 0,
         )  # fmt: skip

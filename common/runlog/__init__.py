@@ -8,14 +8,14 @@ package knows pymongo.
 there already: so every write may be repeated, and whoever is unsure repeats it. Only a verdict ``lost`` gives way, to
 the record that came late. What cannot be stored as it is comes back as a rejection; everything else is stored.
 
-**Reading.** Every page is one range of one index, from where the cursor left off (``pages``). Nothing is counted.
+**Reading.** Every page is one range of one index, from where the cursor left off (``pages``). Nothing is
+counted but by the steward, an hour's records at a time (``statistics``).
 
 **Two servers, one way to ask them.** nx-27017 uses an index only for ``$eq`` spelled out, for ranges and for ``_id``;
 it reads everything for ``$in`` on other fields; it cannot index ``_id`` together with something else; it takes text
 that begins like a date for a date. MongoDB does not mind any of the ways around that are taken here.
 """
 
-from common.runlog.counting import OwedCounts, Source, Written
 from common.runlog.documents import Rejection
 from common.runlog.last import Advance, JobResults
 from common.runlog.owed import OwedResults
@@ -31,14 +31,11 @@ __all__ = [
     "JobResults",
     "KeptJob",
     "OldRecord",
-    "OwedCounts",
     "OwedResults",
     "Rejection",
     "RetentionState",
     "RunFilter",
     "RunLog",
     "RunPage",
-    "Source",
     "WriteResult",
-    "Written",
 ]

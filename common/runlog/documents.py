@@ -22,7 +22,7 @@ from common.protocol.run import RunRecord, Verdict
 PAGE_KEY = "pageKey"
 ORDER = "order"
 WRITTEN_BY = "writtenBy"
-"""Who wrote the record, and which of the writer's it is: see `common.runlog.counting`."""
+"""In records of a former version; nothing reads it any more."""
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024 - 4096
 """MongoDB's limit of 16 MiB, less what a mark of being late may add."""
 
@@ -44,7 +44,6 @@ class Encoded(Struct, frozen=True, kw_only=True):
 
     record: RunRecord
     document: RawBSONDocument
-    stamp: str = ""
 
 
 def plan_key(plan_ms: int) -> str:
@@ -57,16 +56,13 @@ def page_key(record: RunRecord) -> str:
     return f"{plan_key(record.plan_ms)}/{record.run_id}"
 
 
-def encode(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
-    """The document as it goes over the wire, or why no MongoDB takes it (size, lone surrogates, NUL in a key).
-
-    ``stamp``: who writes it, as `Source.stamp` says.
-    """
+def encode(record: RunRecord) -> Encoded | Rejection:
+    """The document as it goes over the wire, or why no MongoDB takes it (size, lone surrogates, NUL in a key)."""
     try:
-        document = to_bson({**record.to_document(), PAGE_KEY: page_key(record), WRITTEN_BY: stamp})
+        document = to_bson({**record.to_document(), PAGE_KEY: page_key(record)})
     except (ValueError, TypeError) as error:
         return Rejection(run_id=record.run_id, reason=str(error))
-    return Encoded(record=record, document=document, stamp=stamp)
+    return Encoded(record=record, document=document)
 
 
 def to_bson(document: Mapping[str, Any]) -> RawBSONDocument:
@@ -80,9 +76,9 @@ def to_bson(document: Mapping[str, Any]) -> RawBSONDocument:
     return RawBSONDocument(data)
 
 
-def encode_late(record: RunRecord, stamp: str = "") -> Encoded | Rejection:
+def encode_late(record: RunRecord) -> Encoded | Rejection:
     """The same for a record that replaces its run's ``lost``: it says that it came late."""
-    return encode(replace(record, late=True), stamp)
+    return encode(replace(record, late=True))
 
 
 def tidy(document: Mapping[str, Any]) -> dict[str, Any]:

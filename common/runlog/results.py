@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from common.errors import UnavailableError
-from common.runlog.counting import Written
 from common.runlog.documents import Rejection
 
 DUPLICATE_KEY = 11000
@@ -25,8 +24,6 @@ class WriteResult:
     late: int = 0
     """Replaced a ``lost`` verdict that the run had been given meanwhile."""
     rejected: tuple[Rejection, ...] = ()
-    written: tuple[Written, ...] = field(default=(), compare=False)
-    """What is in the log because of this writer, by this call or by an earlier one that failed; to be counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -80,15 +80,16 @@ class Removal:
         """The oldest records planned before an instant, behind that page key."""
         return await self._oldest({}, after, {"$lt": plan_key(before_ms)}, limit)
 
-    async def beyond(self, job: str, keep: int, after: str, limit: int) -> list[OldRecord]:
-        """The job's oldest records beyond its newest ``keep``, behind that page key."""
+    async def beyond(self, job: str, keep: int, before_ms: int, after: str, limit: int) -> list[OldRecord]:
+        """The job's oldest records beyond its newest ``keep`` and planned before an instant, behind that page key."""
         of_job = {"jobName": {"$eq": job}}
         newest_first = self._log.find(
             {**of_job, PAGE_KEY: {"$gt": _BEFORE_ALL, "$lt": _AFTER_ALL}}, {PAGE_KEY: 1}, sort=[(PAGE_KEY, -1)],
             skip=keep, limit=1,
         )  # fmt: skip
         first = await newest_first.to_list()
-        return await self._oldest(of_job, after, {"$lte": first[0][PAGE_KEY]}, limit) if first else []
+        upper = {"$lte": min(first[0][PAGE_KEY], plan_key(before_ms))} if first else {}
+        return await self._oldest(of_job, after, upper, limit) if upper else []
 
     async def remove(self, run_ids: Sequence[str]) -> None:
         """These records are not there any more."""

@@ -1,14 +1,18 @@
-"""How many runs of each verdict a day had, and how long they took: the collection ``statistics``.
+"""How many runs of each verdict a day had, and how long they took: counted from the records, by the steward.
 
-    new/w<writer>/<position>   what a writer adds, with each batch or some of them: one insert, however many jobs
-         |  folded by the steward, all that there are at once
-         v
-    day/2026-03-29/<bucket>    the counts of that day (UTC, of the plan time), of the jobs of one bucket of 256
-    day/2026-03-29/all         of all jobs together
-    writer/w<writer>           up to which of a writer's records all is folded
+    log                          the records planned within an hour: one range of the index on ``pageKey``, in pages
+     |  counted each minute while the hour lasts, then less and less often for a week
+     v
+    hour/2026-03-29/017/14       what they came to, of the jobs of one bucket of 256
+    hour/2026-03-29/all/14       of all jobs together
+     |  rolled up once the day is a week old
+     v
+    day/2026-03-29/017, .../all  the same of a whole day, kept for longer than its records may be
+    counted                      when each of these hours was counted last
 
-A document of a day says which deltas it has; it is replaced where nobody has replaced it meanwhile. So a fold that
-dies, or runs twice at once, is done again without harm. Deltas are removed last. Reads and removal go by ``_id``.
+Each step replaces a document by what was counted, so that whoever does it again, or at the same time, does no harm.
+Where fewer fires are found of a job than before, the former count stays: retention has removed records meanwhile. For
+the same reason a day is read from whichever knows of more: its own document, or those of its hours.
 
 The counts are JSON text: the name of a job need not be one of a field, and one text costs both servers least.
 """
@@ -17,35 +21,43 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias, TypeGuard
 
-from pymongo import DeleteOne, ReplaceOne, UpdateOne
+import pymongo
+from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
-from pymongo.errors import DuplicateKeyError
 
-from common.errors import UnavailableError
 from common.protocol.run import Verdict
 from common.protocol.values import LARGEST
-from common.runlog.client import Document, bulk, by_ids
-from common.runlog.counting import DURATION, LAST_DAY, LONGEST, TIMED, Counts, Delta, OwedCounts, add_counts
+from common.runlog.client import Document, by_ids
+from common.runlog.documents import PAGE_KEY, plan_key
 
-_log = logging.getLogger(__name__)
+HOUR_MS: Final = 3_600_000
+ROLLED_UP_DAYS: Final = 7
+"""For so long after its day an hour is counted again; then its day is rolled up."""
 
+Counts: TypeAlias = dict[str, int]
+"""Fires, by verdict; how many runs took how long together (`_TIMED`, `_DURATION`), and the longest (`_LONGEST`)."""
+
+_DURATION: Final = "durationMs"
+_LONGEST: Final = "maxDurationMs"
+_TIMED: Final = "timed"
+_VERDICTS: Final = tuple(map(str, Verdict))
+_FIELDS: Final = {"_id": 0, PAGE_KEY: 1, "jobName": 1, "status": 1, "count": 1, "startTime": 1, "endTime": 1}
+_HOURS: Final = 24
 _BUCKETS: Final = 256
 _ALL: Final = "all"
 _DOCUMENTS_AT_ONCE: Final = 50
-_ROUNDS: Final = 8
+_JOBS_AT_ONCE: Final = 500
+"""Then others have their turn."""
+_COUNTED: Final = "counted"
 _EPOCH: Final = date(1970, 1, 1).toordinal()
+_OF_A_BUCKET: Final = len("hour/2026-03-29/017/")
 _AFTER_ALL: Final = "~"
-_LOOKED_AT: Final = 20
-"""Of a writer's newest deltas: one of them is ours."""
-_LAST_POSITION: Final = 10**15
-_WHOLE: Final = {"writes": 1, "folded": 1, "counts": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,52 +81,74 @@ class DayCounts:
 
 
 class Statistics:
-    """The collection; to be used within `asking`, which bounds each call."""
+    """The collection, and the records that it is counted from; to be used within `asking`, which bounds each call."""
 
-    def __init__(self, collection: AsyncCollection[Document]) -> None:
+    def __init__(self, collection: AsyncCollection[Document], log: AsyncCollection[Document]) -> None:
         self._collection = collection
+        self._log = log
 
-    async def put(self, owed: OwedCounts) -> None:
-        """All of it is there, once; the owner forgets it then. Of one writer one call at a time."""
-        for _ in range(_ROUNDS):
-            if owed.counted is None:
-                owed.are_counted(await self._counted(owed.column))
-            while (delta := owed.delta()) is not None:
-                owed.counted = None  # whoever is not answered has to look
-                if not await self._insert(delta):
-                    break
-                owed.are_counted(delta.last)
-            else:
-                return
-        raise UnavailableError("the statistics are written by another with the same spool; they are tried again")
+    async def count(self, hour: int, after: str, limit: int, to: dict[str, Counts]) -> str | None:
+        """Adds what the hour's next records come to, by job, behind that page key; where to go on, None at its end."""
+        span = {"$gt": after or plan_key(hour * HOUR_MS), "$lt": plan_key((hour + 1) * HOUR_MS)}
+        page = self._log.find({PAGE_KEY: span}, _FIELDS, sort=[(PAGE_KEY, 1)], limit=limit, batch_size=limit)
+        documents = await page.to_list()
+        for document in documents:
+            _count(document, to)
+        return str(documents[-1][PAGE_KEY]) if len(documents) == limit else None
 
-    async def fold(self, limit: int) -> int:
-        """The oldest deltas, at most so many, are in the days' counts and gone; how many."""
-        deltas = await self._deltas(limit)
-        parts: dict[str, _Part] = {}
-        counted = await self._writers({str(delta["column"]) for delta in deltas})
-        # Others are folded already; or come so late that their writer has looked meanwhile, and counted otherwise.
-        valid = [delta for delta in deltas if _first(delta) > counted.get(delta["column"], 0)]
-        for delta in valid:
-            _take_apart(delta, parts)
-            await asyncio.sleep(0)  # one may be of thousands of jobs
-        ids = list(parts)
-        for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
-            await self._add([parts[one] for one in ids[start : start + _DOCUMENTS_AT_ONCE]])
-        newest = {str(delta["column"]): int(delta["last"]) for delta in valid}
-        if newest:
-            said = [_saying(column, last, is_odd=counted.get(column) == 0) for column, last in newest.items()]
-            await bulk(self._collection, said)
-        # If we die before this, they are folded once more, which changes nothing.
-        await self._remove(deltas)
-        return len(deltas)
+    async def put(self, hour: int, found: Mapping[str, Counts]) -> None:
+        """This is what the hour's records come to, by job."""
+        day, of_day = divmod(hour, _HOURS)
+        parts: dict[str, dict[str, Counts]] = {}
+        total: Counts = {}
+        for number, (job, counts) in enumerate(found.items(), start=1):
+            parts.setdefault(_hour_id(day, _bucket(job), of_day), {})[job] = counts
+            _add(counts, total)
+            if number % _JOBS_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        await self._put(parts | {_hour_id(day, _ALL, of_day): {_ALL: total}} if found else {})
+
+    async def counted(self) -> dict[int, int]:
+        """When each hour was counted last (wall clock, ms), of those that may be counted again."""
+        found = await self._collection.find_one({"_id": _COUNTED}) or {}
+        hours = _table(found.get("hours"))
+        return {int(hour): at_ms for hour, at_ms in hours.items() if hour.isdecimal() and type(at_ms) is int}
+
+    async def put_counted(self, hours: Mapping[int, int]) -> None:
+        """The same, to be written down."""
+        await self._collection.replace_one({"_id": _COUNTED}, {"_id": _COUNTED, "hours": _json(hours)}, upsert=True)
+
+    async def roll_up(self, before: int) -> bool:
+        """Hours of the oldest day before this one are that day's, those of one bucket; False: there are none."""
+        first = await self._span("hour/", 1, end=f"hour/{_text(before)}/")
+        if not first:
+            return False
+        of_a_bucket = first[0]["_id"][:_OF_A_BUCKET]
+        hours = await self._span(of_a_bucket, _HOURS, end=of_a_bucket + _AFTER_ALL)
+        whole: dict[str, Counts] = {}
+        for hour in hours:
+            for job, counts in _by_job(hour).items():
+                _add(counts, whole.setdefault(job, {}))
+            await asyncio.sleep(0)
+        await self._put({f"day/{of_a_bucket[len('hour/') : -1]}": whole})
+        await self._remove(hours)  # if we die before this, it is done once more
+        return True
 
     async def read(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
         """Those of the days that have something, oldest first; ``job`` None: all jobs together."""
-        wanted = {_id(day, job): day for day in days}
-        found = await by_ids(self._collection, list(wanted), projection={"counts": 1})
-        by_day = {wanted[one["_id"]]: _by_job(_table(one.get("counts"))).get(job or _ALL) for one in found}
-        return [_day_counts(day, counts) for day, counts in sorted(by_day.items()) if counts]
+        bucket = _ALL if job is None else _bucket(job)
+        whole = {f"day/{_text(day)}/{bucket}": day for day in days}
+        recent = sorted(days)[-(ROLLED_UP_DAYS + 2) :]
+        hours = {_hour_id(day, bucket, hour): day for day in recent for hour in range(_HOURS)}
+        of_day: dict[int, Counts] = {}
+        of_hours: dict[int, Counts] = {}
+        for found in await by_ids(self._collection, [*whole, *hours], projection={"counts": 1}):
+            one = found["_id"]
+            if counts := _by_job(found).get(job or _ALL):
+                day, to = (whole[one], of_day) if one in whole else (hours[one], of_hours)
+                _add(counts, to.setdefault(day, {}))
+        fullest = {day: _fuller(of_day.get(day, {}), of_hours.get(day, {})) for day in of_day.keys() | of_hours.keys()}
+        return [_day_counts(day, counts) for day, counts in sorted(fullest.items())]
 
     async def forget(self, before: int, limit: int) -> int:
         """The oldest counts of the days before this one are gone, at most so many documents; how many."""
@@ -122,131 +156,65 @@ class Statistics:
         await self._remove(old)
         return len(old)
 
-    async def _insert(self, delta: Delta) -> bool:
-        """False: one that begins there is there already, it may count less."""
-        document = {
-            "_id": f"new/{delta.column}/{delta.first:016d}", "column": delta.column, "last": delta.last,
-            "counts": delta.to_json(),
-        }  # fmt: skip
-        try:
-            await self._collection.insert_one(document)
-        except DuplicateKeyError:
-            there = await self._collection.find_one({"_id": document["_id"]})
-            if there is None or _is_ours(there):
-                return False
-            await self._collection.replace_one({"_id": document["_id"]}, document)
-        return True
+    async def _put(self, parts: Mapping[str, Mapping[str, Counts]]) -> None:
+        ids = list(parts)
+        for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
+            some = ids[start : start + _DOCUMENTS_AT_ONCE]
+            there = {one["_id"]: one for one in await by_ids(self._collection, some, projection={"counts": 1})}
+            changes = []
+            for one in some:
+                before = _by_job(there.get(one, {}))
+                counts = before | {job: _fuller(before.get(job, {}), now) for job, now in parts[one].items()}
+                if counts != before:
+                    changes.append(ReplaceOne({"_id": one}, {"_id": one, "counts": _json(counts)}, upsert=True))
+                await asyncio.sleep(0)  # one may be of hundreds of jobs
+            if changes:
+                await self._collection.bulk_write(changes, ordered=False)
 
-    async def _counted(self, column: str) -> int:
-        # The deltas first: one that is gone by then is in what is read second.
-        span = {"$gt": f"new/{column}/", "$lt": f"new/{column}/{_AFTER_ALL}"}
-        found = await self._collection.find({"_id": span}, sort=[("_id", -1)], limit=_LOOKED_AT).to_list()
-        newest = next((one for one in found if _is_ours(one)), None)
-        said = (await self._writers([column])).get(column, 0)
-        return int(newest["last"]) if newest is not None and _first(newest) > said else said
-
-    async def _writers(self, columns: Iterable[str]) -> dict[str, int]:
-        """Up to which of their records what these writers have counted is folded; 0 where nobody can tell."""
-        wanted = {_writer(column): column for column in columns}
-        found = await by_ids(self._collection, list(wanted), projection={"counted": 1})
-        return {wanted[one["_id"]]: _position(one.get("counted")) for one in found}
-
-    async def _deltas(self, limit: int) -> list[Document]:
-        """The oldest ones, at most so many; also behind what is none, which stays."""
-        deltas: list[Document] = []
-        after = "new/"
-        while (left := limit - len(deltas)) > 0:
-            page = await self._span(after, left, end=f"new/{_AFTER_ALL}")
-            deltas += [delta for delta in page if _is_ours(delta)]
-            if len(page) < left:
-                break
-            after = page[-1]["_id"]
-        return deltas
-
-    async def _add(self, parts: Sequence[_Part]) -> None:
-        for _ in range(_ROUNDS):
-            found = await by_ids(self._collection, [part.id for part in parts], projection=_WHOLE)
-            there = {document["_id"]: document for document in found}
-            changed: list[tuple[_Part, ReplaceOne[Document]]] = []
-            for part in parts:
-                if (replacement := part.added_to(there.get(part.id, {}))) is not None:
-                    changed.append((part, replacement))
-                await asyncio.sleep(0)
-            if not changed:
-                return
-            # Where another has replaced it meanwhile, none is found, and the one that is to be made is there.
-            _, faults = await bulk(self._collection, [replacement for _, replacement in changed])
-            if refused := list(faults.refused.values()):
-                raise UnavailableError(f"the log store does not take the counts of a day: {refused[0]}")
-            parts = [changed[index][0] for index in faults.duplicates]
-        raise UnavailableError("the counts were written by others all the time; they are tried again")
-
-    async def _span(self, after: str, limit: int, *, end: str) -> list[Document]:
-        span = {"$gt": after, "$lt": end}
-        return await self._collection.find({"_id": span}, sort=[("_id", 1)], limit=limit, batch_size=limit).to_list()
+    async def _span(self, first: str, limit: int, *, end: str) -> list[Document]:
+        span = {"$gte": first, "$lt": end}
+        found = self._collection.find({"_id": span}, sort=[("_id", pymongo.ASCENDING)], limit=limit, batch_size=limit)
+        return await found.to_list()
 
     async def _remove(self, documents: Sequence[Document]) -> None:
         if documents:
             await self._collection.bulk_write([DeleteOne({"_id": one["_id"]}) for one in documents], ordered=False)
 
 
-@dataclass(slots=True, kw_only=True)
-class _Part:
-    """What some deltas add to one document."""
-
-    id: str
-    deltas: list[tuple[str, int, Mapping[str, Counts]]] = field(default_factory=list)
-    """Writer, up to which of its records, and the counts by job; of each writer in their order."""
-
-    def added_to(self, there: Mapping[str, Any]) -> ReplaceOne[Document] | None:
-        """Puts the document with all of it in the place of what is there; None where that has it already."""
-        folded = {column: _position(last) for column, last in _table(there.get("folded")).items()}
-        counts = _by_job(_table(there.get("counts")))
-        news = [(column, last, by_job) for column, last, by_job in self.deltas if last > folded.get(column, 0)]
-        for column, last, by_job in news:
-            folded[column] = last
-            for job, added in by_job.items():
-                add_counts(added, counts.setdefault(job, {}))
-        if not news:
-            return None
-        before = _position(there.get("writes"))
-        as_read: Document = {"writes": {"$eq": before}} if before else {}
-        if "writes" not in there:
-            as_read = {"writes": {"$exists": False}}
-        document = {"_id": self.id, "writes": before + 1, "folded": _json(folded), "counts": _json(counts)}
-        return ReplaceOne({"_id": self.id, **as_read}, document, upsert=True)
+def _count(document: Mapping[str, Any], to: dict[str, Counts]) -> None:
+    """One record more; nothing where it is none of ours."""
+    job, status = document.get("jobName"), document.get("status")
+    if not isinstance(job, str) or status not in _VERDICTS:
+        return
+    fires, start_ms, end_ms = document.get("count"), document.get("startTime"), document.get("endTime")
+    added = {str(status): fires if _is_number(fires) and fires > 0 else 1}
+    if _is_number(start_ms) and _is_number(end_ms) and status != Verdict.LOST:
+        took_ms = max(0, end_ms - start_ms)
+        added |= {_TIMED: 1, _DURATION: took_ms, _LONGEST: took_ms}
+    _add(added, to.setdefault(job, {}))
 
 
-def _take_apart(delta: Document, parts: dict[str, _Part]) -> None:
-    """A delta, by the documents that it goes into."""
-    column, last = str(delta["column"]), int(delta["last"])
-    for day, jobs in _days_in(delta).items():
-        whole: Counts = {}
-        by_document: dict[str, dict[str, Counts]] = {_id(day, None): {_ALL: whole}}
-        for job, counts in jobs.items():
-            add_counts(counts, whole)
-            by_document.setdefault(_id(day, job), {})[job] = counts
-        for one, by_job in by_document.items():
-            parts.setdefault(one, _Part(id=one)).deltas.append((column, last, by_job))
+def _add(counts: Mapping[str, int], to: Counts) -> None:
+    for name, number in counts.items():
+        there = to.get(name, 0)
+        to[name] = max(there, number) if name == _LONGEST else there + number
 
 
-def _id(day: int, job: str | None) -> str:
-    bucket = _ALL if job is None else f"{zlib.crc32(job.encode(errors='surrogatepass')) % _BUCKETS:03d}"
-    return f"day/{_text(day)}/{bucket}"
+def _fuller(before: Counts, now: Counts) -> Counts:
+    """What knows of more fires; the newer of two that know of as many: one that was lost may have succeeded."""
+    return max(now, before, key=lambda counts: sum(counts.get(status, 0) for status in _VERDICTS))
 
 
-def _writer(column: str) -> str:
-    return f"writer/{column}"
+def _hour_id(day: int, bucket: str, hour: int) -> str:
+    return f"hour/{_text(day)}/{bucket}/{hour:02d}"
 
 
-def _is_ours(delta: Document) -> bool:
-    """Others stay where they are, and are told of."""
-    is_ours = isinstance(delta.get("column"), str) and _position(delta.get("last")) > 0
-    if not is_ours or not _first_in(delta["_id"]).isdecimal() or not _days_in(delta):
-        extra = {"action": "statistics.odd", "id": delta["_id"]}
-        _log.error("%s in the collection statistics is not one of ours; remove it", delta["_id"], extra=extra)
-        return False
-    return True
+def _bucket(job: str) -> str:
+    return f"{zlib.crc32(job.encode(errors='surrogatepass')) % _BUCKETS:03d}"
+
+
+def _text(day: int) -> str:
+    return date.fromordinal(_EPOCH + day).isoformat()
 
 
 def _table(text: object) -> dict[str, Any]:
@@ -258,49 +226,17 @@ def _table(text: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _days_in(delta: Document) -> dict[int, dict[str, Counts]]:
-    """What a delta adds, by day; nothing where any of it is not one of ours."""
-    days: dict[int, dict[str, Counts]] = {}
-    for day, jobs in _table(delta.get("counts")).items():
-        by_job = _by_job(jobs) if isinstance(jobs, dict) else {}
-        is_day = day.isdecimal() and len(day) <= len(str(LAST_DAY)) and int(day) <= LAST_DAY
-        if not is_day or not isinstance(jobs, dict) or len(by_job) != len(jobs):
-            return {}
-        days[int(day)] = by_job
-    return days
-
-
-def _by_job(table: Mapping[str, Any]) -> dict[str, Counts]:
-    """The counts by job, but for those that are none."""
-    return {job: counts for job, counts in table.items() if _are_counts(counts)}
+def _by_job(document: Mapping[str, Any]) -> dict[str, Counts]:
+    """The counts of a document by job, but for those that are none."""
+    return {job: counts for job, counts in _table(document.get("counts")).items() if _are_counts(counts)}
 
 
 def _are_counts(value: object) -> bool:
-    return isinstance(value, dict) and all(type(number) is int and abs(number) <= LARGEST for number in value.values())
+    return isinstance(value, dict) and all(_is_number(number) for number in value.values())
 
 
-def _position(value: object) -> int:
-    """0: it is none."""
-    return value if type(value) is int and 0 < value <= _LAST_POSITION else 0
-
-
-def _saying(column: str, last: int, *, is_odd: bool) -> UpdateOne:
-    """Of a writer up to where all is folded, whoever says so first. ``is_odd``: what is there is no position."""
-    change = {"$set" if is_odd else "$max": {"counted": last}}
-    return UpdateOne({"_id": _writer(column)}, change, upsert=True)
-
-
-def _first_in(delta_id: object) -> str:
-    first = str(delta_id).rpartition("/")[2]
-    return first if first.isascii() and len(first) <= len(str(LARGEST)) else ""
-
-
-def _first(delta: Document) -> int:
-    return int(_first_in(delta["_id"]))
-
-
-def _text(day: int) -> str:
-    return date.fromordinal(_EPOCH + day).isoformat()
+def _is_number(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
 def _json(value: object) -> str:
@@ -310,9 +246,9 @@ def _json(value: object) -> str:
 def _day_counts(day: int, counts: Mapping[str, int]) -> DayCounts:
     return DayCounts(
         day=day,
-        # Below nothing: the `lost` that a late record took the place of had not been counted.
+        # A former version let a number fall below nothing.
         by_status={status: max(0, counts.get(status.value, 0)) for status in Verdict},
-        timed=counts.get(TIMED, 0),
-        duration_ms=counts.get(DURATION, 0),
-        max_duration_ms=counts.get(LONGEST, 0),
+        timed=counts.get(_TIMED, 0),
+        duration_ms=counts.get(_DURATION, 0),
+        max_duration_ms=counts.get(_LONGEST, 0),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -23,21 +23,12 @@ from common.protocol.job_version import JobVersion
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog.client import Document, asking, bulk, by_ids, open_client
-from common.runlog.counting import LifeCounts, OwedCounts, Source, Written
-from common.runlog.documents import (
-    PAGE_KEY,
-    WRITTEN_BY,
-    Encoded,
-    Rejection,
-    encode,
-    encode_late,
-    tidy,
-)
+from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
 from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
-from common.runlog.statistics import DayCounts, Statistics
+from common.runlog.statistics import Counts, DayCounts, Statistics
 from common.runlog.versions import Versions
 
 _log = logging.getLogger(__name__)
@@ -83,9 +74,7 @@ class RunLog:
         self._last = LastResults(self._jobs)
         self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
         self._versions = Versions(store.get_collection("versions"))
-        self._statistics = Statistics(store.get_collection("statistics"))
-        self._life = LifeCounts()
-        self._life_counts = asyncio.Lock()
+        self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
 
@@ -124,7 +113,6 @@ class RunLog:
         self,
         records: Sequence[RunRecord],
         *,
-        source: Source | None = None,
         advance_last: bool = True,
         deadline_seconds: float = _WRITE_SECONDS,
     ) -> WriteResult:
@@ -132,23 +120,15 @@ class RunLog:
 
         A record replaces the stored one of its run only where that is ``lost`` and it is not. UnavailableError: any
         part of the batch may have been stored; send it again. Keep a batch below some 16 MiB and 1,000 records.
-        Without ``advance_last`` the caller owes `advance_last` before it forgets the records; with a ``source`` it owes
-        `put_counts` of what was written. Without one that is done here.
+        Without ``advance_last`` the caller owes `advance_last` before it forgets the records.
         """
-        sent = source or self._life.begin(len(records))
-        encoded, rejected = await _encoded(records, sent)
+        encoded, rejected = await _encoded(records)
         if not encoded:
-            self._life.end(sent, [])
             return WriteResult(rejected=tuple(rejected))
         async with asking(self._client, deadline_seconds):
             faults = await self._insert(encoded)
             late, refused_late = await self._replace_lost([encoded[index] for index in faults.duplicates])
-            refused = [*refused_late, *_rejections(encoded, faults)]
-            found = await self._found([encoded[index] for index in faults.duplicates])
-        written = [*_inserted(encoded, faults), *self._ours(found, is_of_life=source is None)]
-        if source is None:
-            self._life.end(sent, written)
-            await self._count_life(deadline_seconds)
+        refused = [*refused_late, *_rejections(encoded, faults)]
         if advance_last:
             gone = {rejection.run_id for rejection in refused}
             stored = [item.record for item in encoded if item.record.run_id not in gone]
@@ -158,26 +138,46 @@ class RunLog:
             already_there=len(faults.duplicates) - late - len(refused_late),
             late=late,
             rejected=(*rejected, *refused),
-            written=tuple(one for _, one in written),
         )
 
-    async def put_counts(self, owed: OwedCounts, *, deadline_seconds: float = _WRITE_SECONDS) -> None:
-        """The statistics have all of it, each record once, and ``owed`` is empty; may be repeated after an error."""
-        if owed:
-            async with asking(self._client, deadline_seconds):
-                await self._statistics.put(owed)
+    async def count_hour(
+        self, hour: int, *, after: str, limit: int, to: dict[str, Counts], deadline_seconds: float = _READ_SECONDS
+    ) -> str | None:
+        """Adds what some records of an hour (since the epoch, of the plan time) come to, by job, for `put_hour`.
 
-    async def fold_statistics(self, *, limit: int, deadline_seconds: float = _WRITE_SECONDS) -> int:
-        """What writers have added, so many times at most, is where it is read; how many. Repeating it does no harm."""
+        Those behind the page key ``after``, "" for the first; where to go on, None: those were the last.
+        """
         async with asking(self._client, deadline_seconds):
-            return await self._statistics.fold(limit)
+            return await self._statistics.count(hour, after, limit, to)
+
+    async def put_hour(
+        self, hour: int, found: Mapping[str, Counts], *, deadline_seconds: float = _WRITE_SECONDS
+    ) -> None:
+        """The statistics say what the hour's records were found to come to; repeating it changes nothing."""
+        async with asking(self._client, deadline_seconds):
+            await self._statistics.put(hour, found)
+
+    async def counted_hours(self, *, deadline_seconds: float = _READ_SECONDS) -> dict[int, int]:
+        """When each hour was counted last (wall clock, ms), of those that may be counted again."""
+        async with asking(self._client, deadline_seconds):
+            return await self._statistics.counted()
+
+    async def put_counted_hours(self, hours: Mapping[int, int], *, deadline_seconds: float = _WRITE_SECONDS) -> None:
+        """The same, for whoever counts next."""
+        async with asking(self._client, deadline_seconds):
+            await self._statistics.put_counted(hours)
+
+    async def roll_up_statistics(self, before_day: int, *, deadline_seconds: float = _WRITE_SECONDS) -> bool:
+        """Some hours of a day before this one have become part of their day; False: no such hour is left."""
+        async with asking(self._client, deadline_seconds):
+            return await self._statistics.roll_up(before_day)
 
     async def statistics(
         self, job: str | None, days: Sequence[int], *, deadline_seconds: float = _READ_SECONDS
     ) -> list[DayCounts]:
         """What those of the days came to that have any record, oldest first; ``job`` None: all jobs together.
 
-        ``days``: days since 1970-01-01. What has not been folded yet is not in it.
+        ``days``: days since 1970-01-01. What has not been counted yet is not in it.
         """
         async with asking(self._client, deadline_seconds):
             return await self._statistics.read(job, days)
@@ -305,11 +305,15 @@ class RunLog:
             return await self._removal.older(before_ms, after, limit)
 
     async def records_beyond(
-        self, job: str, keep: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
-    ) -> list[OldRecord]:
-        """The job's oldest records beyond its newest ``keep``, those behind the page key ``after``."""
+        self, job: str, keep: int, before_ms: int, *, after: str = "", limit: int,
+        deadline_seconds: float = _READ_SECONDS,
+    ) -> list[OldRecord]:  # fmt: skip
+        """The job's oldest records beyond its newest ``keep`` that were planned before an instant.
+
+        Those behind the page key ``after``.
+        """
         async with asking(self._client, deadline_seconds):
-            return await self._removal.beyond(job, keep, after, limit)
+            return await self._removal.beyond(job, keep, before_ms, after, limit)
 
     async def remove(self, run_ids: Sequence[str], *, deadline_seconds: float = _READ_SECONDS) -> None:
         """These records are gone; repeating it changes nothing. What jobs came to stays."""
@@ -343,30 +347,10 @@ class RunLog:
             return faults_of(error.details, len(encoded))
         return NO_FAULTS
 
-    async def _found(self, duplicates: Sequence[Encoded]) -> list[tuple[Encoded, Document]]:
-        """The records that were there already, each with what now stands there of it."""
-        ids = [str(item.record.run_id) for item in duplicates]
-        documents = await by_ids(self._log, ids, projection={WRITTEN_BY: 1, "late": 1}) if ids else []
-        there = {document["_id"]: document for document in documents}
-        return [(item, there[run]) for item, run in zip(duplicates, ids, strict=True) if run in there]
-
-    def _ours(self, found: Iterable[tuple[Encoded, Document]], *, is_of_life: bool) -> list[tuple[str, Written]]:
-        """Those of them that this writer has written: now, in place of a ``lost``, or by a call that failed."""
-        ours = []
-        for item, there in found:
-            stamp = str(there.get(WRITTEN_BY, ""))
-            if stamp == item.stamp or (is_of_life and self._life.is_in_doubt(stamp)):
-                ours.append((stamp, _written(item, replaces_lost=bool(there.get("late")))))
-        return ours
-
-    async def _count_life(self, deadline_seconds: float) -> None:
-        async with self._life_counts:
-            await self.put_counts(self._life.owed, deadline_seconds=deadline_seconds)
-
     async def _replace_lost(self, duplicates: Iterable[Encoded]) -> tuple[int, list[Rejection]]:
         """A verdict that came late takes the place of ``lost``; how many did, and which the store does not take."""
         late, rejected = _split(
-            encode_late(item.record, item.stamp) for item in duplicates if item.record.status is not Verdict.LOST
+            encode_late(item.record) for item in duplicates if item.record.status is not Verdict.LOST
         )
         if not late:
             return 0, rejected
@@ -408,12 +392,10 @@ def _record_in(document: Document) -> RunRecord | None:
         return None
 
 
-async def _encoded(records: Sequence[RunRecord], source: Source) -> tuple[list[Encoded], list[Rejection]]:
+async def _encoded(records: Sequence[RunRecord]) -> tuple[list[Encoded], list[Rejection]]:
     results: list[Encoded | Rejection] = []
-    stamps = [source.stamp(index) for index in range(len(records))]
     for start in range(0, len(records), _ENCODED_AT_ONCE):
-        end = start + _ENCODED_AT_ONCE
-        results += map(encode, records[start:end], stamps[start:end])
+        results += map(encode, records[start : start + _ENCODED_AT_ONCE])
         await asyncio.sleep(0)
     return _split(results)
 
@@ -428,16 +410,6 @@ def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[
             case Rejection():
                 rejected.append(result)
     return encoded, rejected
-
-
-def _inserted(encoded: Sequence[Encoded], faults: WriteFaults) -> list[tuple[str, Written]]:
-    """Those that were not there."""
-    others = {*faults.duplicates, *faults.refused}
-    return [(item.stamp, _written(item)) for index, item in enumerate(encoded) if index not in others]
-
-
-def _written(item: Encoded, *, replaces_lost: bool = False) -> Written:
-    return Written(int(item.stamp.rpartition(":")[2]), item.record, replaces_lost)
 
 
 def _rejections(sent: Sequence[Encoded], faults: WriteFaults) -> list[Rejection]:

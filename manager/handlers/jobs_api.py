@@ -20,7 +20,8 @@ from manager.console.texts import language_of
 from manager.editing.merge_patch import merge_patch
 from manager.editing.service import Changed, Saved, StaleRevisionError
 from manager.parts import PARTS, Parts, answer, caller
-from manager.runs.fires_between import Span, read_cursor
+from manager.runs.fire_verdicts import Span
+from manager.runs.fires import read_cursor
 from manager.watching.catalog import JobQuery, KnownJob, ListState
 
 MAX_LIMIT: Final = 500
@@ -202,11 +203,11 @@ async def list_fires(request: web.Request) -> web.Response:
     await parts.watching.ready()
     job = parts.watching.catalog.get(name)
     if not between:
-        return answer(await parts.fires.of(job, name, before_ms=before_ms, after_ms=after_ms))
+        return answer(await parts.fires.recent(job, name, before_ms=before_ms, after_ms=after_ms))
     now_ms = parts.clock.wall_ms()
     to_ms = read_cursor(cursor, to_ms if to_ms is not None else now_ms)
     span = Span(from_ms=from_ms if from_ms is not None else 0, to_ms=to_ms)
-    return answer(await parts.fires_between.of(job, name, span, limit=limit))
+    return answer(await parts.fires.between(job, name, span, limit=limit))
 
 
 def kill_message(name: str, killed: list[str]) -> str:

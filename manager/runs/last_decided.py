@@ -12,8 +12,8 @@ from common.protocol.run import RunEntry
 from common.protocol.txn import KeyValue
 from common.runlog import RunFilter
 from manager.editing.unblock import Decided
+from manager.runs.fire_verdicts import end_ms, run_id_of
 from manager.runs.history import History
-from manager.runs.told_fires import end_ms, run_id_of
 
 _RECORDS: Final = 200
 """Looked through for one of a planned fire: runs that somebody asked for are among them."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 from common.clock import Clock
 from common.words.phrases import DEFAULT
 from manager.runs.ending import EndingRuns, shown
-from manager.runs.fires import NOT_TAKEN, first_due_ms
+from manager.runs.fire_verdicts import NOT_TAKEN, first_due_ms
 from manager.runs.history import History
 from manager.views import job_row
 from manager.watching.catalog import CatalogPage, JobQuery, KnownJob, ListState

@@ -18,10 +18,9 @@ from common.errors import UnavailableError
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunFilter, RunLog
-from common.runlog.counting import day_of
 from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
-from tests.support.records import PLAN_0_MS, last_results, record
+from tests.support.records import last_results, record
 from tests.support.waiting import wait_until
 from worker.spooling.delivery import Delivery
 from worker.spooling.spool import Spool
@@ -70,7 +69,6 @@ class Rig:
         self.delivery = Delivery(
             self.spool,
             runlog,
-            writer="instance",
             clock=SystemClock(),
             commit_timeout_ms=50,
             on_delivered=self.told.extend,
@@ -202,7 +200,7 @@ async def main():
     for number in range(150):
         await spool.append(record(number))
     async with Deadly(sys.argv[2]) as log:
-        await Delivery(spool, log, writer="instance", clock=SystemClock(), on_delivered=lambda runs: None).run()
+        await Delivery(spool, log, clock=SystemClock(), on_delivered=lambda runs: None).run()
 
 asyncio.run(main())
 """
@@ -222,7 +220,3 @@ async def test_a_worker_that_dies_between_write_and_acknowledgement_leaves_each_
         assert rig.spool.pending == 150
         await rig.all_settled()
     assert [item["_id"] for item in await everything(runlog)] == newest_first([record(n) for n in range(150)])
-    while await runlog.fold_statistics(limit=100):
-        pass
-    (day,) = await runlog.statistics("backup", [day_of(PLAN_0_MS)])
-    assert (day.by_status[Verdict.SUCCESS], day.timed) == (150, 150)

@@ -16,7 +16,7 @@ from common.clock import Clock, SystemClock
 from common.errors import UnavailableError
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
-from common.runlog import Advance, OwedCounts, Rejection, Source, WriteResult
+from common.runlog import Advance, Rejection, WriteResult
 from common.runlog.documents import last_order
 from common.runlog.last import advances_of, joined
 from tests.support.background import running
@@ -38,8 +38,6 @@ class ToldStore:
         """By job, all that was put."""
         self.open = asyncio.Event()
         self.open.set()
-        self.stamps: dict[RunId, str] = {}
-        """Of the stored ones: whose, and its how manieth record it is."""
         self.asked = 0
         self.puts = 0
         self.away = False
@@ -51,9 +49,7 @@ class ToldStore:
         self.meanwhile: Callable[[int], Awaitable[None]] | None = None
         """What happens while the batch of this number (the first is 1) is written."""
 
-    async def write(
-        self, records: Sequence[RunRecord], *, source: Source | None = None, advance_last: bool = True
-    ) -> WriteResult:
+    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult:
         self.asked += 1
         await self.open.wait()
         if self.away:
@@ -64,8 +60,6 @@ class ToldStore:
             one for one in records if one.run_id in self.refuses or (one.output and one.run_id in self.refuses_output)
         ]
         self.batches.append([one for one in records if one not in bad])
-        if source is not None:
-            self.stamps |= {one.run_id: source.stamp(index) for index, one in enumerate(records) if one not in bad}
         if self.meanwhile is not None:
             await self.meanwhile(len(self.batches))
         return WriteResult(rejected=tuple(Rejection(run_id=one.run_id, reason="told to") for one in bad))
@@ -75,9 +69,6 @@ class ToldStore:
             raise UnavailableError("the log store is told to be away")
         self.puts += 1
         self.last.update({one.job: joined(one, self.last.get(one.job, one)) for one in advances})
-
-    async def put_counts(self, owed: OwedCounts) -> None:
-        pass
 
     @property
     def stored(self) -> list[RunRecord]:
@@ -97,7 +88,7 @@ class Rig:
         self.delivered: list[RunId] = []
         self.fires_wait = False
         self.delivery = Delivery(
-            self.spool, store, writer="instance", clock=clock, commit_timeout_ms=commit_timeout_ms,
+            self.spool, store, clock=clock, commit_timeout_ms=commit_timeout_ms,
             on_delivered=self.delivered.extend, is_pressed=lambda: self.fires_wait, jitter=lambda: 0.0,
         )  # fmt: skip
 
@@ -314,8 +305,6 @@ async def test_a_refused_record_is_stored_without_its_output(tmp_path: Path, sto
         stored = {one.run_id: one for one in store.stored}
         assert stored[record(3).run_id] == record(3).without_output("output not stored: told to")
         assert stored[record(2).run_id] == record(2)
-        positions = [store.stamps[record(number).run_id].rpartition(":")[2] for number in (1, 2, 3)]
-        assert positions == ["1", "2", "3"], "it is counted as itself"
         assert set(rig.delivered) == {record(number).run_id for number in (1, 2, 3)}
         assert rig.delivery.state.set_aside == 0
 

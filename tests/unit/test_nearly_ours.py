@@ -30,7 +30,6 @@ from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdic
 from common.protocol.run_writes import handed_on
 from common.protocol.saved_job import Pause, SavedJob
 from common.protocol.txn import KeyValue
-from common.runlog.counting import OwedCounts, Written
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
 from common.runlog.versions import _document as version_document
@@ -62,14 +61,9 @@ JOBS = [
 
 
 def use_record(record: RunRecord) -> None:
-    """It is spooled, delivered or set aside, counted, shown."""
+    """It is spooled, delivered or set aside, shown."""
     assert record_of(memoryview(frame(record))[8:]).run_id == record.run_id
-    encoded = encode(record, "w:1")
-    counts = OwedCounts("w")
-    counts.add([Written(1, record, False)])
-    delta = counts.delta()
-    assert delta is not None
-    bson.encode({"counts": delta.to_json()})
+    encoded = encode(record)
     for advance in advances_of([record] if isinstance(encoded, Encoded) else []):
         bson.encode(advance.result)
         assert advance.merged_into({}) is not None

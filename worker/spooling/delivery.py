@@ -23,7 +23,7 @@ from common.errors import UnavailableError
 from common.process import failpoints
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
-from common.runlog import Advance, OwedCounts, OwedResults, Rejection, Source, WriteResult, Written
+from common.runlog import Advance, OwedResults, Rejection, WriteResult
 from worker.spooling.delivery_pace import Pace
 from worker.spooling.rejected import REJECTED, set_aside
 from worker.spooling.spool import CACHE_BYTES, Spool, SpoolError
@@ -56,13 +56,9 @@ _LONGEST_PAUSE_SECONDS = 5.0
 class LogStore(Protocol):
     """What delivery asks of the log store: see `common.runlog.RunLog`."""
 
-    async def write(
-        self, records: Sequence[RunRecord], *, source: Source | None = None, advance_last: bool = True
-    ) -> WriteResult: ...
+    async def write(self, records: Sequence[RunRecord], *, advance_last: bool = True) -> WriteResult: ...
 
     async def put_last(self, advances: Iterable[Advance]) -> None: ...
-
-    async def put_counts(self, owed: OwedCounts) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,13 +85,12 @@ class Delivery:
     """The one writer of a worker's records. `run` belongs into the owner's TaskGroup."""
 
     def __init__(
-        self, spool: Spool, runlog: LogStore, *, writer: str,
+        self, spool: Spool, runlog: LogStore, *,
         batch_size: int = 100, commit_timeout_ms: int = 1000, clock: Clock,
         on_delivered: Callable[[list[RunId]], None], is_pressed: Callable[[], bool] = lambda: False,
         jitter: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
-        """``writer``: whose spool it is, of all that there are and ever were; with the position it names a record.
-        ``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly.
+        """``on_delivered`` hears of every record once the log store has it (or it was set aside); maybe repeatedly.
         ``is_pressed``: whether due fires wait for slots."""
         self._spool = spool
         self._runlog = runlog
@@ -111,8 +106,6 @@ class Delivery:
         """Up to here all is in the log. The spool's cursor stays behind until the last results are there, too."""
         self._owed = OwedResults()
         """What those in between say."""
-        self._counts = OwedCounts(writer)
-        """And count, in the statistics."""
         self._catching_up = spool.pending > batch_size
         """Whether more than a batch has waited since an outage, of the log store or of this worker."""
         self._waiting_at_rest: int | None = None
@@ -249,53 +242,41 @@ class Delivery:
         batch = await self._spool.read(size, after=self._written)
         up_to = batch[-1][0] if batch else self._spool.last  # none that is there now can be read; others may come
         records = [record for _, record in batch]
-        stored, written = await self._write(batch)
+        stored = await self._write(records)
         if failpoints.armed:
             failpoints.hit("after_ack")
         # If we die here, the batch is written once more: every record is there already, and stays.
         self._written = up_to
         self._pace.written()
-        self._counts.add(written)
         self._on_delivered([record.run_id for record in records])
         for start in range(0, len(stored), _RECORDS_AT_ONCE):
             self._owed.add(stored[start : start + _RECORDS_AT_ONCE])
             await asyncio.sleep(0)
 
     async def _settle(self) -> None:
-        """What was written is over and done with: last results and statistics know of it, the spool lets go of it."""
+        """What was written is over and done with: the last results know of it, the spool lets go of it."""
         await self._runlog.put_last(self._owed)
-        # If we die here, the spool still has these: they are found in the log as ours, and counted then.
-        await self._runlog.put_counts(self._counts)
         self._owed.clear()
         self._delivered += max(0, self._written - self._spool.cursor)
         self._is_acknowledged = False
         await self._spool.acknowledge(self._written)
         self._is_acknowledged = True
 
-    async def _write(self, batch: Sequence[tuple[int, RunRecord]]) -> tuple[list[RunRecord], list[Written]]:
-        """The records as they were stored, and what is to be counted of them.
-
-        One that is not taken is stored without its output, or set aside.
-        """
-        records = [record for _, record in batch]
-        source = self._counts.source([position for position, _ in batch])
-        result = await self._runlog.write(records, source=source, advance_last=False)
-        written = list(result.written)
+    async def _write(self, records: list[RunRecord]) -> list[RunRecord]:
+        """The records as they were stored. One that is not taken is stored without its output, or set aside."""
+        result = await self._runlog.write(records, advance_last=False)
         refused = _with_reasons(records, result.rejected)
         if not refused:
-            return records, written
-        positions = {record.run_id: position for position, record in batch}
+            return records
         shortened = [record.without_output(f"output not stored: {reason}") for record, reason in refused]
-        source = self._counts.source([positions[record.run_id] for record in shortened])
-        result = await self._runlog.write(shortened, source=source, advance_last=False)
-        written += result.written
+        result = await self._runlog.write(shortened, advance_last=False)
         hopeless = _with_reasons(shortened, result.rejected)
         if hopeless:
             await self._put_aside(hopeless)
         gone = {record.run_id for record, _ in refused}
         lost = {record.run_id for record, _ in hopeless}
         whole = [record for record in records if record.run_id not in gone]
-        return whole + [record for record in shortened if record.run_id not in lost], written
+        return whole + [record for record in shortened if record.run_id not in lost]
 
     async def _put_aside(self, refused: Sequence[tuple[RunRecord, str]]) -> None:
         await self._spool.disk.call(set_aside, self._spool.directory, refused)

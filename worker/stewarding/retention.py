@@ -38,6 +38,8 @@ PASS_EVERY_S: Final = 600.0
 """From the end of a pass to the beginning of the next."""
 _AWAY_S: Final = 30.0
 _DAY_MS: Final = 86_400_000
+_UNCOUNTED_MS: Final = 2 * 3_600_000
+"""How long ago records were planned that go by number: the statistics have counted their hour when it was over."""
 _LEFT_ALONE_MS: Final = 30 * _DAY_MS
 """How long the results of a deleted job stay where records go at no age."""
 
@@ -47,7 +49,9 @@ class Forgetful(Protocol):
 
     async def old_records(self, before_ms: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
 
-    async def records_beyond(self, job: str, keep: int, *, after: str = "", limit: int) -> list[OldRecord]: ...
+    async def records_beyond(
+        self, job: str, keep: int, before_ms: int, *, after: str = "", limit: int
+    ) -> list[OldRecord]: ...
 
     async def remove(self, run_ids: Sequence[str]) -> None: ...
 
@@ -146,8 +150,8 @@ class Retention:
             after = page[-1].name
 
     async def _trim(self, job: str) -> None:
-        keep = self._per_job
-        await self._remove(lambda after: self._store.records_beyond(job, keep, after=after, limit=STEP))
+        keep, before_ms = self._per_job, self._clock.wall_ms() - _UNCOUNTED_MS
+        await self._remove(lambda after: self._store.records_beyond(job, keep, before_ms, after=after, limit=STEP))
 
     async def _remove(self, find: Callable[[str], Awaitable[list[OldRecord]]], before_ms: int | None = None) -> None:
         """What is found, step by step, but for the records that some run still waits for.

@@ -1,36 +1,51 @@
-"""The steward folds what writers have added to the statistics into the counts of days, and forgets those of long ago.
+"""The steward counts records for the statistics, an hour's at a time, rolls days up, and forgets those of long ago.
 
-Nobody waits for it: until then the statistics are a minute behind. It runs beside the steward's duties, not among them.
-Two at once do no harm.
+    each minute: the hours that are due, newest first  ->  days that are a week old are rolled up  ->  old ones go
+
+An hour is due while it lasts; then again after half as long as it had been over when it was counted last, and after a
+day at the latest: a record may come hours after its plan time. It runs beside the steward's duties, not among them. Two
+at once do no harm.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final, Protocol, TypeVar
 
 from common.clock import Clock
 from common.errors import UnavailableError
+from common.runlog.statistics import HOUR_MS, ROLLED_UP_DAYS, Counts
 
 _log = logging.getLogger(__name__)
 
-STEP: Final = 50
-"""Additions in one step; or documents, of those that are too old."""
-FOLD_EVERY_S: Final = 60.0
+STEP: Final = 500
+"""Records in one step; or documents, of those that are too old."""
+COUNT_EVERY_S: Final = 60.0
+"""From the end of a pass to the beginning of the next; a pass begins no other hour after as long."""
 KEPT_DAYS: Final = 400
 """Of counts, whatever records are kept."""
-_REST: Final = 5.0
+_REST: Final = 20.0
 """How many times as long as a step took, it rests after it."""
 _LONGEST_REST_S: Final = 5.0
-_DAY_MS: Final = 86_400_000
+_DAY_MS: Final = 24 * HOUR_MS
+
+T = TypeVar("T")
 
 
 class StatisticsStore(Protocol):
     """What this asks of the log store: see `common.runlog.RunLog`."""
 
-    async def fold_statistics(self, *, limit: int) -> int: ...
+    async def count_hour(self, hour: int, *, after: str, limit: int, to: dict[str, Counts]) -> str | None: ...
+
+    async def put_hour(self, hour: int, found: Mapping[str, Counts]) -> None: ...
+
+    async def counted_hours(self) -> dict[int, int]: ...
+
+    async def put_counted_hours(self, hours: Mapping[int, int]) -> None: ...
+
+    async def roll_up_statistics(self, before_day: int) -> bool: ...
 
     async def forget_statistics(self, before_day: int, *, limit: int) -> int: ...
 
@@ -39,7 +54,7 @@ class StatisticsKeeping:
     """For as long as this worker is steward."""
 
     def __init__(self, *, store: StatisticsStore, is_clock_off: Callable[[], bool], clock: Clock) -> None:
-        """``is_clock_off``: by a wrong clock nothing is too old."""
+        """``is_clock_off``: by a wrong clock nothing is counted, and nothing is too old."""
         self._store = store
         self._is_clock_off = is_clock_off
         self._clock = clock
@@ -49,31 +64,53 @@ class StatisticsKeeping:
         said = False
         while True:
             try:
-                await self._pass()
-            except UnavailableError as error:
-                level, said = (logging.DEBUG if said else logging.WARNING), True
-                _log.log(level, "statistics are postponed: %s", error, extra={"action": "statistics.postponed"})
+                await self.count()
             except Exception as error:  # one steward after the other would meet it, and stand down
                 level, said = (logging.DEBUG if said else logging.WARNING), True
-                extra = {"action": "statistics.postponed"}
-                _log.log(level, "statistics are postponed: %s", error, extra=extra, exc_info=True)
+                extra, why = {"action": "statistics.postponed"}, not isinstance(error, UnavailableError)
+                _log.log(level, "statistics are postponed: %s", error, extra=extra, exc_info=why)
             else:
                 said = False
-            await asyncio.sleep(FOLD_EVERY_S)
+            await asyncio.sleep(COUNT_EVERY_S)
 
-    async def _pass(self) -> None:
-        while await self._rested(lambda: self._store.fold_statistics(limit=STEP)) == STEP:
+    async def count(self) -> None:
+        """One pass."""
+        if self._is_clock_off():
+            return
+        began, now_ms = self._clock.monotonic(), self._clock.wall_ms()
+        newest, today = now_ms // HOUR_MS, now_ms // _DAY_MS
+        counted = await self._store.counted_hours()
+        hours = range(newest, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
+        for hour in hours:
+            if is_due(hour, counted.get(hour), now_ms) and self._clock.monotonic() - began < COUNT_EVERY_S:
+                await self._count(hour)
+                counted[hour] = now_ms
+        await self._store.put_counted_hours({hour: at_ms for hour, at_ms in counted.items() if hour in hours})
+        while await self._rested(self._store.roll_up_statistics(today - ROLLED_UP_DAYS)):
             pass
-        while not self._is_clock_off() and await self._rested(self._forget) == STEP:
-            pass
+        while not self._is_clock_off():
+            if await self._rested(self._store.forget_statistics(today - KEPT_DAYS, limit=STEP)) < STEP:
+                break
 
-    async def _forget(self) -> int:
-        today = self._clock.wall_ms() // _DAY_MS
-        return await self._store.forget_statistics(today - KEPT_DAYS, limit=STEP)
+    async def _count(self, hour: int) -> None:
+        found: dict[str, Counts] = {}
+        after: str | None = ""
+        while after is not None:
+            after = await self._rested(self._store.count_hour(hour, after=after, limit=STEP, to=found))
+        await self._store.put_hour(hour, found)
 
-    async def _rested(self, step: Callable[[], Awaitable[int]]) -> int:
+    async def _rested(self, step: Awaitable[T]) -> T:
+        """What the step came to, after a rest where there may be another."""
         began = self._clock.monotonic()
-        count = await step()
-        if count == STEP:
+        result = await step
+        if result:
             await asyncio.sleep(min(_LONGEST_REST_S, _REST * (self._clock.monotonic() - began)))
-        return count
+        return result
+
+
+def is_due(hour: int, counted_ms: int | None, now_ms: int) -> bool:
+    """Whether the records of an hour (since the epoch) that was counted then, or never, are to be counted now."""
+    if counted_ms is None or counted_ms > now_ms:
+        return True
+    over_ms = max(0, counted_ms - (hour + 1) * HOUR_MS)
+    return now_ms - counted_ms >= min(over_ms / 2, _DAY_MS)

@@ -32,11 +32,12 @@ async def test_old_records_are_those_planned_before_an_instant_oldest_first(runl
 async def test_records_beyond_the_newest_of_a_job_leave_other_jobs_alone(runlog: RunLog) -> None:
     await runlog.write([record(number, job=job) for number in range(5) for job in ("backup", "other")])
     await runlog._log.insert_one({"jobName": "backup", "planTime": 1})  # the legacy system's stay, and do not count
-    assert await runlog.records_beyond("backup", 5, limit=10) == []
-    beyond = await runlog.records_beyond("backup", 3, limit=10)
+    assert await runlog.records_beyond("backup", 5, PLAN_0_MS + 9 * SECOND, limit=10) == []
+    beyond = await runlog.records_beyond("backup", 3, PLAN_0_MS + 9 * SECOND, limit=10)
     assert [one.run_id for one in beyond] == [str(record(number).run_id) for number in (0, 1)]
+    assert await runlog.records_beyond("backup", 3, PLAN_0_MS + SECOND, limit=10) == beyond[:1]
     await runlog.remove([one.run_id for one in beyond])
-    assert await runlog.records_beyond("backup", 3, limit=10) == []
+    assert await runlog.records_beyond("backup", 3, PLAN_0_MS + 9 * SECOND, limit=10) == []
     assert await numbers_of(runlog) == [2, 3, 4]
     assert await numbers_of(runlog, "other") == [0, 1, 2, 3, 4]
 
@@ -45,7 +46,9 @@ async def test_tenth_attempt_is_not_older_than_the_first(runlog: RunLog) -> None
     run = record(0).run_id
     first, tenth = record(0), record(0, run_id=type(run)(run.job, run.fire, 10))
     await runlog.write([first, tenth])
-    assert [one.run_id for one in await runlog.records_beyond("backup", 1, limit=10)] == [str(first.run_id)]
+    assert [one.run_id for one in await runlog.records_beyond("backup", 1, PLAN_0_MS + 9 * SECOND, limit=10)] == [
+        str(first.run_id)
+    ]
 
 
 async def test_what_a_job_came_to_stays_when_its_records_go(runlog: RunLog) -> None:

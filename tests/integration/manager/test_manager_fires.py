@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
-from common.instants import iso
+from common.instants import iso, to_ms
 from common.protocol.job_version import Change, JobVersion
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
+from tests.support.golden import check
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, open_entry, record_of
@@ -20,6 +24,7 @@ from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 
 MINUTE_MS = 60_000
+ANSWERS: Final = Path(__file__).parent / "fires"
 
 
 async def save(manager: Managed, *, ago_minutes: int = 30, **changes: Any) -> int:
@@ -143,6 +148,14 @@ async def test_a_fire_to_come_says_who_would_take_it(manager: Managed) -> None:
     assert {fire["takers"][0] for fire in items} == {"w1", "w2"}
 
 
+async def test_a_worker_whose_former_session_is_still_there_would_take_a_fire_once(manager: Managed) -> None:
+    minute = await save(manager)
+    for slots in (4, 2):
+        await join(manager, "w1", slots=slots, since_ms=minute - slots)
+    (fire,) = (await fires(manager, minute + MINUTE_MS, minute + MINUTE_MS))["items"]
+    assert fire["takers"] == ["w1"]
+
+
 async def test_a_fire_to_come_says_why_nobody_could_take_it(manager: Managed) -> None:
     minute = await save(manager, workers={"zone": "eu"}, slots=2)
 
@@ -225,8 +238,8 @@ async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(
     asked = [RunId("j", f"r-{number}") for number in range(8)]
     await manager.write([record_of(RunId.planned("j", plan_ms)) for plan_ms in plans])
     await manager.write([record_of(one, plan_ms=plans[1] + 1 + number) for number, one in enumerate(asked)])
-    monkeypatch.setattr("manager.runs.fires_between._RECORDS", 4)
-    monkeypatch.setattr("manager.runs.fires_between._RECORDS_A_PAGE", 4)
+    monkeypatch.setattr("manager.runs.fires._RECORDS", 4)
+    monkeypatch.setattr("manager.runs.fires._RECORDS_A_PAGE", 4)
     found: list[tuple[int, str]] = []
     query: dict[str, str] = {}
     while True:
@@ -461,3 +474,75 @@ async def test_what_an_edit_skips_says_by_whom_and_what_had_held_it_up(manager: 
     fire = (await fires(manager, minute - MINUTE_MS, minute))["items"][-1]
     assert (fire["verdict"], fire["by"]) == ("skipped", "api 127.0.0.1")
     assert fire["reason"] == "edited: until then no worker that fits takes fires: w1: drained by me"
+
+
+async def test_the_answers_are_these_to_the_letter(manager: Managed) -> None:
+    """Every kind of fire, in both lists: each field, in its order."""
+    await wait_until(lambda: 3_000 < now_ms() % MINUTE_MS < 40_000, description="the minute is young", timeout=30)
+    minute = await save(manager, retry={"limit": 3})
+    at = [RunId.planned("j", minute - number * MINUTE_MS) for number in range(30)]
+    again = [RunId.planned("j", minute - number * MINUTE_MS, 2) for number in range(30)]
+    await manager.write([
+        record_of(at[8]), record_of(at[9], Verdict.FAILED, exit_code=3, err="exit code 3"), record_of(again[9]),
+        record_of(at[10], Verdict.SKIPPED, reason="overlap: j@1#1 was going", by="api me"),
+        record_of(at[11], Verdict.LOST, start_ms=None, end_ms=None, reason="worker gone"),
+        record_of(again[11], Verdict.SKIPPED, reason="deleted"),
+        record_of(at[16], Verdict.MISSED, reason="late", range_end_ms=minute - 13 * MINUTE_MS, count=4),
+        record_of(again[16], Verdict.TIMEOUT), record_of(at[17], Verdict.KILLED, reason="killed by me"),
+        record_of(RunId("j", "r-1"), plan_ms=minute - 8 * MINUTE_MS + 1),
+        record_of(at[29], Verdict.MISSED, range_end_ms=minute - 19 * MINUTE_MS, count=9, count_is_minimum=True),
+    ])  # fmt: skip
+    await was_paused(
+        manager, {"cronExpr": "0 * * * * * *", "enabled": False}, from_ms=minute - 34 * MINUTE_MS,
+        until_ms=minute - 30 * MINUTE_MS - 1,
+    )  # fmt: skip
+    kv = await manager.etcd.get(manager.keys.job("j"))
+    assert kv is not None
+    request = Request(
+        run_id=at[7], origin=Origin.MADE_UP, job_create_revision=kv.create_revision, plan_ms=at[7].plan_ms or 0,
+        dispatch_ms=at[7].plan_ms or 0, not_before_ms=at[7].plan_ms or 0,
+    )  # fmt: skip
+    await manager.etcd.put(request.key(manager.keys), request.to_json())
+    await manager.etcd.put(manager.keys.mark("j"), encode_mark(minute - 3 * MINUTE_MS))
+    await manager.etcd.put(
+        manager.keys.run(at[5]), open_entry(minute - 5 * MINUTE_MS, state=EntryState.ENDED).to_json()
+    )
+    await claim(manager, "j", minute - 4 * MINUTE_MS)
+    await claim(manager, "j", minute - 3 * MINUTE_MS, dispatch_ms=minute + MINUTE_MS)
+    await claim(manager, "j", minute - 8 * MINUTE_MS + 2, fire="r-2")
+    open_runs = manager.parts.watching.open_runs
+    await wait_until(lambda: len(open_runs.of("j")) == 3 and open_runs.awaits_record("j"), description="all is seen")
+    answers: dict[str, Any] = {}
+    for who in ("without a worker", "with one"):
+        answers[f"recent, {who}"] = {**await manager.get("/api/v1/jobs/j/fires"), "upcoming": "as previewed"}
+        answers[f"between, {who}"] = await fires(manager, minute - 40 * MINUTE_MS, minute + 2 * MINUTE_MS)
+        await join(manager, "w1")
+    answers["a page"] = await fires(manager, minute - 16 * MINUTE_MS, minute - 9 * MINUTE_MS, limit="3")
+    before = str(minute - 10 * MINUTE_MS)
+    answers["recent before"] = {**await manager.get("/api/v1/jobs/j/fires", before=before), "upcoming": "as previewed"}
+    check(ANSWERS / "answers.json", {who: brief(relative(answer, minute)) for who, answer in answers.items()})
+
+
+def brief(answer: dict[str, Any]) -> dict[str, Any]:
+    """Each fire without the fields that are null, and once all that it has."""
+    found = answer.get("recent") or answer.get("items") or []
+    (fields,) = {tuple(fire) for fire in found}
+    given = [{name: value for name, value in fire.items() if value is not None} for fire in found]
+    return {**answer, ("recent" if "recent" in answer else "items"): given, "fields": " ".join(fields)}
+
+
+def relative(told: Any, minute: int) -> Any:
+    """The same with every instant as the ms since this one."""
+    match told:
+        case dict():
+            return {name: relative(value, minute) for name, value in told.items()}
+        case list():
+            return [relative(value, minute) for value in told]
+        case int() if told > minute // 2:
+            return f"<{told - minute:+d}>"
+        case str():
+            text = re.sub(r"\b\d{13}\b", lambda found: f"<{int(found[0]) - minute:+d}>", told)
+            as_ms = lambda found: f"<{to_ms(datetime.fromisoformat(found[0])) - minute:+d}>"  # noqa: E731
+            return re.sub(r"\d{4}-\d\d-\d\dT[0-9:.]+Z", as_ms, text)
+        case _:
+            return told

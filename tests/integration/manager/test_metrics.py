@@ -17,6 +17,7 @@ from common.protocol.member import Beat
 from common.protocol.run import Verdict
 from common.version import VERSION
 from manager.handlers import metrics_api
+from tests.support.counting import count_records
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.joining import join
 from tests.support.log_store import LogStore, to_disturb
@@ -71,8 +72,7 @@ async def test_fires_of_today_and_jobs_that_fail(manager: Managed) -> None:
         record_of(RunId.planned("b", midnight + 1), Verdict.MISSED),
         record_of(RunId.planned("b", midnight - 1), Verdict.MISSED),
     ])  # fmt: skip
-    while await manager.runlog.fold_statistics(limit=100):
-        pass
+    await count_records(manager.runlog)
     samples = await scrape(manager)
     today = {name: value for name, value in samples.items() if name.startswith("etcron_fires_today")}
     assert {name: value for name, value in today.items() if value} == {

@@ -112,6 +112,17 @@ async def test_records_go_by_number_of_each_job(world: World) -> None:
         assert await ids(world) == ids_of([*many[:4], *few])
 
 
+async def test_records_of_the_last_two_hours_do_not_go_by_number(world: World) -> None:
+    """The statistics count an hour for good when it is over."""
+    keeper = Keeper(world, per_job=2)
+    new, old = [keeper.aged(hours / 24) for hours in (0, 0.5, 1, 1.9)], [keeper.aged(hours / 24) for hours in (2.1, 3)]
+    await world.save()
+    await world.runlog.write([*new, *old])
+    async with running(keeper.retention.run()):
+        await keeper.passed()
+        assert await ids(world) == ids_of(new)
+
+
 async def test_record_that_a_run_still_waits_for_stays(world: World) -> None:
     keeper = Keeper(world, days=1, per_job=1)
     old = [keeper.aged(2 + number) for number in range(9)]

@@ -8,21 +8,22 @@ import pytest
 
 from common.clock import SystemClock
 from common.protocol.run import Verdict
-from common.runlog.counting import day_of
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
 from worker.stewarding import statistics
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
+DAY_MS = 86_400_000
+
 
 async def test_runs_of_two_workers_are_counted_also_those_of_one_that_comes_back(
     place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(statistics, "FOLD_EVERY_S", 0.05)
+    monkeypatch.setattr(statistics, "COUNT_EVERY_S", 0.05)
     job = await world.save(command=f"test -e {tmp_path / 'good'}", overlap="allow")
     now_ms = SystemClock().wall_ms()
-    days = sorted({day_of(now_ms), day_of(now_ms + 30)})
+    days = sorted({now_ms // DAY_MS, (now_ms + 30) // DAY_MS})
 
     async def counts() -> dict[Verdict, int]:
         found = await world.runlog.statistics("job", days)
