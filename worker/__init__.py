@@ -16,6 +16,7 @@
                                     what this worker knows from etcd, and says of itself there
     data_directory.py disk.py identity.py written_once.py
                                     its data directory: what is read at the start, and the thread that writes
+    pacing.py                       how it spreads its work while more is due than it has slots for
     alarm.py looks_afresh.py aside.py refusals.py
                                     one waiter for many causes; when all is looked at again; what is set aside;
                                     what etcd refuses for good
