@@ -14,8 +14,9 @@
     runs.py launch.py               what the others speak of: a run, what is to be started
     catalog.py members.py absences.py roster.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
-    data_directory.py disk.py identity.py written_once.py clock_memory.py
+    data_directory.py disk.py identity.py written_once.py
                                     its data directory: what is read at the start, and the thread that writes
+    pacing.py                       how it spreads its work while more is due than it has slots for
     alarm.py looks_afresh.py aside.py refusals.py
                                     one waiter for many causes; when all is looked at again; what is set aside;
                                     what etcd refuses for good

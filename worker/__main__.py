@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         collect_rarely()
         with locked_directory(config.data_dir):
             clock = SystemClock()
-            data = open_data_directory(config, clock)
+            data = open_data_directory(config)
             with alone_on_this_machine(data.identity.instance):
                 return run(lambda stop: _work(config, data, clock, stop), passed_on=_TOLD)
     except InvalidInputError as error:

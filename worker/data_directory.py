@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from common.clock import Clock
 from common.configuration.config import WorkerConfig
 from common.protocol.member import Identity
-from worker.clock_memory import ClockMemory
 from worker.identity import load_identity
 from worker.spooling.spool import Spool
 
@@ -18,13 +16,10 @@ class DataDirectory:
 
     identity: Identity
     spool: Spool
-    clock_memory: ClockMemory
 
 
-def open_data_directory(config: WorkerConfig, clock: Clock) -> DataDirectory:
+def open_data_directory(config: WorkerConfig) -> DataDirectory:
     """Of a directory that is locked. SpoolError, OSError: it cannot be used."""
     identity = load_identity(config.data_dir, name=config.worker_name)
     spool = Spool.open(config.data_dir / "spool", limit_bytes=config.spool_limit_bytes)
-    return DataDirectory(
-        identity=identity, spool=spool, clock_memory=ClockMemory(config.data_dir, clock, in_turn=spool.disk.begin)
-    )  # fmt: skip
+    return DataDirectory(identity=identity, spool=spool)

@@ -32,11 +32,6 @@ class Disk:
             thread.start()
             self._thread = thread
 
-    def begin(self, work: Callable[[], None]) -> None:
-        """It is done in its turn, and nobody hears of it."""
-        self.start()
-        self._calls.put(work)
-
     def call(self, work: Callable[..., _T], *arguments: object) -> asyncio.Future[_T]:
         """What it returns, or raises, in its turn: after all that was asked for before."""
         loop = asyncio.get_running_loop()

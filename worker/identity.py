@@ -19,7 +19,7 @@ from common.errors import ConfigError, ConflictError, Problem
 from common.protocol.member import Identity, is_worker_name
 from worker.written_once import written_once
 
-_FILES: Final = ("lock", "name", "instance", "clock.json", "guardian.lock", "ending.json", "spool")
+_FILES: Final = ("lock", "name", "instance", "guardian.lock", "ending.json", "spool")
 _ASKED_S: Final = 1.0
 _CREDENTIALS: Final = struct.Struct("3i")
 """What the kernel tells of who listens: process, user, group."""

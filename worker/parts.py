@@ -116,7 +116,7 @@ class Parts:
         self.refusals = Refusals(clock)
         self.clock_check = ClockCheck(
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
-            on_change=events.clock_judged, memory=data.clock_memory,
+            on_change=events.clock_judged,
         )  # fmt: skip
         self._know(spool)
         self._run(spool)

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from itertools import count
-from typing import Final
 
 from msgspec.structs import replace
 
 from common.etcd import Session
 from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
-from common.protocol.proposals import MAX_PROPOSALS
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import still_own
 from common.protocol.txn import KeyValue
-
-_CLAIM_AHEAD_S: Final = 0.5
-"""Of the slots that came free within this time, as many may be claimed ahead. It bridges a claim's way to etcd and
-back, and is well below the second after which a run that waits for a slot is handed on, at eight mutations a fire."""
+from worker.pacing import ClaimsAhead, in_full
 
 
 class Phase(Enum):
@@ -124,8 +119,7 @@ class RunTable:
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self._runs: dict[RunId, Run] = {}
-        self._ended: deque[tuple[float, int]] = deque()
-        self._ended_slots = 0
+        self._ahead = ClaimsAhead()
         self._waiting: dict[str, _Wait] = {}
         self._numbers = count()
         self.running = 0
@@ -160,35 +154,24 @@ class RunTable:
 
         While slots are kept for somebody who was there before ``waiter``, only the free ones beyond those.
         """
-        ahead = self._slots_ahead(now)
         if kept := self.kept_from(waiter):
             return self.free_slots - kept
-        return self._unclaimed - self.running_slots + ahead
+        return self._room(now)
+
+    def _room(self, now: float) -> int:
+        return self._unclaimed - self.running_slots + self._ahead.slots(now)
 
     @property
     def _unclaimed(self) -> int:
         return self.slots - self.claimed_slots - self.claiming_slots
 
     def has_enough(self, now: float) -> bool:
-        """Whether so much of what may be claimed ahead of free slots is that no more is claimed for the moment.
-
-        More than half of it, and all but what fills a transaction: else each slot that comes free would be a claim of
-        its own, a request to etcd for each fire of a burst. Each run that is waited for says when to ask again.
-        """
-        ahead = self._slots_ahead(now)
-        room = self._unclaimed - self.running_slots + ahead
-        return ahead > 0 and room < min(ahead / 2, MAX_PROPOSALS)
+        """Whether so much of what may be claimed ahead of free slots is that no more is claimed for the moment."""
+        return self._ahead.are_enough(self._room(now), now)
 
     def in_full(self, room: int) -> int:
         """As much of the room for claims as fills transactions, where it is more than one, and no slot is free."""
-        if room <= MAX_PROPOSALS or self.free_slots:
-            return room
-        return room - room % MAX_PROPOSALS
-
-    def _slots_ahead(self, now: float) -> int:
-        while self._ended and self._ended[0][0] < now - _CLAIM_AHEAD_S:
-            self._ended_slots -= self._ended.popleft()[1]
-        return self._ended_slots
+        return room if self.free_slots else in_full(room)
 
     def may_start(self, run: Run, *, beside: int = 0) -> bool:
         """Whether there are slots for its process now, beside so many that are about to be taken."""
@@ -265,8 +248,7 @@ class RunTable:
             self._stuck -= Counter([run.run_id.job])
         elif run.phase is Phase.RUNNING:
             self._count_running(run, -1)
-            self._ended.append((now, run.slots))
-            self._ended_slots += run.slots
+            self._ahead.freed(run.slots, now)
         elif run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)
         run.phase = Phase.ENDED

@@ -100,7 +100,7 @@ async def test_what_hangs_times_out_and_says_where_it_hung(make_mount: Made) -> 
 async def test_what_cannot_be_killed_is_told_as_stuck_and_not_waited_for(
     make_mount: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.2)
     mount = make_mount(is_unkillable=True)
     async with executing() as runs:
         run_id = await runs.running("echo", workdir=str(mount.directory), kill_grace_s=0.1)
@@ -119,7 +119,7 @@ async def test_what_cannot_be_killed_is_told_as_stuck_and_not_waited_for(
 async def test_closing_does_not_wait_for_what_cannot_be_killed(
     make_mount: Made, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.2)
     mount = make_mount(is_unkillable=True)
     runs = Runs()
     async with runs.launcher:

@@ -335,7 +335,7 @@ async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkey
 
 
 async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.05)
+    monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.05)
     monkeypatch.setattr("worker.commands.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
     async with executing() as runs:
         run_id = runs.start("sleep 300", kill_grace_s=0.05)
@@ -347,7 +347,7 @@ async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pyt
 async def test_worker_that_was_stopped_past_the_grace_gives_up_on_nothing_before_it_has_killed_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 2)
+    monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 2)
     async with executing() as runs:
         run_id = runs.start(
             "setsid sh -c \"trap '' TERM; echo up; while :; do sleep 1; done\" & wait", kill_grace_s=0.2

@@ -23,7 +23,7 @@ def test_what_a_former_life_left_is_ended_before_etcd_is_asked_for_anything(
     """Where etcd is away that takes long, and after a kill together with the guardian nobody else ends it."""
     config = replace(WorkerConfig(), data_dir=tmp_path, worker_name="w1", etcd_endpoints=("127.0.0.1:1",))
     clock = SystemClock()
-    data = open_data_directory(config, clock)
+    data = open_data_directory(config)
     marks = {"ETCRON_INSTANCE": data.identity.instance, "ETCRON_RUN_ID": "no run of now"}
     ended = list[int | None]()
 

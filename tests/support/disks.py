@@ -7,7 +7,7 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -109,11 +109,6 @@ def _run(*command: str | Path) -> bool:
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
     except FileNotFoundError:
         return False
-
-
-def at_once(work: Callable[[], None]) -> None:
-    """In place of a disk's thread, where nothing hangs."""
-    work()
 
 
 def limit_files(pid: int, size: int | None) -> None:

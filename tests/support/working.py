@@ -252,7 +252,7 @@ async def working(
     }  # fmt: skip
     config = WorkerConfig(**(values | changes))
     with locked_directory(config.data_dir):
-        data = open_data_directory(config, clock)
+        data = open_data_directory(config)
         async with (
             EtcdClient(config.etcd_endpoints, timeout=1.0, user=user, clock=clock) as client,
             RunLog(config.mongodb_uri, database=config.mongodb_database, connect_timeout_ms=1000) as runlog,

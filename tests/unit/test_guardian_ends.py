@@ -13,9 +13,10 @@ import pytest
 
 from common.clock import SystemClock
 from tests.support.guarding import sleeping
-from worker.guardian.ends import GIVE_UP_AFTER_KILL_S, Ends
+from worker.guardian.ends import Ends
 from worker.guardian.leader import Leader
 from worker.machine.marked import Leftover
+from worker.machine.tree import GIVE_UP_AFTER_KILL_S
 
 INSTANCE = f"ends-{os.getpid()}"
 RUN = "frozen@1#1"
@@ -165,7 +166,7 @@ def test_what_may_still_come_is_looked_for_however_long_there_is_nothing() -> No
 def test_what_cannot_be_killed_is_given_up_after_ten_seconds_unless_more_may_come(
     command: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, endless: bool
 ) -> None:
-    monkeypatch.setattr("worker.guardian.ends.send", lambda *_: False)
+    monkeypatch.setattr("worker.machine.tree.send", lambda *_: False)
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0, endless=endless)
     for now in (99.0, 105.0, 105.0 + GIVE_UP_AFTER_KILL_S - 0.1):

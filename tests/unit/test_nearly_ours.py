@@ -42,7 +42,7 @@ from worker.launch import Launch
 from worker.launcher.environment import Marks
 from worker.runs import Run
 from worker.spooling.spool_segments import frame, record_of
-from worker.stewarding.clock_book import ClockBook, Hearing
+from worker.stewarding.clock_book import ClockBook
 
 KEYS = Keys()
 NOW = 1_790_000_000_000
@@ -125,8 +125,7 @@ def use_beat(beat: Beat) -> None:
     book = ClockBook(bound_ms=250)
     for number in range(4):
         for process in ("a", "b", "c"):
-            hearing = Hearing(at_ms=number * 3000, not_before_ms=number * 3000 - 1)
-            book.hear(process, "c", wall_ms=beat.wall_ms, round_trip_ms=beat.round_trip_ms, hearing=hearing)
+            book.hear(process, beat, at_ms=number * 3000, not_before_ms=number * 3000 - 1)
     Clocks.from_json(book.compare(9000).to_json())
     iso(beat.wall_ms)
     float(beat.free_slots + beat.running + beat.waiting + beat.unsent_records)

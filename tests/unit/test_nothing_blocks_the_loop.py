@@ -47,7 +47,7 @@ KNOWN: Final = {
     "manager/calls/https.py _stamp": THREAD, "manager/calls/https.py _renewed": THREAD,
     "manager/calls/https.py _take": KERNEL, "manager/calls/https.py _in_memory": KERNEL,
     "manager/console/assets.py": INSTALLED, "manager/console/texts.py": INSTALLED, "manager/wiring.py": START,
-    "worker/clock_memory.py": THREAD, "worker/written_once.py": START, "worker/identity.py": START,
+    "worker/written_once.py": START, "worker/identity.py": START,
     "worker/spooling/": THREAD,
     "worker/commands/exit.py reap": KERNEL, "worker/commands/first_process.py has_executed": KERNEL,
     "worker/commands/own_files.py _own_descriptors": KERNEL,

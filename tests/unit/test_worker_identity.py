@@ -73,13 +73,13 @@ def test_two_workers_on_one_directory_are_refused(tmp_path: Path) -> None:
 
 def test_what_another_umask_has_left_open_is_closed(tmp_path: Path) -> None:
     (tmp_path / "spool").mkdir()
-    for name in ("name", "instance", "clock.json", "spool/1.segment", "somebody-elses"):
+    for name in ("name", "instance", "ending.json", "spool/1.segment", "somebody-elses"):
         (tmp_path / name).write_text("x")
         (tmp_path / name).chmod(0o644)
     (tmp_path / "spool").chmod(0o755)
     with locked_directory(tmp_path):
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
-    private = dict.fromkeys(("lock", "name", "instance", "clock.json"), 0o600)
+    private = dict.fromkeys(("lock", "name", "instance", "ending.json"), 0o600)
     assert modes == {**private, "spool": 0o700, "somebody-elses": 0o644}
 
 

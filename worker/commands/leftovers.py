@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,7 +13,7 @@ from worker.commands.shortage import is_short, once_possible
 from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
-from worker.machine.processes import send
+from worker.machine.tree import Tree
 
 __all__ = ["Leftover", "end_leftovers", "find_leftovers"]
 
@@ -22,7 +21,6 @@ log = logging.getLogger(__name__)
 
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_EVERY_S = 0.2
-_GIVE_UP_AFTER_KILL_S = 10.0
 
 
 async def look_for_leftovers(instance: str) -> list[Leftover]:
@@ -67,20 +65,17 @@ async def _end_all(
     looks: Looks, instance: str, kill_grace_s: float, clock: Clock, spared: Collection[str]
 ) -> list[Leftover]:
     """What is still there in the end."""
-    kill_at = clock.monotonic() + kill_grace_s
-    told: set[tuple[int, int]] = set()
-    killing_since: float | None = None
+    tree = Tree(group=None, kill_at=clock.monotonic() + kill_grace_s)
     delay = _FIRST_LOOK_AFTER_S
     while True:
         try:
             found = await looks.look_beside(partial(find_leftovers, instance))
             left = [one for one in found if one.run_id not in spared]
             now = clock.monotonic()
-            if not left or (killing_since is not None and now >= killing_since + _GIVE_UP_AFTER_KILL_S):
+            if not left or tree.is_overdue(now):
                 return left
-            if killing_since is None and now >= kill_at:
-                killing_since = now  # this process may have been stopped since
-            await looks.look_beside(partial(_end, left, told, killing=killing_since is not None))
+            tree.kill_if_due(now)
+            await looks.look_beside(partial(_end, tree, left))
         except OSError as error:
             if not is_short(error):
                 raise
@@ -99,13 +94,8 @@ def groups_of(left: Iterable[Leftover], now_ms: int) -> list[LeftGroup]:
     return [LeftGroup(run=run, leader=pgid, since_ms=now_ms, leader_started=leaders.get(pgid)) for run, pgid in groups]
 
 
-def _end(left: Iterable[Leftover], told: set[tuple[int, int]], *, killing: bool) -> None:
+def _end(tree: Tree[None], left: Iterable[Leftover]) -> None:
     for leftover in left:
-        process = leftover.process
-        if killing:
-            send(process, signal.SIGKILL)
-        elif (process.pid, process.started) not in told:
-            send(process, signal.SIGTERM, signal.SIGCONT)
-            told.add((process.pid, process.started))
-            log.warning("process %d of %s was left running: ended", process.pid, leftover.run_id,
-                        extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": process.pid})  # fmt: skip
+        if tree.end(leftover.process):
+            log.warning("process %d of %s was left running: ended", leftover.pid, leftover.run_id,
+                        extra={"action": "leftover_ended", "run_id": leftover.run_id, "pid": leftover.pid})  # fmt: skip

@@ -16,13 +16,12 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from worker.commands.running import Running
+from worker.pacing import YOUNG_S
 
 _log = logging.getLogger(__name__)
 
 _IN_ONE_LOOK: Final = 32
 """Then others have their turn: what is left is seen in the next one."""
-_YOUNG_S: Final = 0.05
-"""So long a run that prints more than a pipe holds may have to wait for its first reader."""
 
 
 class RunWatch:
@@ -58,9 +57,9 @@ class RunWatch:
 
     def output_soon(self, run: Running) -> None:
         """The same, from 50 ms on, of the pipe that it has then, if it has one; tried again where it cannot be."""
-        self._young.append((self._loop.time() + _YOUNG_S, run))
+        self._young.append((self._loop.time() + YOUNG_S, run))
         if self._timer is None:
-            self._timer = self._loop.call_later(_YOUNG_S, self._watch_grown)
+            self._timer = self._loop.call_later(YOUNG_S, self._watch_grown)
 
     def forget(self, descriptor: int) -> None:
         """No more of this one; to be said before it is closed, of one that is not watched it says nothing."""
@@ -78,7 +77,7 @@ class RunWatch:
             except OSError as error:
                 _log.warning("the output of %s cannot be watched yet: %s", run.launch.run_id, error,
                              extra={"action": "watch_failed", "run_id": str(run.launch.run_id)})  # fmt: skip
-                self._young.append((now + _YOUNG_S, run))
+                self._young.append((now + YOUNG_S, run))
         self._timer = self._loop.call_later(self._young[0][0] - now, self._watch_grown) if self._young else None
 
     def _begin(self, watched: dict[int, Running], run: Running, descriptor: int) -> None:

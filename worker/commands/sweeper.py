@@ -21,44 +21,31 @@ import functools
 import logging
 import signal
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from common.clock import Clock
 from common.protocol.keys import RunId
 from worker.machine.looks import Looks
 from worker.machine.process_group import ProcessGroup
-from worker.machine.processes import Process, all_processes, run_mark, send
+from worker.machine.processes import Process, all_processes, run_mark
+from worker.machine.tree import Tree
 
 log = logging.getLogger(__name__)
 
 _FIRST_LOOK_AFTER_S = 0.005
 _LOOK_AT_LEAST_EVERY_S = 0.2
-_GIVE_UP_AFTER_KILL_S = 10.0
-_QUIET_LOOKS = 2
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class Remains:
-    """What is left of one run, and how far its ending has come."""
+class Remains(Tree[ProcessGroup]):
+    """What is left of one run, and how far its ending has come, by the monotonic clock."""
 
     run_id: RunId
-    group: ProcessGroup
     everything: bool
     """Also what has left the group. Then the leader must not be reaped before ``on_clear``."""
-    kill_at: float
-    """On the monotonic clock."""
-    killing_since: float | None = None
-    told: set[tuple[int, int]] = field(default_factory=set)
-    """Who outside of the group was sent a TERM: process id and start time. Only the looking thread uses it."""
-    quiet_looks: int = 0
-    overdue: bool = False
+    is_said_to_be_overdue: bool = False
     stuck: bool = False
     """Its leader is beyond every signal: in the kernel, most likely waiting for a mount."""
-
-    @property
-    def killing(self) -> bool:
-        """Whether its grace is over."""
-        return self.killing_since is not None
 
 
 class Sweeper:
@@ -87,8 +74,7 @@ class Sweeper:
     def add(self, remains: Remains) -> None:
         """Begin to end them."""
         self._remains.append(remains)
-        remains.group.send(signal.SIGTERM)
-        remains.group.send(signal.SIGCONT)  # a stopped process takes no TERM
+        remains.begin()
         self.look_soon()
 
     def look_soon(self) -> None:
@@ -118,7 +104,7 @@ class Sweeper:
 
     def _next_delay(self) -> float:
         now = self._clock.monotonic()
-        due = [remains.kill_at - now for remains in self._remains if not remains.killing]
+        due = [remains.kill_at - now for remains in self._remains if remains.killing_since is None]
         return max(0.0, min([self._delay, *due]))
 
     def _look(self) -> None:
@@ -135,14 +121,10 @@ class Sweeper:
             self._looking_task.add_done_callback(lambda looked: self._looked(looked_for, looked))
 
     def _kill_if_due(self, remains: Remains) -> None:
-        if (now := self._clock.monotonic()) < remains.kill_at:
-            return
-        if remains.killing_since is None:
-            remains.killing_since = now  # this process may have been stopped since ``kill_at``
+        if remains.kill_if_due(self._clock.monotonic()):
             self._delay = _FIRST_LOOK_AFTER_S
             log.warning("%s did not end on TERM", remains.run_id,
                         extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
-        remains.group.send(signal.SIGKILL)
 
     def _looked(self, looked_for: Sequence[Remains], looked: asyncio.Future[list[list[int]]]) -> None:
         self._looking = False
@@ -159,14 +141,13 @@ class Sweeper:
         self._schedule()
 
     def _judge(self, remains: Remains, living: Sequence[int]) -> None:
-        remains.quiet_looks = 0 if living else remains.quiet_looks + 1
+        remains.looked(lives=bool(living))
         gone = remains.group.leader_exited()
-        # A look is not a snapshot: a process in the middle of an exec shows no environment. So look twice for marks.
-        if gone and remains.quiet_looks >= (_QUIET_LOOKS if remains.everything else 1):
+        if gone and (remains.is_quiet or not (living or remains.everything)):
             # Only zombies are left in the group; a living one that was missed by the look would go with this.
             remains.group.send(signal.SIGKILL)
             self._clear(remains)
-        elif self._is_overdue(remains):
+        elif remains.is_overdue(self._clock.monotonic()):
             self._tell_overdue(remains, living)
             if gone:
                 self._clear(remains, living)
@@ -174,14 +155,10 @@ class Sweeper:
                 remains.stuck = True
                 self._on_stuck(remains)
 
-    def _is_overdue(self, remains: Remains) -> bool:
-        since = remains.killing_since
-        return since is not None and self._clock.monotonic() >= since + _GIVE_UP_AFTER_KILL_S
-
     @staticmethod
     def _tell_overdue(remains: Remains, living: Sequence[int]) -> None:
-        if not remains.overdue:
-            remains.overdue = True
+        if not remains.is_said_to_be_overdue:
+            remains.is_said_to_be_overdue = True
             log.error("%s: processes cannot be ended: %s", remains.run_id, living,
                       extra={"action": "run_survived_kill", "run_id": str(remains.run_id), "pids": living})  # fmt: skip
 
@@ -202,7 +179,7 @@ def look(looked_for: Sequence[Remains], instance: str) -> list[list[int]]:
         if remains is None:
             remains = _whose_stray(process, by_leader, by_mark, instance)
             if remains is not None:
-                _end_stray(process, remains)
+                remains.end(process)
         if remains is not None:
             living[id(remains)].append(process.pid)
     return [living[id(remains)] for remains in looked_for]
@@ -217,11 +194,3 @@ def _whose_stray(
         return remains
     mark = run_mark(process.pid, instance) if by_mark else None
     return by_mark.get(mark) if mark is not None else None
-
-
-def _end_stray(process: Process, remains: Remains) -> None:
-    if remains.killing:
-        send(process, signal.SIGKILL)
-    elif (process.pid, process.started) not in remains.told:
-        send(process, signal.SIGTERM, signal.SIGCONT)
-        remains.told.add((process.pid, process.started))

@@ -12,9 +12,8 @@ Times are the boot clock's, in seconds.
 from __future__ import annotations
 
 import logging
-import signal
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -22,36 +21,28 @@ from worker.guardian.leader import Leader
 from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
-from worker.machine.processes import send
+from worker.machine.tree import Tree
 
 _log = logging.getLogger(__name__)
 
-GIVE_UP_AFTER_KILL_S: Final = 10.0
-_QUIET_LOOKS: Final = 2
 _PIDS_SHOWN: Final = 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class End:
+class End(Tree[Leader | None]):
     """One run that is being ended."""
 
     run: str
-    leader: Leader | None
-    kill_at: float
     endless: bool
     """A process of it may still come: it is looked for until the worker says that there is none."""
     term: bool
     """Whether it gets a TERM from here; False where its worker has sent one."""
-    told: set[tuple[int, int]] = field(default_factory=set)
-    """Who was sent a TERM: process id and start time."""
-    killing_since: float | None = None
-    quiet_looks: int = 0
     given_up: bool = False
 
     @property
     def clear(self) -> bool:
         """Whether nothing of it lives, or nothing can be done about what does."""
-        return self.given_up or (not self.endless and self.quiet_looks >= _QUIET_LOOKS)
+        return self.given_up or (not self.endless and self.is_quiet)
 
 
 class Ends:
@@ -81,19 +72,19 @@ class Ends:
         """End a run; said again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
         end = self._ends.get(run)
         if end is None:
-            end = self._ends[run] = End(run=run, leader=leader, kill_at=kill_at, endless=endless, term=term)
-            if term and leader is not None:
-                leader.send(signal.SIGTERM)
-                leader.send(signal.SIGCONT)  # a stopped process takes no TERM
-        end.leader, end.term = leader or end.leader, end.term or term
-        end.kill_at, end.endless = min(end.kill_at, kill_at), endless
-        end.quiet_looks, end.given_up, end.killing_since = 0, False, None
+            end = self._ends[run] = End(run=run, group=leader, kill_at=kill_at, endless=endless, term=term)
+            if term:
+                end.begin()
+        end.group, end.term = leader or end.group, end.term or term
+        end.kill_at, end.endless, end.given_up = min(end.kill_at, kill_at), endless, False
+        end.begin_anew()
 
     def has_process(self, run: str, leader: Leader | None) -> None:
         """The run that is looked for has a process after all: it is this one, and no more are to come."""
         end = self._ends.get(run)
         if end is not None:
-            end.leader, end.endless, end.quiet_looks, end.killing_since = leader, False, 0, None
+            end.group, end.endless = leader, False
+            end.begin_anew()
 
     def nothing_more_comes(self) -> None:
         """What has not been found by now was never started."""
@@ -106,8 +97,8 @@ class Ends:
 
     def left(self, now_ms: int) -> list[LeftGroup]:
         """The groups of those that were given up."""
-        given_up = (end for end in self._ends.values() if end.given_up and end.leader is not None)
-        return [left for end in given_up if end.leader and (left := end.leader.left_of(end.run, now_ms)) is not None]
+        given_up = ((end.run, end.group) for end in self._ends.values() if end.given_up)
+        return [left for run, leader in given_up if leader and (left := leader.left_of(run, now_ms)) is not None]
 
     def look(self, now: float) -> None:
         """One look at all of them, and signals to what lives; blocks for some milliseconds, on a busy machine longer.
@@ -116,7 +107,9 @@ class Ends:
         """
         open_ends = {run: end for run, end in self._ends.items() if not end.clear}
         for end in open_ends.values():
-            _kill_group(end, now)
+            leader = end.group
+            if end.kill_if_due(now, lives=leader is not None and leader.is_living()):
+                _note_kill(end, [leader.pid] if leader else [])
         try:
             self._look(open_ends, now)
         except OSError as error:
@@ -126,9 +119,9 @@ class Ends:
 
     def _look(self, open_ends: Mapping[str, End], now: float) -> None:
         leaders = {
-            end.leader.pid: run
+            end.group.pid: run
             for run, end in open_ends.items()
-            if end.leader is not None and end.leader.is_known()
+            if end.group is not None and end.group.is_known()
         }  # fmt: skip
         living: dict[str, list[Leftover]] = {run: [] for run in open_ends}
         for leftover in self._looks.look(partial(find_leftovers, self._instance, leaders=leaders)):
@@ -144,50 +137,23 @@ class Ends:
             _log.error("cannot look for what runs have left: %s", error, extra={"action": "guardian.blind"})
 
     def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
-        if not living:
-            end.quiet_looks += 1
-            return
-        end.quiet_looks = 0
-        if now < end.kill_at:
-            if end.term:
-                _term(end, living)
-            return
-        if end.killing_since is None:
-            end.killing_since = now
+        end.looked(lives=bool(living))
+        if living and end.kill_if_due(now):
             _note_kill(end, _some_pids(living))
-        if end.leader is not None:
-            end.leader.send(signal.SIGKILL)  # also those that came since the look
         for leftover in living:
-            send(leftover.process, signal.SIGKILL)
-        if now >= end.killing_since + GIVE_UP_AFTER_KILL_S and not end.endless:
+            # Before its grace is over the leader's group has had a TERM of its own, or its worker has sent one to all.
+            is_told = not end.term or (end.group is not None and leftover.pgid == end.group.pid)
+            if end.killing_since is not None or not is_told:
+                end.end(leftover.process)
+        if living and end.is_overdue(now) and not end.endless:
             end.given_up = True
             extra = {"action": "guardian.gave_up", "run": end.run, "pids": _some_pids(living)}
             _log.error("%s: processes cannot be ended: %s", end.run, extra["pids"], extra=extra)
 
 
-def _kill_group(end: End, now: float) -> None:
-    """The group of the run's first process, where its grace is over."""
-    if end.leader is None or now < end.kill_at:
-        return
-    if end.killing_since is None and end.leader.is_living():
-        end.killing_since = now
-        _note_kill(end, [end.leader.pid])
-    end.leader.send(signal.SIGKILL)
-
-
 def _note_kill(end: End, pids: Sequence[int]) -> None:
     extra = {"action": "guardian.kill", "run": end.run, "pids": pids}
     _log.warning("%s is killed by the guardian", end.run, extra=extra)
-
-
-def _term(end: End, living: Iterable[Leftover]) -> None:
-    """TERM to each once. The leader's group has had its own when this began."""
-    for leftover in living:
-        process = leftover.process
-        in_group = end.leader is not None and process.group == end.leader.pid
-        if not in_group and (process.pid, process.started) not in end.told:
-            send(process, signal.SIGTERM, signal.SIGCONT)
-            end.told.add((process.pid, process.started))
 
 
 def _some_pids(living: Sequence[Leftover]) -> list[int]:

@@ -30,6 +30,7 @@ from worker.alarm import Alarm
 from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.members import Members
+from worker.pacing import ENOUGH_FOR_S, TURN_S
 from worker.plan.answers import Answers, Claimant
 from worker.plan.doubts import Doubts
 from worker.plan.hedges import Hedges
@@ -47,10 +48,6 @@ _BACKOFF_S = 0.25
 _LONG_LATE_MS = 2000
 _WAITER = "fires"
 _PLANS_IN_A_TURN = 500
-_ENOUGH_FOR_S = 0.1
-"""While enough is claimed ahead of free slots, what takes none is decided so often: together, and not much later."""
-_TURN_S = 0.02
-"""For so long decisions are made in one turn; then others have theirs."""
 
 
 class Scheduler:
@@ -368,7 +365,7 @@ class Scheduler:
         now = self._clock.monotonic()
         has_enough = self._table.has_enough(now)
         if not has_enough or now >= self._holds_until:
-            self._holds_until = now + _ENOUGH_FOR_S
+            self._holds_until = now + ENOUGH_FOR_S
             self._propose(session, now_ms, claims=not has_enough)
         # Else nobody rings if what it waits for does not end: runs that take long, say.
         return now_ms + math.ceil((self._holds_until - now) * 1000) if has_enough else None
@@ -391,7 +388,7 @@ class Scheduler:
             room -= part.proposal.slots
             pending.busy = True
             parts.append(part)
-            if self._clock.monotonic() - began > _TURN_S:
+            if self._clock.monotonic() - began > TURN_S:
                 self._alarm.ring()
                 break
         else:

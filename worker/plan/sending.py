@@ -16,14 +16,12 @@ from common.process import failpoints
 from common.protocol.fire_claims import Batch, Claims, Part
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
+from worker.pacing import LARGE_CLAIM
 from worker.plan.doubts import Doubts, Told
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
 _BACKOFF_S = 0.25
-_LARGE = 10
-"""Proposals from which on a batch does not ask at first why it may be refused. Below it, a refusal that takes a second
-request would cost more than that saves, and a fire that meets a held lock more time."""
 
 
 class Listener(Told, Protocol):
@@ -99,7 +97,7 @@ class Sending:
 
     async def _answer(self, batch: Batch[Session]) -> TxnResult:
         """Of one transaction, or, where that is refused without a reason, of the same that asks for it."""
-        if len(batch.parts) >= _LARGE:
+        if len(batch.parts) >= LARGE_CLAIM:
             answer = await self._client.txn(self._claims.transaction(batch, asks_why=False))
             if answer.succeeded:
                 return answer

@@ -1,6 +1,6 @@
 """Runs after their end: the record, the lock, what follows, the run key; and taking over what a session has left.
 
-settlement.py unlocking.py unlock_pace.py steps.py
+settlement.py unlocking.py steps.py
                                   the end of a run, in batches, each step under its compare
 ending.py                         runs whose locks wait for processes that cannot be ended
 records.py                        what is recorded of this worker's own runs

@@ -32,11 +32,11 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.run import RunRecord, final_entry
 from common.protocol.run_writes import forget, keep_record
 from worker.kills import Kills
+from worker.pacing import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.refusals import PATIENT, Refusals
 from worker.runs import Run, RunTable
 from worker.settling.aftermath import Aftermath
 from worker.settling.steps import MAX_STEPS, Steps
-from worker.settling.unlock_pace import AT_ONCE_S, TOGETHER_S, is_wanted_soon
 from worker.settling.unlocking import Unlocking, is_own
 
 _log = logging.getLogger(__name__)

@@ -4,6 +4,6 @@ spool.py                          append, acknowledge, read
 spool_segments.py spool_reading.py spool_room.py
                                   its files
 spool_watch.py                    no new fires while it takes no records
-delivery.py delivery_pace.py rejected.py log_store.py
+delivery.py rejected.py log_store.py
                                   to the log store, in batches
 """

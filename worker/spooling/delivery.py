@@ -4,7 +4,7 @@
               ^                                                        |  more full batches: those first       |
               '--------------------------------------------------------'---------------------------------------'
 
-When a batch is due, `delivery_pace` says. What an outage has left is caught up with at a quarter of the speed
+When a batch is due, `worker.pacing` says. What an outage has left is caught up with at a quarter of the speed
 that there is: the log store and this process have fires to see to; and faster where so much comes meanwhile that it
 would never end. If we die anywhere in between, what the spool was not told of is written again; that changes nothing.
 """
@@ -24,7 +24,7 @@ from common.process import failpoints
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.runlog import Advance, OwedResults, Rejection, WriteResult
-from worker.spooling.delivery_pace import Pace
+from worker.pacing import RecordPace
 from worker.spooling.rejected import REJECTED, set_aside
 from worker.spooling.spool import CACHE_BYTES, Spool, SpoolError
 
@@ -96,7 +96,7 @@ class Delivery:
         self._runlog = runlog
         self._batch_size = batch_size
         self._clock = clock
-        self._pace = Pace(
+        self._pace = RecordPace(
             batch_size=batch_size, commit_timeout_ms=commit_timeout_ms, fires_wait=is_pressed,
             has_room=self._has_room, clock=clock,
         )  # fmt: skip

@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from common.beat_pace import BEAT_S
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient
@@ -18,15 +17,13 @@ from common.protocol.clocks import Clocks, put
 from common.protocol.keys import MAX_MARK_MS, Keys
 from common.protocol.member import Beat
 from common.protocol.txn import GetKey, Txn
-from worker.stewarding.clock_book import ClockBook, Hearing
+from worker.stewarding.clock_book import ClockBook
 from worker.stewarding.steward import Term
 
 PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
 PROBE_S: Final = 0.1
 _REST_S: Final = 1.0
-_ALL_WITHIN_S: Final = 2 * BEAT_S + 1
-"""In so long every clock can be measured; those that have just jumped beat sooner, and would be the median alone."""
 _PROBES: Final = 50
 _LONGEST_NAME: Final = 300
 
@@ -48,14 +45,12 @@ class ClockKeeping:
         self._book = ClockBook(bound_ms=max_skew_ms)
         self._probes: deque[tuple[int, int]] = deque(maxlen=_PROBES)
         self._put_s = self._began_s = clock.monotonic()
-        self._put: Clocks | None = None
         self._former: Clocks | None = None
-        self._has_read_former = False
+        """What was told last that measured anything, also by a former steward; None: that was not read yet."""
         self._heard = asyncio.Event()
 
     def begin(self) -> None:
-        self._put, self._put_s, self._began_s = None, float("-inf"), self._clock.monotonic()
-        self._former, self._has_read_former = None, False
+        self._former, self._put_s, self._began_s = None, float("-inf"), self._clock.monotonic()
 
     def end(self) -> None:
         self._probes.clear()
@@ -72,10 +67,8 @@ class ClockKeeping:
             if change.new is None or beat is None or not _can_be_compared(process, beat):
                 self._book.forget(process)
                 continue
-            hearing = Hearing(at_ms=at_ms, not_before_ms=self._not_before_ms(change.new.mod_revision))
-            self._book.hear(
-                process, beat.clock, wall_ms=beat.wall_ms, round_trip_ms=beat.round_trip_ms, hearing=hearing
-            )  # fmt: skip
+            not_before_ms = self._not_before_ms(change.new.mod_revision)
+            self._book.hear(process, beat, at_ms=at_ms, not_before_ms=not_before_ms)
         self._heard.set()
 
     async def listen(self) -> None:
@@ -113,36 +106,31 @@ class ClockKeeping:
     # Telling
 
     async def perform(self, term: Term) -> None:
-        if not self._has_read_former:
-            self._former, self._has_read_former = await self._read(), True
-        now_s = self._clock.monotonic()
+        if self._former is None:
+            self._former = await self._read()
         clocks = self._book.compare(self._boot_ms(), self._former)
-        if not self._is_due(clocks, now_s):
+        if not self._is_due(clocks, self._former):
             return
         if (await self._client.txn(put(self._keys, clocks, term.session, guards=term.holds))).succeeded:
-            self._put, self._put_s = clocks, now_s
+            self._put_s = self._clock.monotonic()
             self._former = clocks if clocks.measured else self._former
 
-    async def _read(self) -> Clocks | None:
+    async def _read(self) -> Clocks:
         """What the former steward told."""
         kv = await self._client.get(self._keys.clocks)
         try:
-            return None if kv is None else Clocks.from_json(kv.value)
+            return Clocks(count=0) if kv is None else Clocks.from_json(kv.value)
         except ValueError:
-            return None  # the processes that heed it have said so
+            return Clocks(count=0)  # the processes that heed it have said so
 
-    def _is_due(self, clocks: Clocks, now_s: float) -> bool:
+    def _is_due(self, clocks: Clocks, former: Clocks) -> bool:
+        now_s = self._clock.monotonic()
         if clocks.count == 0:
             return False  # the beats have not been read yet: this very worker has one
-        is_partial = clocks.are_enough and len(clocks.measured) < clocks.count
-        if is_partial and now_s - self._began_s < _ALL_WITHIN_S:
-            return False
+        if clocks.are_enough and len(clocks.measured) < clocks.count and now_s - self._began_s < PUT_EVERY_S:
+            return False  # those that have just jumped beat sooner than the others, and would be the median alone
         since_s = now_s - self._put_s
-        if since_s >= PUT_EVERY_S:
-            # In the first seconds of a term nothing is measured yet: what the former steward told holds until then.
-            is_early = now_s - self._began_s < PUT_EVERY_S
-            return not (is_early and clocks.are_enough and not clocks.measured)
-        return since_s >= _SOONEST_S and _names(clocks) != _names(self._put)
+        return since_s >= PUT_EVERY_S or (since_s >= _SOONEST_S and bool(_names(clocks) - _names(former)))
 
 
 def _can_be_compared(process: str, beat: Beat) -> bool:
@@ -151,5 +139,5 @@ def _can_be_compared(process: str, beat: Beat) -> bool:
     return is_named and 0 <= beat.wall_ms <= MAX_MARK_MS
 
 
-def _names(clocks: Clocks | None) -> set[tuple[str, str]]:
-    return set() if clocks is None else {(process, one.clock) for process, one in clocks.measured.items()}
+def _names(clocks: Clocks) -> set[tuple[str, str]]:
+    return {(process, one.clock) for process, one in clocks.measured.items()}

@@ -96,19 +96,20 @@ async def test_jump_refuses_at_once_where_others_are_compared(off: Managed, cloc
     clock.offset_ms = 0
     problem = await problem_of(await off.http.put("/api/v1/jobs/j", json=SPEC), 503)
     assert "jumped 30.0 s ahead" in problem["detail"], "it was right before; that too few are left makes it no righter"
-    clock.offset_ms = -30_000
+    off.parts.clock_guard.check._doubted_s -= 120
+    await say(off, 3, count=2)
     await off.call("PUT", "/api/v1/jobs/j", {**SPEC, "command": "b"})
 
 
 async def test_a_clock_that_has_jumped_and_is_behind_a_decided_fire_dates_no_edit_of_that_job(
-    off: Managed, clock: OffClock, monkeypatch: pytest.MonkeyPatch
+    off: Managed, clock: OffClock
 ) -> None:
     """Nobody compares it for so long that it is trusted again: the pause would leave fires without a record."""
-    monkeypatch.setattr("common.clocks.check._FIRST_COMPARED_S", 0.0)
     await off.save(JOB)
     before, guard = await off.stored(), off.parts.clock_guard
     clock.offset_ms = -30_000
     assert "jumped 30.0 s back" in (guard.fault or "")
+    guard.check._doubted_s -= 120
     await guard.check.look()
     assert guard.fault is None
     problem = await problem_of(await off.http.post("/api/v1/jobs/j/pause", json={}), 503)
@@ -117,7 +118,8 @@ async def test_a_clock_that_has_jumped_and_is_behind_a_decided_fire_dates_no_edi
     assert await off.stored() == before
     await off.call("PUT", "/api/v1/jobs/new", SPEC)
     clock.offset_ms = 0
-    await guard.check.look()
+    assert "jumped 30.0 s ahead" in str(guard.fault)
+    await say(off, 0)
     await off.call("POST", "/api/v1/jobs/j/pause", {})
 
 

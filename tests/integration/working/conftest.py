@@ -60,8 +60,7 @@ async def term(world: World) -> AsyncIterator[Term]:
 @pytest.fixture
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount]:
     """Whoever touches it cannot be killed; a worker finds that out sooner than in ten seconds."""
-    monkeypatch.setattr("worker.commands.sweeper._GIVE_UP_AFTER_KILL_S", 0.2)
-    monkeypatch.setattr("worker.commands.leftovers._GIVE_UP_AFTER_KILL_S", 0.2)
+    monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.2)
     monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
     try:
         made = dead_mount(tmp_path / "dead", is_unkillable=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -15,14 +14,13 @@ from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
+from common.protocol.clocks import Clocks
 from common.protocol.txn import KeyValue
 from tests.support.background import running
 from tests.support.clocks import say_clocks
-from tests.support.disks import at_once
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from tests.support.working import World
-from worker.clock_memory import ClockMemory
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -70,13 +68,12 @@ def own(world: World) -> Own:
     return checked(world, FakeClock())
 
 
-def checked(world: World, clock: FakeClock, memory: ClockMemory | None = None) -> Own:
+def checked(world: World, clock: FakeClock) -> Own:
     """A process whose clock is judged."""
     watch = ClockWatch(clock, max_skew_ms=250, on_jump=lambda by_s: check.jumped(by_s))
     check = ClockCheck(
-        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody,
-        memory=memory,
-    )  # fmt: skip
+        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody
+    )
     return Own(world=world, clock=clock, watch=watch, check=check)
 
 
@@ -84,14 +81,18 @@ async def _nobody(fault: str | None) -> None:
     """Nobody is told."""
 
 
-async def test_jump_of_a_clock_that_was_never_measured_is_borne_for_30_s(own: Own) -> None:
-    await own.told(None)
-    own.jump(30_000)
-    assert await own.for_seconds(30) is not None
-    assert await own.for_seconds(10) is None
+@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("why", ["jumped, and was never compared", "jumped from where it was right", "found off"])
+async def test_who_is_not_compared_is_not_trusted_for_two_minutes(own: Own, why: str, *, others: bool) -> None:
+    await own.told({"found off": 30_000, "jumped from where it was right": 3}.get(why))
+    if "jumped" in why:
+        own.jump(30_000)
+    assert await own.for_seconds(110, others=others) is not None
+    assert await own.for_seconds(10, others=others) is None
+    assert await own.told(30_000) is not None
 
 
-async def test_who_has_jumped_is_vouched_for_once_it_was_compared_or_set_back_or_too_few_are_there(own: Own) -> None:
+async def test_who_has_jumped_is_vouched_for_once_it_was_compared_or_too_few_are_there(own: Own) -> None:
     await own.told(0)
     assert own.check.is_vouched_for
     own.jump(30_000)
@@ -104,34 +105,17 @@ async def test_who_has_jumped_is_vouched_for_once_it_was_compared_or_set_back_or
     assert await own.told(0) is None
     assert own.check.is_vouched_for
     own.jump(30_000)
-    own.jump(-30_000)
-    assert own.check.is_vouched_for  # set back to where it was right
-    own.jump(30_000)
     own.clock.advance(120_000)
     await say_clocks(own.world.etcd, own.world.keys, count=2)
     await own.check.look()
     assert own.check.is_vouched_for  # too few to tell, and it is trusted again
 
 
-async def test_clock_that_jumped_to_where_it_must_be_wrong_is_wrong_as_long_as_others_are_compared(own: Own) -> None:
-    await own.told(3)
-    own.jump(30_000)
-    assert await own.for_seconds(300) is not None
-    assert await own.for_seconds(110, others=False) is not None
-    assert await own.for_seconds(20, others=False) is None
-
-
-async def test_clock_that_is_set_right_is_trusted_before_it_is_compared(own: Own) -> None:
+async def test_clock_that_is_set_right_is_trusted_once_it_was_compared(own: Own) -> None:
     await own.told(30_000)
     own.jump(-30_000)
-    assert own.check.fault is None
-    own.jump(30_000)
-    assert own.check.fault is not None
-    own.jump(-29_700)
-    assert own.check.fault is not None
-    own.jump(-300)
-    assert own.check.fault is None
-    assert await own.told(None) is None
+    assert await own.told(None) is not None
+    assert await own.told(0) is None
 
 
 async def test_clock_that_jumped_and_may_be_right_is_trusted_once_that_is_certain(own: Own) -> None:
@@ -146,65 +130,16 @@ async def test_clock_that_may_be_right_is_none_that_was_found_wrong(own: Own) ->
     assert await own.told(701, within_ms=450) is not None
 
 
-async def test_too_few_to_compare_make_a_clock_that_must_be_wrong_no_right_one(own: Own, world: World) -> None:
-    assert await own.told(30_000) is not None
-    for _ in range(11):
-        await say_clocks(world.etcd, world.keys, count=2)
-        await own.check.look()
-        assert own.check.fault is not None
-        own.clock.advance(10_000)
-    own.clock.advance(10_000)
-    await own.check.look()
-    assert own.check.fault is None
+@pytest.mark.parametrize("is_right", [True, False])
+async def test_that_too_few_are_left_to_compare_makes_no_wrong_clock_right(own: Own, *, is_right: bool) -> None:
+    await own.told(-40 if is_right else 30_000)
+    if is_right:
+        await own.alone()
+        own.jump(30_000)
+    assert await own.for_seconds(110, alone=True) is not None
+    assert await own.for_seconds(10, alone=True) is None
     own.jump(300)
     assert own.check.fault is None, "it is taken for right where it was"
-
-
-async def test_jump_from_where_it_was_right_makes_it_wrong_also_when_too_few_are_left_to_compare(
-    own: Own, world: World
-) -> None:
-    await own.told(-40, within_ms=30)
-    assert own.check.offset_ms == -40
-    await say_clocks(world.etcd, world.keys, count=2)
-    await own.check.look()
-    assert own.check.offset_ms is None
-    own.jump(30_000)
-    await own.check.look()
-    assert own.check.fault is not None
-    own.jump(-30_000)
-    assert own.check.fault is None
-
-
-async def test_clock_that_was_measured_badly_is_known_to_be_wrong_after_a_long_jump(own: Own, world: World) -> None:
-    assert await own.told(28_400, within_ms=1_700) is not None
-    await say_clocks(world.etcd, world.keys, count=2)
-    own.jump(-30_000)
-    await own.check.look()
-    assert own.check.fault is None, "it may be right, and nobody compares it"
-    own.jump(30_000)
-    await own.check.look()
-    assert own.check.fault is not None
-
-
-def set_ahead_while_down(directory: Path) -> FakeClock:
-    """A clock that was right in a former life, and has been set 30 s ahead since."""
-    clock = FakeClock()
-    ClockMemory(directory, clock, boot_id="b", in_turn=at_once).remember(0, 5)
-    clock.set_wall(clock.wall_ms() + 30_000)
-    return clock
-
-
-async def test_clock_that_jumped_while_the_worker_was_down_is_wrong_from_its_start(
-    world: World, tmp_path: Path
-) -> None:
-    clock = set_ahead_while_down(tmp_path)
-    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once))
-    assert own.check.fault == (
-        "its clock is 30.0 s ahead of where it was right before the restart, and has not been compared since"
-    )
-    assert await own.told(None) is not None
-    assert await own.told(0, within_ms=5) is None, "the others have been set, too"
-    assert ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once).recall() == (0, 5)
 
 
 async def test_clock_that_has_not_jumped_is_judged_however_badly_it_was_measured(own: Own) -> None:
@@ -221,23 +156,6 @@ async def test_small_steps_of_a_clock_that_is_found_right_each_time_are_no_jump(
     assert own.watch.name == name
 
 
-async def test_jump_that_nobody_could_compare_for_long_is_held_against_no_later_start(
-    world: World, tmp_path: Path
-) -> None:
-    """A machine that was moved, say: its boot clock stood still. Each start would decide nothing for two minutes."""
-    clock = set_ahead_while_down(tmp_path)
-    own = checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once))
-    for _ in range(11):
-        clock.advance(10_000)
-        await say_clocks(world.etcd, world.keys, count=2)
-        await own.check.look()
-    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once)).check.fault is not None
-    clock.advance(10_000)
-    await own.check.look()
-    assert own.check.fault is None
-    assert checked(world, clock, ClockMemory(tmp_path, clock, boot_id="b", in_turn=at_once)).check.fault is None
-
-
 async def test_jump_in_the_first_seconds_of_a_process_waits_for_a_comparison(own: Own, world: World) -> None:
     """Where etcd was away, nobody knows yet whether others are compared."""
     own.jump(-30_000)
@@ -247,9 +165,10 @@ async def test_jump_in_the_first_seconds_of_a_process_waits_for_a_comparison(own
     assert await own.told(-30_000) is not None
 
 
-async def test_jump_in_the_first_seconds_is_borne_for_15_s_where_nobody_compares(own: Own, world: World) -> None:
+async def test_jump_while_nobody_knows_whether_others_are_compared_is_borne_for_two_minutes(own: Own) -> None:
+    own.clock.advance(61_000)
     own.jump(-30_000)
-    own.clock.advance(14_000)
+    own.clock.advance(119_000)
     await own.check.look()
     assert own.check.fault is not None
     own.clock.advance(1_000)
@@ -274,23 +193,6 @@ async def test_jump_that_is_borne_at_the_first_look_is_told_to_who_has_decided_n
     for offset_ms in (30_000, 30_000, 0):
         await own.told(offset_ms)
     assert [fault is None for fault in heard] == [True, False, True], "so is what a comparison says"
-
-
-async def test_jump_before_it_was_known_that_others_are_compared_counts(own: Own, world: World) -> None:
-    own.clock.advance(61_000)
-    own.jump(-30_000)
-    assert own.check.fault is None
-    assert await own.told(None) is not None
-    assert await own.for_seconds(30) is not None
-    assert await own.for_seconds(10) is None
-
-
-async def test_clock_found_wrong_is_wrong_as_long_as_others_are_compared_and_for_120_s(own: Own) -> None:
-    assert await own.told(30_000) is not None
-    assert await own.for_seconds(300) is not None
-    assert await own.for_seconds(110, others=False) is not None
-    assert await own.for_seconds(20, others=False) is None
-    assert await own.told(30_000) is not None
 
 
 @pytest.mark.parametrize("error", [EtcdError("refused"), UnavailableError("away")], ids=["refused", "away"])
@@ -341,11 +243,10 @@ async def test_jump_is_looked_into_at_once(own: Own) -> None:
 
     own.check._on_change = hear
     await own.told(0)
-    own.check.offset_ms = None
+    await say_clocks(own.world.etcd, own.world.keys, count=7)
     async with running(own.check.run()):
-        await wait_until(lambda: own.check.offset_ms == 0, description="it has looked")
+        await wait_until(lambda: own.check.clocks == Clocks(count=7), description="it has looked")
         own.jump(30_000)
-        assert own.check.offset_ms is None, "what was measured is no more"
         async with asyncio.timeout(5):
             await heard.wait()
 

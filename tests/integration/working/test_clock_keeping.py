@@ -283,6 +283,6 @@ async def test_new_steward_tells_nothing_while_only_some_are_measured(world: Wor
         await steward.rounds(2, b=0, c=30_000, d=30_000)
         await steward.keeping.perform(term)
         assert await steward.told() is None
-        steward.clock.advance(1_000)
+        steward.clock.advance(4_000)
         await steward.keeping.perform(term)
         assert set(await steward.offsets()) == {"b", "c", "d"}

@@ -13,8 +13,8 @@ from common.protocol.keys import RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from worker.pacing import is_wanted_soon
 from worker.runs import Run
-from worker.settling.unlock_pace import is_wanted_soon
 
 PLAN = 1_800_000_000_000
 HOURLY = {"cronExpr": "0 0 * * * * *"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_clock import FakeClock
-from worker.spooling.delivery_pace import BETWEEN_S, BURST_S, Pace
+from worker.pacing import BETWEEN_S, BURST_S, RecordPace
 
 
 class Rig:
@@ -15,7 +15,7 @@ class Rig:
         self.clock = FakeClock()
         self.fires_wait = False
         self.has_room = True
-        self.pace = Pace(
+        self.pace = RecordPace(
             batch_size=100, commit_timeout_ms=1000, fires_wait=lambda: self.fires_wait,
             has_room=lambda: self.has_room, clock=self.clock,
         )  # fmt: skip
