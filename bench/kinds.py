@@ -16,7 +16,7 @@ from bench.reading import all_records
 from common.etcd import EtcdClient
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from common.schedules.jitter import dispatch_ms
+from common.schedules.schedule import dispatch_ms
 from tests.support.etcd_server import VERSIONS, chosen_etcd, etcd_of, whole_version
 
 SECONDS: Final = 60

@@ -31,7 +31,7 @@ from common.protocol.proposals import Answer, Proposal
 from common.protocol.txn import Delete, Put, Txn
 from tests.support.cluster import EVERY_SECOND
 from tests.support.etcd_server import EtcdServer, usual_etcd
-from worker.settling.steps import MAX_STEPS
+from worker.record.unlocking import MAX_STEPS
 
 _KEYS: Final = Keys()
 _AT_ONCE: Final = {1: 64, MAX_STEPS: 8}

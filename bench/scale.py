@@ -27,7 +27,7 @@ from common.jobs.job import JobSpec
 from common.protocol.keys import Keys
 from tests.support.cluster import Cluster, Process, running_cluster
 from tests.support.etcd_server import free_port
-from worker.stewarding.stuck_fires import FIRST_LOOKS
+from worker.lead.stuck_fires import FIRST_LOOKS
 
 SIZES: Final = (1_000, 10_000, 100_000)
 SAVED_DAYS_AGO: Final = 400

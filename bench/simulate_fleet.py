@@ -190,7 +190,7 @@ class _Fleet:
                 self._offer(job, plan_ms, order)
 
     def _offer(self, job: PlannedJob, plan_ms: int, order: Sequence[str]) -> None:
-        """As `worker.stewarding.undecided_fires` does; the two compares of the steward's office are left out."""
+        """As `worker.lead.undecided_fires` does; the two compares of the steward's office are left out."""
         request = fire_decisions.offered(job, plan_ms, now_ms=self._now_ms)
         key = request.key(_KEYS)
         result = self._etcd.txn(

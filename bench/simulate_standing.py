@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from bench.simulate_fleet import BY_MANAGERS, BY_WORKERS
-from common.beat_pace import BEAT_S
 from common.clocks.check import LOOK_S as CLOCKS_S
 from common.etcd import MirrorTimings
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.keys import Keys, Watched, encode_mark
+from common.protocol.member import BEAT_S
 from common.protocol.saved_job import SavedJob
 from common.timings import Timings
 from worker.sentinels import LOOK_S as SENTINELS_S

@@ -24,13 +24,13 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import decide
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.request import Request
-from common.protocol.request_claims import claim_of
+from common.protocol.request_writes import claim_of
 from common.protocol.run import RunEntry
 from common.protocol.txn import Delete, Put, Txn
 from worker.pacing import AT_ONCE_S, TOGETHER_S
 from worker.plan.hedges import OFFER_AFTER_MS
+from worker.record.unlocking import MAX_STEPS
 from worker.runs import Run, RunTable
-from worker.settling.steps import MAX_STEPS
 
 ACTS_EVERY_MS: Final = 20
 """How soon a claim follows the one before; a real one is as quick as its answers."""

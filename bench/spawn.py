@@ -18,9 +18,9 @@ from pathlib import Path
 from bench.peers.spawn_loop import AT_A_TIME, compile_loop, loop_rate
 from common.clock import SystemClock
 from common.protocol.keys import RunId
-from worker.commands.executor import Executor, Launch, Outcome
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
+from worker.run.executor import Executor, Launch, Outcome
 
 COMMAND = "echo hello"
 ROUNDS = 5

@@ -17,7 +17,7 @@ from unittest import mock
 
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
-from worker.spooling.spool import Spool
+from worker.record.spool import Spool
 
 RECORDS = 2000
 TOGETHER = (1, 10, 50, 500)

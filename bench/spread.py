@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from common.instants import to_ms
 from common.jobs.job import JobSpec
-from common.schedules.jitter import dispatch_ms
+from common.schedules.schedule import dispatch_ms
 
 A_SECOND: Final = 50
 COMMAND: Final = "echo hello"

@@ -72,7 +72,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _meant(name: str, known: Iterable[str]) -> str:
-    from common.nearest import nearest
+    from common.errors import nearest
 
     found = nearest(name, known)
     return f"; did you mean {found}?" if found else ""

@@ -11,8 +11,8 @@
     protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires
-    timings.py beat_pace.py         the timings that must fit each other; when a beat is due
-    instants.py duration.py compact_json.py nearest.py version.py errors.py
+    timings.py                      the timings that must fit each other
+    instants.py json_text.py version.py errors.py
                                     small things
 
 The lower half is PURE (no clock, no I/O). Each package knows those below it alone (``make lint`` sees to it).

@@ -5,6 +5,7 @@ Every class's docstring is its default message; it names the remedy. Pure: stand
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -118,3 +119,10 @@ class EtcdAccessError(EtcdRefusedError):
 
 class EtcdInDoubtError(EtcdError):
     """No answer from etcd: the request may or may not have been carried out. Settle it before going on."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name most like the given one, whatever its case; None where nothing is near."""
+    by_folded = {candidate.casefold(): candidate for candidate in known}
+    matches = difflib.get_close_matches(name.casefold(), by_folded, n=1, cutoff=0.6)
+    return by_folded[matches[0]] if matches else None

@@ -1,19 +1,16 @@
 """The manager: what users reach. It writes jobs and kills to etcd, and reads jobs, workers and runs back.
 
     app.py __main__.py              the application, and the process
-    api.py wiring.py                all calls of the API; the parts, made and put together
-    openapi/                        the document of all calls
-    handlers/                       read a request, call a use case, spell the answer
+    api/                            a file for each resource: read a request, call a use case, spell the answer; the
+                                    document of all calls
+    wiring.py parts.py              the parts, made and put together; what the handlers are given
     console/                        the browser's pages, files and words
-    parts.py                        what the handlers are given
-    runs/                           runs asked for, ended, and shown; why a fire did not run
+    views/                          what is shown: jobs, fires, runs, and why a fire did not run
+    use_cases/                      what users change, each as one etcd transaction
     cluster/                        how etcd, the log store, the clocks and this manager are
-    calls/                          what every call passes: the port, guards, input, the same call again, errors
-    views.py                        the JSON shapes (pure)
-    editing/                        what users change, each edit as one etcd transaction
-    watching/                       what a watch on etcd shows: jobs, runs that are going, workers; live events
+    http/                           what every call passes: the port, guards, input, the same call again, errors
+    watch/                          what a watch on etcd shows: jobs, runs that are going, workers; live events
     background/                     deliver our own final records and former specs, show that we live
-    json_text.py                    how JSON is spelled
 
 Each knows those below it alone (``make lint`` sees to it).
 

@@ -16,12 +16,12 @@ from common.configuration.config import ManagerConfig
 from common.configuration.flags import add_config_arguments, explain, manager_config_from
 from common.errors import ConfigError, InvalidInputError, Problem
 from common.process import failpoints
-from common.process.heap import leave_alone_what_is_read
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
+from common.process.runtime import leave_alone_what_is_read
 from manager.app import create_app, loops_of
-from manager.calls.https import Certificate, certificate_of
-from manager.calls.serving import Runner
+from manager.http.https import Certificate, certificate_of
+from manager.http.server import Runner
 from manager.parts import PARTS
 
 _log = logging.getLogger("manager")

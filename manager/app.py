@@ -13,21 +13,24 @@ from common.clock import Clock, SystemClock
 from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
-from manager import api
-from manager.calls.callers import tell_address
-from manager.calls.crowd import going_at_once
-from manager.calls.encoding import choose_coding
-from manager.calls.errors import errors_as_json
-from manager.calls.guards import MAX_BODY_BYTES, Hosts, add_headers, cut_who_takes_nothing, guard, time_limit
-from manager.calls.https import add_hsts
-from manager.calls.idempotency import idempotent
-from manager.calls.malformed import keep_malformed_quiet
-from manager.calls.sending import paced
+from manager.api import legacy, routes
+from manager.api.openapi import take_none_where_there_are_none
 from manager.console import pages
-from manager.handlers import legacy
-from manager.openapi.no_queries import take_none_where_there_are_none
+from manager.http.errors import errors_as_json
+from manager.http.guards import (
+    MAX_BODY_BYTES,
+    Hosts,
+    add_headers,
+    cut_who_takes_nothing,
+    guard,
+    tell_address,
+    time_limit,
+)
+from manager.http.https import add_hsts
+from manager.http.idempotency import idempotent
+from manager.http.server import choose_coding, going_at_once, keep_malformed_quiet, paced
 from manager.parts import PARTS
-from manager.watching.events import Pace
+from manager.watch.events import Pace
 from manager.wiring import make_parts
 
 _log = logging.getLogger(__name__)
@@ -62,7 +65,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
     if config.tls_cert is not None:
         app.on_response_prepare.append(add_hsts)
     legacy.add_routes(app)
-    api.add_routes(app)
+    routes.add_routes(app)
     pages.add_routes(app)
 
     async def servers(app: web.Application) -> AsyncIterator[None]:

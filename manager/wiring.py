@@ -15,37 +15,36 @@ from common.errors import UnavailableError
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
-from common.protocol.nobody import Past
+from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
-from manager.calls.allowances import Allowance
-from manager.calls.idempotency import IdempotentCalls
-from manager.cluster.clock_guard import ClockGuard
+from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
 from manager.cluster.jobs_health import JobsReport, look_at_jobs
 from manager.console.pages import templates_in
-from manager.editing.drains import DrainService
-from manager.editing.inventory import Inventory
-from manager.editing.service import JobService
-from manager.editing.unblock import Unblocking
+from manager.http.allowances import Allowance
+from manager.http.idempotency import IdempotentCalls
 from manager.parts import Parts
-from manager.runs.ending import EndingRuns, shown
-from manager.runs.fires import Fires
-from manager.runs.free_slots import FreeSlots
-from manager.runs.give_ups import GiveUpService
-from manager.runs.history import History
-from manager.runs.kills import KillService
-from manager.runs.last_decided import LastDecided
-from manager.runs.pending import Pending
-from manager.runs.rows import NO_RESULTS, Rows
-from manager.runs.run_list import RunLists
-from manager.runs.run_now import RunNow
-from manager.views import running_views
-from manager.watching.eligibility import Eligibility
-from manager.watching.events import EventHub, Pace
-from manager.watching.watching import Watching
+from manager.use_cases.drains import DrainService
+from manager.use_cases.give_ups import GiveUpService
+from manager.use_cases.jobs import JobService
+from manager.use_cases.kills import KillService
+from manager.use_cases.last_decided import LastDecided
+from manager.use_cases.run_now import RunNow
+from manager.use_cases.unblock import Unblocking
+from manager.views.ending import EndingRuns, shown
+from manager.views.fires import Fires
+from manager.views.history import History
+from manager.views.inventory import Inventory
+from manager.views.pending import FreeSlots, Pending
+from manager.views.rows import NO_RESULTS, Rows
+from manager.views.run_list import RunLists
+from manager.views.shapes import running_views
+from manager.watch.eligibility import Eligibility
+from manager.watch.events import EventHub, Pace
+from manager.watch.watching import Watching
 
 # A share of apiWriteTimeout: what was repeated until then still leaves time to answer what is known.
 _PATIENCE_SHARE = 0.5

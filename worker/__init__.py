@@ -1,26 +1,24 @@
 """The worker: it watches jobs, claims their fires in etcd, runs the commands, and writes what came of them.
 
     agent.py parts.py __main__.py   the worker as a whole: what one part tells another; how they are wired; the process
-    stewarding/                     what is nobody's turn, done by the one worker that is steward
+    lead/                           what is nobody's turn, done by the one worker that is steward
     dispatcher.py                   from a claim to the start, at its time
     plan/                           what is due here, and whose turn it is: planned fires, and runs that were asked for
-    settling/                       from the end of a run to the deletion of its keys; taking over what was left
-    commands/                       a command started, captured, ended
+    record/                         from the end of a run to the deletion of its keys; records on their way to the log
+                                    store; taking over what was left
+    run/                            a command started, captured, ended
     launcher/                       the process beside the worker that starts what may hang on its way to its command
     guardian/                       the process beside the worker that ends what runs when the worker cannot
-    spooling/                       records on the disk, and on their way to the log store
     machine/                        the processes of this machine, and whose they are
 
     runs.py launch.py               what the others speak of: a run, what is to be started
-    catalog.py members.py absences.py roster.py kills.py draining.py registry.py sentinels.py
+    catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
-    data_directory.py disk.py identity.py written_once.py
+    data_directory.py disk.py identity.py
                                     its data directory: what is read at the start, and the thread that writes
     pacing.py                       how it spreads its work while more is due than it has slots for
-    alarm.py looks_afresh.py aside.py refusals.py
-                                    one waiter for many causes; when all is looked at again; what is set aside;
-                                    what etcd refuses for good
+    quarantine.py refusals.py       what is set aside, for it cannot be read; what etcd refuses for good
 
-Each package knows those below it alone (``make lint`` sees to it). One fire goes down: plan -> dispatcher ->
-commands, and its end comes back as calls that the agent has wired: commands -> settling -> spooling -> settling.
+Each package knows those below it alone (``make lint`` sees to it). One fire goes down: plan -> dispatcher -> run, and
+its end comes back as calls that the agent has wired: run -> record.
 """

@@ -16,14 +16,14 @@ from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
 from common.process import failpoints
-from common.process.heap import collect_rarely, leave_alone_what_is_read
 from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
+from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from common.process.threads import can_start_threads
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
-from worker.spooling.spool import SpoolError
+from worker.record.spool import SpoolError
 
 _log = logging.getLogger(__name__)
 

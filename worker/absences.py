@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from common.clock import Clock
 from common.protocol.member import Member
-from common.protocol.nobody import in_short
+from common.protocol.placement import in_short
 
 _LONG: Final = 200
 _STARTED: Final = "was started later"

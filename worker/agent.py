@@ -25,15 +25,14 @@ from common.protocol.kill import Kill
 from common.protocol.member import Beat
 from common.protocol.run import OUT_OF_TOUCH, Verdict
 from common.runlog import RunLog
-from worker.commands.leftovers import end_leftovers, groups_of, look_for_leftovers
-from worker.commands.shortage import once_possible
 from worker.data_directory import DataDirectory
 from worker.launch import Ending, Outcome
-from worker.looks_afresh import LooksAfresh
+from worker.members import LooksAfresh
 from worker.parts import Parts
+from worker.record.delivery import prepare_log_store
+from worker.record.records import run_record
+from worker.run.leftovers import end_leftovers, groups_of, look_for_leftovers, once_possible
 from worker.runs import Phase, Run
-from worker.settling.records import run_record
-from worker.spooling.log_store import prepare_log_store
 
 _log = logging.getLogger(__name__)
 
@@ -165,7 +164,7 @@ class Agent:
         for mirror in (*parts.mirrors.values(), parts.members_mirror, parts.drain_watch.mirror):
             await mirror.synced.wait()
         await parts.clock_check.first()
-        await self._heed_drain(parts.drain_watch.drain)
+        await self._apply_drain(parts.drain_watch.drain)
         self._begin_broadcast(session, since_ms)
         parts.scheduler.session = parts.requests.session = session
         self._accept_or_not()
@@ -353,11 +352,11 @@ class Agent:
         elif (session := parts.scheduler.session) is not None:
             # Before anything else may be decided: what is open is as it was before the drain.
             self._begin_broadcast(session, self._clock.wall_ms())
-        await self._heed_drain(drain)
+        await self._apply_drain(drain)
         self._accept_or_not()
         parts.dispatcher.wake()
 
-    async def _heed_drain(self, drain: Drain | None) -> None:
+    async def _apply_drain(self, drain: Drain | None) -> None:
         self._start_or_not(drain)
         await self.parts.registry.set_fault("drain", None if drain is None else str(drain))
 

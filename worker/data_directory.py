@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from common.configuration.config import WorkerConfig
 from common.protocol.member import Identity
 from worker.identity import load_identity
-from worker.spooling.spool import Spool
+from worker.record.spool import Spool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

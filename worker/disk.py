@@ -8,12 +8,29 @@ answers: the kernel ends no process before that.)
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
 from typing import TypeVar
+
+
+def written_once(path: Path, value: str) -> str:
+    """What the file says; ``value``, written down, where it does not say anything yet. OSError: it cannot be."""
+    if path.exists() and (text := path.read_text(errors="replace").strip()):
+        return text
+    draft = path.with_suffix(".new")
+    with draft.open("w") as file:
+        file.write(value + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    draft.rename(path)
+    sync_directory(path.parent)
+    return value
+
 
 _T = TypeVar("_T")
 
@@ -66,3 +83,12 @@ def _succeed(answer: asyncio.Future[_T], result: _T) -> None:
 def _fail(answer: asyncio.Future[_T], error: Exception) -> None:
     if not answer.done():
         answer.set_exception(error)
+
+
+def sync_directory(directory: Path) -> None:
+    """Files made or removed in it stay so after a power cut."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -28,18 +28,17 @@ from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import Share, Txn
-from worker.alarm import Alarm
-from worker.commands.executor import Executor
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.launcher.unstartable import NotNowError
 from worker.members import Members
+from worker.plan.cues import Alarm
+from worker.record.records import not_started_record
+from worker.record.settlement import Settlement
+from worker.record.unlocking import Steps, is_own
 from worker.refusals import Refusals
+from worker.run.executor import Executor
 from worker.runs import Phase, Run, RunTable
-from worker.settling.records import not_started_record
-from worker.settling.settlement import Settlement
-from worker.settling.steps import Steps
-from worker.settling.unlocking import is_own
 
 _log = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
 from common.protocol.member import Identity, is_worker_name
-from worker.written_once import written_once
+from worker.disk import written_once
 
 _FILES: Final = ("lock", "name", "instance", "guardian.lock", "ending.json", "spool")
 _ASKED_S: Final = 1.0

@@ -85,7 +85,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     by: str | None = None
     max_rss: int | None = None
-    """Bytes, of the largest process; None where it is not known (see ``worker.commands.usage``)."""
+    """Bytes, of the largest process; None where it is not known (see ``worker.run.resources``)."""
     cpu_seconds: float | None = None
     """User and system, of the first process and of all that were waited for, by it or by those in turn."""
     left: ProcessGroup | None = None

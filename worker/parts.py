@@ -11,7 +11,7 @@ from common.clocks.check import ClockCheck
 from common.clocks.watch import ClockWatch, WatchedClock
 from common.configuration.config import WorkerConfig
 from common.etcd import Change, EtcdClient, Mirror, Session
-from common.process.cancellation import until_first
+from common.process.lifecycle import until_first
 from common.protocol.drain import Drain
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, Watched
@@ -20,10 +20,6 @@ from common.protocol.member import Beat, Member
 from common.runlog import RunLog
 from worker.absences import Absences
 from worker.catalog import Catalog
-from worker.commands.end_dates import EndDates
-from worker.commands.executor import Executor
-from worker.commands.orphans import Orphans, is_first_process
-from worker.commands.slots import affordable_slots
 from worker.data_directory import DataDirectory
 from worker.dispatcher import Dispatcher
 from worker.draining import DrainWatch
@@ -31,37 +27,38 @@ from worker.guardian.link import GuardianLink
 from worker.kills import Kills
 from worker.launch import Outcome
 from worker.launcher.link import Launcher
+from worker.lead.chains import Chains
+from worker.lead.clock_keeping import ClockKeeping
+from worker.lead.give_ups import GiveUps
+from worker.lead.leader import Duty, Steward
+from worker.lead.lost_runs import LostRuns, Verdicts
+from worker.lead.retention import Retention
+from worker.lead.roster import Roster, RosterKeeping
+from worker.lead.statistics import StatisticsKeeping
+from worker.lead.stuck_fires import StuckFires
+from worker.lead.stuck_requests import StuckRequests
+from worker.lead.sweeping import DedupeSweeping, Sweeping
 from worker.members import Beats, Members
 from worker.plan.broadcast import Broadcast
 from worker.plan.doubts import Doubts
-from worker.plan.lock_watch import LockWatch
+from worker.plan.lock_waits import LockWatch
 from worker.plan.request_queue import RequestQueue
 from worker.plan.scheduler import Scheduler
+from worker.record.adoption import Adoption
+from worker.record.delivery import Delivery
+from worker.record.ending import EndingRuns
+from worker.record.follow_ups import FollowUps
+from worker.record.settlement import Settlement
+from worker.record.spool import Spool
+from worker.record.spool_watch import SpoolWatch
 from worker.refusals import Refusals
 from worker.registry import Registry
-from worker.roster import Roster
+from worker.run.executor import Executor
+from worker.run.orphans import Orphans, is_first_process
+from worker.run.resources import affordable_slots
+from worker.run.running import EndDates
 from worker.runs import Run, RunTable
 from worker.sentinels import Sentinels
-from worker.settling.adoption import Adoption
-from worker.settling.aftermath import Aftermath
-from worker.settling.ending import EndingRuns
-from worker.settling.settlement import Settlement
-from worker.spooling.delivery import Delivery
-from worker.spooling.spool import Spool
-from worker.spooling.spool_watch import SpoolWatch
-from worker.stewarding.chains import Chains
-from worker.stewarding.clock_keeping import ClockKeeping
-from worker.stewarding.dedupe_sweeping import DedupeSweeping
-from worker.stewarding.give_ups import GiveUps
-from worker.stewarding.lost_runs import LostRuns
-from worker.stewarding.retention import Retention
-from worker.stewarding.roster_keeping import RosterKeeping
-from worker.stewarding.statistics import StatisticsKeeping
-from worker.stewarding.steward import Duty, Steward
-from worker.stewarding.stuck_fires import StuckFires
-from worker.stewarding.stuck_requests import StuckRequests
-from worker.stewarding.sweeping import Sweeping
-from worker.stewarding.verdicts import Verdicts
 
 
 class Events(Protocol):
@@ -202,9 +199,9 @@ class Parts:
             end_dates=EndDates(clock, is_vouched_for=lambda: self.clock_check.is_vouched_for),
         )  # fmt: skip
         self.claims = Claims(self.keys, identity, lost_after_ms=config.lost_after_s * 1000)
-        self.aftermath = Aftermath(self._client, self.keys, self.catalog)
+        self.follow_ups = FollowUps(self._client, self.keys, self.catalog)
         self.settlement = Settlement(
-            client=self._client, keys=self.keys, table=self.table, kills=self.kills, aftermath=self.aftermath,
+            client=self._client, keys=self.keys, table=self.table, kills=self.kills, follow_ups=self.follow_ups,
             refusals=self.refusals, spool=spool, clock=clock,
             worker=identity.worker, instance=identity.instance, live_workers=lambda: len(self.members.accepting()),
             on_unlocked=events.lock_freed, on_spool=self.spool_watch.note,
@@ -256,7 +253,7 @@ class Parts:
         )
         self.adoption = Adoption(
             client=self._client, keys=self.keys, identity=self._identity, table=self.table, kills=self.kills,
-            settlement=self.settlement, aftermath=self.aftermath, refusals=self.refusals, store=self._runlog,
+            settlement=self.settlement, follow_ups=self.follow_ups, refusals=self.refusals, store=self._runlog,
             ending=self.ending, on_lost=events.run_given_up, clock=self._clock,
         )  # fmt: skip
         self.registry = Registry(
@@ -277,7 +274,7 @@ class Parts:
             held=lambda: self.clock_check.held,
         )  # fmt: skip
         verdicts = Verdicts(
-            client=client, keys=keys, worker=worker, aftermath=self.aftermath, settlement=self.settlement, clock=clock
+            client=client, keys=keys, worker=worker, follow_ups=self.follow_ups, settlement=self.settlement, clock=clock
         )
         lost_runs = LostRuns(
             client=client, keys=keys, members=self.members, settlement=self.settlement, verdicts=verdicts,

@@ -17,13 +17,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
-from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session, SessionRefusedError
-from common.process.load import machine_load
+from common.process.runtime import machine_load
 from common.protocol.keys import Keys
-from common.protocol.member import Beat, Identity, Member, only_session, without_dead
+from common.protocol.member import Beat, BeatPace, Identity, Member, only_session, without_dead
 from common.protocol.member import beat as put_beat
 from common.protocol.roster import Left, RosterEntry, take_leave
 from common.protocol.txn import KeyValue

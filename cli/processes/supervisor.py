@@ -23,7 +23,7 @@ import psutil
 
 from cli.errors import CommandError, ExitStatus
 from common.process.lifecycle import set_parent_death_signal
-from worker.commands.orphans import Orphans, is_first_process
+from worker.run.orphans import Orphans, is_first_process
 
 FIRST_DELAY_S = 0.5
 LONGEST_DELAY_S = 30.0

@@ -28,7 +28,7 @@ from common.process.lifecycle import Stop, run, run_loops
 from common.process.logs import configure_logging
 from common.protocol.member import is_worker_name
 from worker.identity import DirectoryTakenError, locked_directory
-from worker.spooling.spool import Spool, SpoolError
+from worker.record.spool import Spool, SpoolError
 
 _log = logging.getLogger(__name__)
 

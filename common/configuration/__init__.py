@@ -1,8 +1,6 @@
 """The configuration of a manager and of a worker: its keys, where they come from, and every mistake at once.
 
 config.py                       the checked whole
-tables.py keys.py files.py users.py
-                                the keys, and the kinds of what they hold
+tables.py keys.py files.py      the keys, and the kinds of what they hold
 sources.py flags.py             flags, environment, file
-access.py                       TLS, users and passwords, as they have to fit each other
 """

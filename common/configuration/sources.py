@@ -12,8 +12,7 @@ from pathlib import Path
 
 from common.configuration.files import Placed
 from common.configuration.keys import Key, UnfitError, show
-from common.errors import ConfigError, Problem
-from common.nearest import nearest
+from common.errors import ConfigError, Problem, nearest
 
 PREFIX = "ETCRON_CONFIG_"
 IGNORED_LEGACY_KEYS = ("etcdEndpointsCluster", "winBashPath")

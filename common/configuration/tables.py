@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,12 +20,28 @@ from common.configuration.keys import (
     Pairs,
     Text,
     Truth,
+    UnfitError,
     WholeNumber,
     setting,
 )
-from common.configuration.users import SystemUsers
 from common.timings import Timings
 from common.tls import TlsFiles
+
+
+@dataclass(frozen=True, slots=True)
+class SystemUsers:
+    """Users of this machine, perhaps none; the case counts. As text: separated by commas."""
+
+    def accept(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or not all(
+            isinstance(name, str) and re.fullmatch(r"[^\0\s:,/*-][^\0\s:,/*]{0,254}", name) for name in value
+        ):
+            raise UnfitError('a list of names of users, each in full, e.g. ["backup", "www-data"]')
+        return tuple(value)
+
+    def read(self, text: str) -> tuple[str, ...]:
+        return self.accept([part.strip() for part in text.split(",") if part.strip()])
+
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _MILLISECONDS = WholeNumber(1, 3_600_000)

@@ -36,11 +36,10 @@ A session's states
 
 from __future__ import annotations
 
-from common.etcd.access import check_access
+from common.etcd.access import FIRST_USER, ask_for_password, check_access
 from common.etcd.auth import EtcdUser
 from common.etcd.client import EtcdClient
 from common.etcd.election import Election
-from common.etcd.first_user import FIRST_USER, ask_for_password
 from common.etcd.mirror import Change, Mirror, MirrorTimings
 from common.etcd.session import Ending, Session, SessionRefusedError
 from common.etcd.types import Lease, LeaseState, Page, Status

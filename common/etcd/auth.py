@@ -17,7 +17,7 @@ from pathlib import Path
 from common.clock import Clock
 from common.errors import EtcdAccessError, EtcronError, Problem
 from common.etcd import _rpc, failures
-from common.process.beside import beside
+from common.process.threads import beside
 
 _log = logging.getLogger(__name__)
 

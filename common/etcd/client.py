@@ -10,10 +10,9 @@ from common.clock import Clock, SystemClock
 from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, Problem
 from common.etcd import _rpc
 from common.etcd.auth import Auth, EtcdUser
-from common.etcd.calls import AnswerTooLargeError, Calls
+from common.etcd.calls import AnswerTooLargeError, Calls, Stream
 from common.etcd.endpoints import Endpoints
 from common.etcd.paging import Paging
-from common.etcd.stream import Stream
 from common.etcd.txn_messages import found, only_read, range_request, reading_request, txn_request, txn_result
 from common.etcd.types import Lease, LeaseState, Page, Status, key_value, range_end, to_bytes
 from common.protocol.txn import (

@@ -14,9 +14,8 @@ from functools import partial
 from common.clock import Clock
 from common.errors import ConfigError, EtcdAwayError, Problem, UnavailableError
 from common.etcd import _rpc, failures
-from common.etcd.certificates import Certificates
-from common.etcd.handshake import tls_problem
-from common.process.beside import HungError, beside
+from common.etcd.certificates import Certificates, tls_problem
+from common.process.threads import HungError, beside
 from common.tls import TlsFiles
 
 _log = logging.getLogger(__name__)

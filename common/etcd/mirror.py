@@ -28,10 +28,10 @@ from msgspec import Struct
 from common.clock import Clock
 from common.errors import EtcdCompactedError, EtcdError, UnavailableError
 from common.etcd import _rpc
+from common.etcd.calls import Stream
 from common.etcd.client import EtcdClient
-from common.etcd.stream import Stream
 from common.etcd.types import key_value, range_end, to_bytes, to_text
-from common.process.cancellation import until_first
+from common.process.lifecycle import until_first
 from common.protocol.txn import GetKey, KeyValue, Txn
 
 _log = logging.getLogger(__name__)

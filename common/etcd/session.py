@@ -17,9 +17,9 @@ from typing import Self
 from common.clock import Clock
 from common.errors import ConflictError, EtcdError, EtcdLeaseGoneError, UnavailableError
 from common.etcd import _rpc
+from common.etcd.calls import Stream
 from common.etcd.client import EtcdClient
 from common.etcd.settle import Bears, Patience, answered
-from common.etcd.stream import Stream
 from common.etcd.types import Lease
 from common.protocol.compares import Compare, absent, lease_is, mod_revision_is
 from common.protocol.txn import Get, GetPrefix, KeyValue, Operation, Put, Txn

@@ -17,7 +17,7 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from common.duration import Duration
+from common.instants import Duration
 from common.jobs.kinds import (
     AnyText,
     Choice,

@@ -13,8 +13,8 @@ from typing import Any, Final
 from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, ValidationError, core_schema
 
-from common.duration import Duration, parse_duration
 from common.errors import Problem, ScheduleError
+from common.instants import Duration, parse_duration
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Schema, Several, or_null
 from common.jobs.reading import all_wrong, problems_of, shown, text, unknown, wrong
 from common.schedules.cron import MAX_EXPRESSION_CHARACTERS

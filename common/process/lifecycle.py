@@ -3,6 +3,9 @@
 * SIGTERM, SIGINT and SIGHUP ask for a stop; a second one asks to hurry.
 * A loop that dies, or ends although nobody asked, takes the process down: exit status 1 and one logged error for it.
 * A child can ask to die with its parent, whatever becomes of the parent.
+* Nobody swallows a cancellation: `asyncio.TaskGroup` (of Python 3.11) raises its children's errors and drops one that
+  comes in the same turn of the loop; pymongo swallows one now and then. Whoever catches such errors and goes on would
+  then never end.
 """
 
 from __future__ import annotations
@@ -13,10 +16,57 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from common.process.event_loop import EventLoop
+from common.process.runtime import EventLoop
 from common.process.threads import can_start_threads
+
+
+async def until_first(*works: Coroutine[Any, Any, None]) -> None:
+    """Runs them side by side until the first one ends or fails, then ends the others; raises what it raised.
+
+    For a caller that catches the error and goes on: its own cancellation is raised whatever else has happened.
+    """
+    await _side_by_side(works, asyncio.FIRST_COMPLETED)
+
+
+async def until_all(*works: Coroutine[Any, Any, None]) -> None:
+    """Runs them side by side until all have ended, or the first one fails; then likewise."""
+    await _side_by_side(works, asyncio.FIRST_EXCEPTION)
+
+
+async def _side_by_side(works: tuple[Coroutine[Any, Any, None], ...], until: str) -> None:
+    tasks = [asyncio.ensure_future(work) for work in works]
+    if not tasks:
+        return
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=until)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    for task in done:
+        task.result()
+
+
+@contextmanager
+def raising_cancellation() -> Iterator[None]:
+    """Raises CancelledError at the end where the task was cancelled meanwhile, whatever else has happened.
+
+    Not around a TaskGroup: that one counts a cancellation of its own.
+    """
+    task = asyncio.current_task()
+    before = task.cancelling() if task is not None else 0
+    try:
+        yield
+    except Exception as error:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError from error
+        raise
+    if task is not None and task.cancelling() > before:
+        raise asyncio.CancelledError
+
 
 log = logging.getLogger(__name__)
 

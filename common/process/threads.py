@@ -1,11 +1,20 @@
-"""Begins nothing before a thread can be started: grpc crashes the process (SIGSEGV) where it is made without one."""
+"""Threads: begins nothing before one can be started, and does in one what may block.
+
+grpc crashes the process (SIGSEGV) where it is made without a thread. What may block (on a file, most likely: its mount
+may not answer) is done beside the event loop and with a deadline.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
 from threading import Thread
-from typing import Final
+from typing import Final, TypeVar, cast
+
+from common.errors import UnavailableError
 
 _log = logging.getLogger(__name__)
 
@@ -37,3 +46,46 @@ async def _stopped_within(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
     except TimeoutError:
         pass
+
+
+_T = TypeVar("_T")
+_WITHIN_S: Final = 5.0
+_MOST_AT_A_TIME: Final = 8
+_going = threading.BoundedSemaphore(_MOST_AT_A_TIME)
+
+
+class HungError(UnavailableError):
+    """What was asked beside the event loop did not answer in time. See to the file, and to the mount it lies on."""
+
+
+async def beside(work: Callable[[], _T], *, what: str, within_s: float = _WITHIN_S) -> _T:
+    """What the work returns or raises. HungError: it has not ended in time, or eight others have not.
+
+    It is given a thread, which ends with it, whenever that is; no exit waits for that.
+    """
+    if not _going.acquire(blocking=False):
+        raise HungError(f"{what}: too much else hangs")
+    future = Future[_T]()
+    threading.Thread(target=_carry_out, args=(work, future), name=f"beside: {what}", daemon=True).start()
+    try:
+        async with asyncio.timeout(within_s):
+            return await asyncio.wrap_future(future)
+    except TimeoutError:
+        if future.done() and not future.cancelled():
+            raise  # the work's own
+        raise HungError(f"{what} does not answer within {within_s:g} s") from None
+
+
+def _carry_out(work: Callable[[], _T], future: Future[_T]) -> None:
+    result, failed = None, None
+    try:
+        result = work()
+    except BaseException as error:
+        failed = error
+    _going.release()
+    if not future.set_running_or_notify_cancel():
+        return  # the caller has given up waiting
+    if failed is not None:
+        future.set_exception(failed)
+    else:
+        future.set_result(cast(_T, result))

@@ -4,25 +4,23 @@ A manager or worker reads, has a transaction built here, sends it, and has its a
 same transaction again; refused, it reads again, and has another one built.
 
 The life of a fire
-    planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order
+    planner.py placement.py     what to do first about the undecided fires of a job; who may try one, in which order,
+                                and why nobody could
     proposals.py fire_claims.py one decision about a job; the transactions that claim fires, and what became of each
-    request_claims.py           the same for runs that were asked for
+    request_writes.py           runs that were asked for: asked, claimed, ended
     run_writes.py               what a worker writes for a run that it has claimed
     follow_ups.py chain.py      what follows the end of a run: a retry, a rerun, the next link of a chain
     records.py                  every record that is made
 
 What others decide
-    edits.py chain_edits.py unblock_edit.py
-                                a save, a pause, a deletion; a mark set back
-    asking.py kill.py give_up.py drain.py remembered.py
-                                a run asked for, ended, given up; a worker that takes nothing new; calls remembered
-    fire_decisions.py request_ends.py sweeps.py nobody.py
-                                the steward's: fires and requests that no worker takes, and why; what is of no use
+    edits.py unblock_edit.py    a save, a pause, a deletion; a mark set back
+    kill.py give_up.py drain.py dedupe.py
+                                a run ended, given up; a worker that takes nothing new; calls remembered
+    fire_decisions.py sweeps.py the steward's: fires that no worker takes; what is of no use
 
 What lies in etcd
     keys.py values.py           where everything lies; what a value has to be before anything is done with it
-    saved_job.py job_version.py planned_job.py
-                                a job as it is saved, as it was before, as its fires are planned
+    saved_job.py planned_job.py a job as it is saved, and as it was before; as its fires are planned
     run.py request.py           a run, and the wish for one
     member.py roster.py clocks.py
                                 a worker; that it was here; how far clocks are off

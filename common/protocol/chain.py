@@ -5,14 +5,26 @@
     pause, delete, another trigger: the link is deleted
 
 At any moment an enabled ``after`` job has a run that holds its lock, or a request. So at most one link is enough, and
-whoever writes one may write over another. Pure: standard library and its neighbours. Source: ``docs/protocol.md``.
+whoever writes one may write over another. An edit writes it in its own transaction:
+
+    the job is (now) an enabled `after` job
+        its lock is free    the first link, at once; one that is there stays where the edit does not touch the trigger
+        its lock is held    nothing: the end of the run puts the next link, by the new spec
+    it is not               its link is deleted
+
+Which of the first two it is, the transaction compares. Pure. Source: ``docs/protocol.md``, *after*.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from common.jobs.job import JobSpec
-from common.protocol.keys import RunId
+from common.protocol.compares import Compare, absent, create_revision_is
+from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.request import Origin, Request
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Delete, KeyRevisions, KeyValue, Operation, Put
 
 MADE_WITH_ITS_JOB = 0
 """In place of the job's create revision, in a link that is put by the transaction that makes the job: its own."""
@@ -42,3 +54,62 @@ def link_after(spec: JobSpec, end_ms: int, *, last_plan_ms: int, job_create_revi
     if spec.after is None:
         return None
     return link_at(spec, max(end_ms + spec.after.ms, last_plan_ms + 1), job_create_revision=job_create_revision)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chained:
+    """What etcd holds of a job's chain, read together with the job."""
+
+    lock: KeyRevisions | None = None
+    """Without its value."""
+    link: KeyValue | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainEdit:
+    """The share of the chain in an edit's transaction."""
+
+    compares: tuple[Compare, ...] = ()
+    then: tuple[Operation, ...] = ()
+
+
+NO_EDIT = ChainEdit()
+
+
+def edit_chain(
+    keys: Keys, job: KeyValue | None, saved: SavedJob | None, there: Chained, spec: JobSpec | None, *, now_ms: int,
+    name: str,
+) -> ChainEdit:  # fmt: skip
+    """From the job as it is (``saved`` None: unreadable) to this spec; None: it is deleted."""
+    if spec is None or not is_chained(spec):
+        was_chained = saved is None or is_chained(saved.spec)
+        return _without_link(keys, name) if job is not None and (was_chained or there.link is not None) else NO_EDIT
+    if there.lock is not None:
+        return ChainEdit(compares=(create_revision_is(keys.lock(name), there.lock.create_revision),))
+    free = absent(keys.lock(name))
+    if job is not None and saved is not None and _stays(job, saved.spec, there.link, spec):
+        return ChainEdit(compares=(free,))
+    created = MADE_WITH_ITS_JOB if job is None else job.create_revision
+    link = link_at(spec, now_ms, job_create_revision=created)
+    if link is None:
+        return ChainEdit(compares=(free,), then=_without_link(keys, name).then)
+    return ChainEdit(compares=(free,), then=(Put(keys.chain(name), link.to_json()), _sentinel(keys)))
+
+
+def _stays(job: KeyValue, was: JobSpec, link: KeyValue | None, spec: JobSpec) -> bool:
+    """Whether the link that is there is as good under the new spec: its trigger is the same."""
+    if link is None or not is_chained(was) or (was.after, was.schedule) != (spec.after, spec.schedule):
+        return False
+    try:
+        request = Request.from_json(link.value, run_id=RunId.planned(spec.name, 0), revision=link.mod_revision)
+    except ValueError:
+        return False
+    return request.job_create_revision == job.create_revision
+
+
+def _without_link(keys: Keys, name: str) -> ChainEdit:
+    return ChainEdit(then=(Delete(keys.chain(name)), _sentinel(keys)))
+
+
+def _sentinel(keys: Keys) -> Put:
+    return Put(keys.seen(Watched.REQUESTS), b"")

@@ -1,6 +1,6 @@
 """The key ``clocks``: how far the clock of each process is from the median of all, as the steward has measured it.
 
-Pure: standard library and its neighbours. Who measures is ``worker.stewarding.clock_keeping``, who heeds it
+Pure: standard library and its neighbours. Who measures is ``worker.lead.clock_keeping``, who heeds it
 ``common.clocks.check``.
 """
 

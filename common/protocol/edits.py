@@ -6,7 +6,7 @@
     then jobs/J = the new spec (or delete it),  marks/J = max(old mark, now) but for a save as below,  seen/jobs = J,
          versions/J/<its revision> = the old spec
          runs/J/<lo>/1 = skipped                     the old spec's undecided fires in (old mark, new mark], one record
-         requests/J/next/1                           of an `after` job: see `common.protocol.chain_edits`
+         requests/J/next/1                           of an `after` job: see `common.protocol.chain`
 
 A save that leaves alone when the job fires keeps the mark, and skips nothing: what was planned and has not started, for
 it waits for its jitter, a slot, a lock or a worker, starts under the new spec (``JobSpec.fires_alike``). The mark of an
@@ -19,25 +19,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from typing import Final, Self
 
 from msgspec import structs
 
 from common.errors import ConflictError, InvalidInputError, NotFoundError
 from common.instants import iso
 from common.jobs.job import JobSpec
-from common.protocol.chain_edits import Chained, edit_chain
+from common.protocol.chain import Chained, edit_chain
 from common.protocol.compares import Compare, absent, mod_revision_is, value_is
-from common.protocol.job_version import Change, JobVersion
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.member import Member
-from common.protocol.nobody import why_nobody
-from common.protocol.placement import is_eligible
+from common.protocol.placement import is_eligible, why_nobody
 from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, Pause, SavedJob, newer_fields
+from common.protocol.saved_job import Again, Change, JobVersion, Pause, SavedJob, newer_fields
 from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
 
@@ -375,3 +373,20 @@ def remove_odd(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
             Stored.look(keys, before.name),
         ),
     )  # fmt: skip
+
+
+ANY_REVISION: Final = -1
+"""In place of a revision that a job must be at: it must exist, at whatever revision (RFC 9110, `If-Match: *`)."""
+
+
+class StaleRevisionError(ConflictError):
+    """The job has changed since the revision in If-Match. Read it again and repeat the change."""
+
+    def __init__(self, message: str, *, there: Stored) -> None:
+        self.there = there
+        """What it is now."""
+        super().__init__(message)
+
+
+class TooManyJobsError(ConflictError):
+    """There are as many jobs as there may be (maxJobs). Delete some, or raise it."""

@@ -10,7 +10,7 @@
 
 One answer says which proposal failed, and why; the others are sent again without it. A large batch is sent without
 those reads at first: a third of the transaction, and hardly ever carried out. Refused, it is sent again with them. An
-answer that did not come leaves the whole batch in doubt: see :mod:`doubts`.
+answer that did not come leaves the whole batch in doubt: see ``worker/plan/doubts.py``.
 """
 
 from __future__ import annotations

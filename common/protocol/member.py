@@ -14,17 +14,7 @@ from typing import Any, Final, Self
 from common.protocol.compares import mod_revision_is, none_under
 from common.protocol.keys import Keys
 from common.protocol.txn import Delete, KeyValue, Owner, Put, Share, Txn
-from common.protocol.values import (
-    MALFORMED,
-    brief,
-    instant,
-    instant_or_none,
-    name,
-    number,
-    texts,
-    whole,
-    words_or_none,
-)
+from common.protocol.values import MALFORMED, brief, instant, instant_or_none, name, number, texts, whole, words_or_none
 
 MOST_PROCESSES: Final = 16
 """Of a run that is ending: so many are named."""
@@ -213,3 +203,25 @@ def without_dead(key: str, revision: int) -> Txn:
 def beat(keys: Keys, told: Beat, process: str, session: Owner) -> Txn:
     """Under the lease of the session, while that lives."""
     return Txn([session.alive], [Put(keys.beat(process), told.to_json(), session.lease_id)])
+
+
+BEAT_S: Final = 3.0
+SOON_S: Final = 0.5
+_SOON: Final = 4
+"""Beats of a new clock that follow each other soon: the first makes the steward listen well, and a beat is counted
+once the next one says that it was quick."""
+
+
+class BeatPace:
+    """One process's beats."""
+
+    def __init__(self) -> None:
+        self._clock = ""
+        self._sent = 0
+
+    def after(self, clock: str) -> float:
+        """Seconds from a beat that told of this clock to the next one."""
+        if clock != self._clock:
+            self._clock, self._sent = clock, 0
+        self._sent += 1
+        return SOON_S if self._sent < _SOON else BEAT_S

@@ -9,8 +9,7 @@ from common.protocol.keys import RunId, sequence_name
 from common.protocol.planner import Fires
 from common.protocol.saved_job import Again, SavedJob, first_attempt, planned_by
 from common.protocol.txn import KeyValue
-from common.schedules.jitter import dispatch_ms
-from common.schedules.schedule import Schedule
+from common.schedules.schedule import Schedule, dispatch_ms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,8 @@ skipped silently, nothing decided twice. Pure: no clock, no I/O. The rules are *
 ``misfire`` in ``docs/job-model.md``.
 
 A fire is due at its dispatch time; its grace and its window count from there. Dispatch times lie before the next plan
-time (:mod:`common.schedules.jitter`), so that of two fires the earlier is always due, late and out of its window first.
+time (:mod:`common.schedules.schedule`), so that of two fires the earlier is always due, late and out of its window
+first.
 
 Fires that the calendar closes are decided by themselves, as ranges: no decision does both such and others. Where open
 fires are missed or superseded from one to another, the closed ones between them go with them, and are not counted.

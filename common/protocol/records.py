@@ -1,7 +1,7 @@
 """Every record that is made: of a run that ended, or of whose end nobody knows; of fires and requests that did not run.
 
 All of them are made here, so that a field of the record is filled in one place. What ended a run is the worker's to add
-(:mod:`worker.settling.records`).
+(:mod:`worker.record.records`).
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import astuple, replace
 
-from common.compact_json import to_json
+from common.json_text import to_json
 from common.protocol.keys import MAX_MARK_MS, RunId
 from common.protocol.values import LARGEST, LONGEST_NAME, MALFORMED, brief, instant, name, whole
 

@@ -22,7 +22,7 @@ from common.protocol.follow_ups import FollowUp
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.request_claims import NO_LIMIT_MS
+from common.protocol.request_writes import NO_LIMIT_MS
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.txn import Delete, Get, GetKey, Guards, KeyRevisions, KeyValue, Operation, Owner, Put, Share, Txn
 

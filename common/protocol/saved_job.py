@@ -1,10 +1,11 @@
-"""A job as it lies in etcd: the spec, and what its save wrote beside it.
+"""A job as it lies in etcd: the spec, and what its save wrote beside it; and a former spec of it.
 
 A job with fields that not every version knows says which of them a reader must know (``mustKnow``), and which version
 wrote it (``savedVersion``). A reader ignores the others that it does not know, and sets the job aside for want of one
 of these. Where a job says nothing, every field has to be known.
 
-Pure: standard library and its neighbours.
+A former spec (``JobVersion``) lies under ``versions/<job>/<revision>``, put by the very transaction that replaced it,
+until the log store has it. Pure: standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final, Self
 
 from common.errors import InvalidInputError, Problem
@@ -20,10 +22,78 @@ from common.jobs.job import NEWER, JobSpec
 from common.jobs.reader import KNOWN, load_object
 from common.jobs.reading import printable
 from common.jobs.values import is_job_name
-from common.protocol.values import is_instant, words
-from common.schedules.leaving_out import LeavingOut, Span
+from common.json_text import to_json
+from common.protocol.values import MALFORMED, brief, instant, is_instant, tree, whole, words, words_or_none
+from common.schedules.job_calendar import LeavingOut, Span
 from common.schedules.schedule import Schedule
 from common.version import VERSION
+
+
+class Change(StrEnum):
+    """What made one version of a job into the next."""
+
+    SAVE = "save"
+    PAUSE = "pause"
+    RESUME = "resume"
+    RESTORE = "restore"
+    UNBLOCK = "unblock"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobVersion:
+    """One former spec. Times in ms since the epoch."""
+
+    job: str
+    revision: int
+    """The mod revision that the job's key had under it."""
+    spec: Mapping[str, Any]
+    """As stored: what differs from the defaults."""
+    saved_ms: int
+    saved_by: str | None
+    ended_ms: int
+    ended_by: str | None
+    ended_with: Change
+
+    def to_document(self) -> dict[str, Any]:
+        """Its JSON, but for the job's name and revision, which stand in the key."""
+        return {
+            "spec": dict(self.spec), "savedMs": self.saved_ms, "savedBy": self.saved_by, "endedMs": self.ended_ms,
+            "endedBy": self.ended_by, "endedWith": str(self.ended_with),
+        }  # fmt: skip
+
+    def to_json(self) -> bytes:
+        """The value of its key."""
+        return to_json(self.to_document())
+
+    @classmethod
+    def from_json(cls, value: bytes, *, job: str, revision: int) -> Self:
+        """Read the value of a key; ValueError where it is none of ours."""
+        try:
+            document = json.loads(value)
+        except MALFORMED as error:
+            raise ValueError(f"not a version of a job: {brief(error)}") from error
+        return cls.from_document(document, job=job, revision=revision)
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, job: str, revision: int) -> Self:
+        """Read a document; ValueError where it is none of ours."""
+        try:
+            return cls(
+                job=job, revision=whole(revision), spec=tree(document["spec"]), saved_ms=instant(document["savedMs"]),
+                saved_by=words_or_none(document["savedBy"]), ended_ms=instant(document["endedMs"]),
+                ended_by=words_or_none(document["endedBy"]), ended_with=Change(document["endedWith"]),
+            )  # fmt: skip
+        except MALFORMED as error:
+            raise ValueError(f"not a version of a job: {brief(error)}") from error
+
+
+def changed_fields(older: Mapping[str, Any], newer: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of the fields that differ between two stored specs, in order."""
+    names = dict.fromkeys((*newer, *older))
+    absent = object()
+    return tuple(name for name in names if older.get(name, absent) != newer.get(name, absent))
+
 
 _OF_THE_SAVE: Final = frozenset({"anchorMs", "savedMs", "savedBy", "pausedMs", "pausedBy", "pausedReason", "again"})
 _NAMED: Final = 5

@@ -19,17 +19,16 @@ from typing import Final
 
 from common.errors import ConflictError
 from common.instants import iso
-from common.protocol.chain_edits import Chained, edit_chain
+from common.protocol.chain import Chained, edit_chain
 from common.protocol.compares import Compare, absent, mod_revision_is, value_is
 from common.protocol.edits import Edit, Stored, former, readable
-from common.protocol.job_version import Change
 from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.planner import undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, SavedJob
+from common.protocol.saved_job import Again, Change, SavedJob
 from common.protocol.txn import Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
-from common.schedules.leaving_out import spans_of
+from common.schedules.job_calendar import spans_of
 
 _SPANS: Final = 500
 """Of started fires that follow each other, in the job's value."""

@@ -16,11 +16,10 @@ it reads everything for ``$in`` on other fields; it cannot index ``_id`` togethe
 that begins like a date for a date. MongoDB does not mind any of the ways around that are taken here.
 """
 
+from common.runlog.client import WriteResult
 from common.runlog.documents import Rejection
-from common.runlog.last import Advance, JobResults
-from common.runlog.owed import OwedResults
+from common.runlog.last import Advance, JobResults, OwedResults
 from common.runlog.pages import RunFilter, RunPage
-from common.runlog.results import WriteResult
 from common.runlog.retention import KeptJob, OldRecord, RetentionState
 from common.runlog.statistics import DayCounts
 from common.runlog.store import RunLog

@@ -13,7 +13,7 @@ MongoDB could sort inside ``$push``; nx-27017 ignores that, and has no pipelines
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
@@ -237,3 +237,32 @@ def _shown(entry: str) -> Document | None:
         return {"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]}
     except ValueError:
         return None
+
+
+class OwedResults:
+    """Grows with the jobs, not with their records; iterates over the advances, one a job."""
+
+    def __init__(self) -> None:
+        self._by_job: dict[str, Advance] = {}
+        self.records = 0
+        """How many records it stands for."""
+
+    def __len__(self) -> int:
+        """How many jobs."""
+        return len(self._by_job)
+
+    def __iter__(self) -> Iterator[Advance]:
+        return iter(list(self._by_job.values()))
+
+    def add(self, records: Iterable[RunRecord]) -> None:
+        """These are in the log now. Repetition and order change nothing."""
+        records = list(records)
+        self.records += len(records)
+        for advance in advances_of(records):
+            there = self._by_job.get(advance.job)
+            self._by_job[advance.job] = advance if there is None else joined(there, advance)
+
+    def clear(self) -> None:
+        """The log store says all of it now."""
+        self._by_job.clear()
+        self.records = 0

@@ -19,14 +19,23 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
-from common.protocol.job_version import JobVersion
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
-from common.runlog.client import Document, asking, bulk, by_ids, open_client
+from common.protocol.saved_job import JobVersion
+from common.runlog.client import (
+    NO_FAULTS,
+    Document,
+    WriteFaults,
+    WriteResult,
+    asking,
+    bulk,
+    by_ids,
+    faults_of,
+    open_client,
+)
 from common.runlog.documents import PAGE_KEY, Encoded, Rejection, encode, encode_late, tidy
 from common.runlog.last import Advance, JobResults, LastResults, advances_of, results_in
 from common.runlog.pages import WALK, PagePlan, RunFilter, RunPage, encode_cursor, plan_page
-from common.runlog.results import NO_FAULTS, WriteFaults, WriteResult, faults_of
 from common.runlog.retention import KeptJob, OldRecord, Removal, RetentionState
 from common.runlog.statistics import Counts, DayCounts, Statistics
 from common.runlog.versions import Versions

@@ -14,7 +14,7 @@ from typing import Final
 from pymongo import DeleteOne, ReplaceOne
 from pymongo.asynchronous.collection import AsyncCollection
 
-from common.protocol.job_version import JobVersion
+from common.protocol.saved_job import JobVersion
 from common.protocol.values import MALFORMED, brief
 from common.runlog.client import Document, bulk
 from common.runlog.documents import to_bson

@@ -3,7 +3,6 @@
 schedule.py                     the one face of every kind of trigger
 cron.py cron_fields.py triggers.py moment.py
                                 the triggers: cron expressions, and what stands beside them
-job_calendar.py days.py jitter.py leaving_out.py
-                                which days; how much later than planned; but for some fires
-zones.py transition_notes.py    local time, and what its changes do to a fire
+job_calendar.py days.py         which days; but for some fires
+zones.py                        local time, and what its changes do to a fire
 """

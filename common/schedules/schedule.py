@@ -17,12 +17,81 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
+from hashlib import blake2b
+from typing import Protocol
 
 from common.instants import from_ms, to_ms
 from common.schedules.cron import DAY_SECONDS, LAST_LOCAL, Cron, parse, uses_hash
 from common.schedules.days import EVERY_DAY, Days, days_of
-from common.schedules.transition_notes import transition_note
-from common.schedules.zones import Zone, load_zone, tzdata_version
+from common.schedules.zones import Transition, Zone, load_zone, tzdata_version
+
+
+class _Timing(Protocol):
+    def next_after_ms(self, ms: int) -> int | None: ...
+
+
+def dispatch_ms(sequence: str, timing: _Timing, jitter_s: int, plan_ms: int) -> int:
+    """The dispatch time of a planned fire: within 0 to ``jitter_s`` of it, and before the next plan time.
+
+    So the dispatch times of a job are in the order of its plan times, and each fire is due before the next is planned.
+    """
+    if not jitter_s:
+        return plan_ms
+    following = timing.next_after_ms(plan_ms)
+    span_ms = jitter_s * 1000 if following is None else min(jitter_s * 1000, following - plan_ms - 1)
+    digest = blake2b(f"{sequence}@{plan_ms}/jitter".encode(), digest_size=8).digest()
+    return plan_ms + int.from_bytes(digest) % (span_ms + 1)
+
+
+def transition_note(cron: Cron, zone: Zone, after: int, at: int) -> str | None:
+    """What a transition does to the fire at ``at``, when ``after`` (in UTC seconds) is where the fire before it was.
+
+    E.g. ``02:30 does not exist on 2026-03-29 in Europe/Berlin; runs at 03:00``; None when no transition touches it.
+    """
+    notes = (_gap_note(cron, zone, transition, at) for transition in zone.transitions(after, at))
+    return next((note for note in notes if note), None) or _fold_note(cron, zone, at)
+
+
+def _gap_note(cron: Cron, zone: Zone, transition: Transition, at: int) -> str | None:
+    """Names the planned times that the clocks jumped over at this transition, if there are any."""
+    first = cron.next_local(transition.local_before - 1)
+    last = cron.previous_local(transition.local_after)
+    if first is None or last is None or not first <= last:
+        return None
+    does_not = "does not exist" if first == last else "do not exist"
+    times = _time(first) if first == last else f"{_time(first)} to {_time(last)}"
+    outcome = f"runs {_run_time(first, last, _local(zone, at))}" if cron.is_fixed_time else "no fire then"
+    return f"{times} {does_not} on {_date(first)} in {zone.name}; {outcome}"
+
+
+def _fold_note(cron: Cron, zone: Zone, at: int) -> str | None:
+    """Says which of the two passes a fire in a repeated hour runs in."""
+    local = _local(zone, at)
+    for transition in zone.transitions(at - 2 * DAY_SECONDS, at + 2 * DAY_SECONDS):
+        if transition.local_after <= local < transition.local_before:
+            which = "first" if at < transition.at else "second"
+            outcome = "the first time only" if cron.is_fixed_time else f"both times, this is the {which}"
+            return f"{_time(local)} comes twice on {_date(local)} in {zone.name}; runs {outcome}"
+    return None
+
+
+def _run_time(first: int, last: int, local: int) -> str:
+    once = "" if first == last else "once, "
+    day = "" if _date(local) == _date(first) else f" on {_date(local)}"
+    return f"{once}at {_time(local)}{day}"
+
+
+def _local(zone: Zone, at: int) -> int:
+    return at + zone.offsets[zone.segment(at)]
+
+
+def _date(local: int) -> str:
+    return f"{datetime.fromtimestamp(local, UTC):%Y-%m-%d}"
+
+
+def _time(local: int) -> str:
+    return f"{datetime.fromtimestamp(local, UTC):%H:%M:%S}".removesuffix(":00")
+
 
 __all__ = ["CronSchedule", "Fire", "Schedule", "parse_cron", "tzdata_version"]
 

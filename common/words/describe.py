@@ -2,19 +2,45 @@
 
 An adapter on cron-descriptor, behind a list of forms that it gets right. Outside the list it misleads: it says "every 7
 seconds" for ``*/7``, which starts again each minute, and "every 2 days of the week" for ``*/2``. The test compares what
-it says with what the engine does. In Chinese the list is shorter, and the words are mended (``describe_zh``).
+it says with what the engine does. In Chinese the list is shorter, and the words are mended.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from cron_descriptor import ExpressionDescriptor, Options
 
 from common.errors import ScheduleError
 from common.schedules.cron import parse, seven_fields
-from common.words.describe_zh import is_told, mended
-from common.words.phrases import DEFAULT
+from common.words.phrases import CHINESE, DEFAULT, ENGLISH
+
+_WEEKDAYS_ZH: Final = {
+    "Sunday": "星期日", "Monday": "星期一", "Tuesday": "星期二", "Wednesday": "星期三", "Thursday": "星期四",
+    "Friday": "星期五", "Saturday": "星期六",
+}  # fmt: skip
+_NAMES: Final = dict(zip(ENGLISH.months, CHINESE.months, strict=True)) | _WEEKDAYS_ZH
+_NAME = re.compile("|".join(_NAMES))
+_NTH = re.compile(r"在 (第.个[^ ,]+) 每月")
+_LIST = re.compile(r"(?<!, )(?<![^\s,])(?:[^\s,]+, )*[^\s,]+,? 和 ")
+_BETWEEN_CHARACTERS = re.compile(r"(?<=[\u4e00-\u9fff]) +(?=[\u4e00-\u9fff])")
+_UNTOLD = re.compile(r"L-[0-9]+")
+
+
+def is_told(day: str) -> bool:
+    """Whether there are Chinese words for this day of the month: the library has none for days before the last."""
+    return _UNTOLD.fullmatch(day) is None
+
+
+def mended(words: str) -> str:
+    """The library's words with every name in Chinese, and its lists and clauses set apart as Chinese does."""
+    words = _NAME.sub(lambda name: _NAMES[name.group()], words)
+    words = _NTH.sub(r"每月的\1", words)
+    words = _LIST.sub(lambda found: found.group().replace(", 和 ", " 和 ").replace(", ", "、"), words)
+    words = _BETWEEN_CHARACTERS.sub("", words)
+    return re.sub(r"(?<! ) *, *", "，", words).strip()
+
 
 _CHINESE = "zh-CN"
 _DAY_FIELD = 3

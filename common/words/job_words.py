@@ -10,8 +10,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Final
 
-from common.duration import Duration
-from common.instants import from_ms
+from common.instants import Duration, from_ms
 from common.jobs.job import JobSpec
 from common.schedules.job_calendar import Calendar
 from common.schedules.zones import load_zone

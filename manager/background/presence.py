@@ -7,16 +7,15 @@ import json
 import logging
 from typing import Final
 
-from common.beat_pace import BeatPace
 from common.clock import Clock
 from common.clocks.watch import ClockWatch
 from common.errors import EtcronError
 from common.etcd import EtcdClient, Session
-from common.process.load import machine_load
+from common.json_text import dumps
+from common.process.runtime import machine_load
 from common.protocol.keys import Keys
-from common.protocol.member import Beat
+from common.protocol.member import Beat, BeatPace
 from common.version import VERSION
-from manager.json_text import dumps
 
 _log = logging.getLogger(__name__)
 

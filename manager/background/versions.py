@@ -17,8 +17,8 @@ from typing import Final
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol import sweeps
-from common.protocol.job_version import JobVersion
 from common.protocol.keys import Keys
+from common.protocol.saved_job import JobVersion
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 

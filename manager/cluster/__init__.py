@@ -1,7 +1,6 @@
-"""How the cluster and this manager are: the servers behind it, the clocks, and what there is to measure.
+"""How the cluster and this manager are: the servers behind it, the clocks, and which jobs cannot run.
 
-health.py jobs_health.py gateways.py metrics.py
-                                /livez and /readyz; which jobs cannot run; whether etcd lets strangers in; the figures
-                                for Prometheus
-clock_guard.py clock_views.py   no edit under a wrong clock; how the clocks are
+health.py jobs_health.py gateways.py
+                                /livez and /readyz; which jobs cannot run; whether etcd lets strangers in
+clocks.py                       how the clocks are; no edit under a wrong one
 """

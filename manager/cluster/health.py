@@ -22,15 +22,14 @@ from common.errors import EtcdAccessError, EtcdAwayError, EtcronError, Unavailab
 from common.etcd import EtcdClient, Status
 from common.instants import iso
 from common.protocol.member import Member
-from common.protocol.nobody import Past
+from common.protocol.placement import Past
 from common.protocol.roster import Left, RosterEntry
 from common.runlog import RetentionState, RunLog
-from manager.cluster.clock_guard import ClockGuard
-from manager.cluster.clock_views import clocks_view
+from manager.cluster.clocks import ClockGuard, clocks_view
 from manager.cluster.gateways import Gateways
 from manager.cluster.jobs_health import JobsReport
-from manager.editing.inventory import Inventory
-from manager.views import healthy
+from manager.views.inventory import Inventory
+from manager.views.shapes import healthy
 
 _log = logging.getLogger(__name__)
 

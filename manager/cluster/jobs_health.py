@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from common.jobs.job import JobSpec
 from common.protocol.member import Member
-from common.protocol.nobody import Past, why_nobody
-from common.protocol.placement import is_eligible
-from manager.watching.catalog import Catalog
+from common.protocol.placement import Past, is_eligible, why_nobody
+from manager.watch.catalog import Catalog
 
 _NAMED: Final = 5
 """How many jobs of each kind are named one by one."""

@@ -1,5 +1,4 @@
 """The console's pages and files: what a browser loads before it calls the API.
 
-pages.py                        the pages' shells
-texts.py assets.py              their words; scripts, styles and pictures
+pages.py assets.py              the pages' shells and their words; scripts, styles and pictures
 """

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from common.jobs.reader import parse_job
-from common.schedules.jitter import dispatch_ms
+from common.schedules.schedule import dispatch_ms
 from tests.chaos.history import USERS_DOING
 from tests.chaos.view import Run, View
 

@@ -15,7 +15,7 @@ from aiohttp.test_utils import TestClient, TestServer
 from common.configuration.config import load_manager_config
 from manager.app import create_app
 from manager.console.assets import FOREVER, Assets
-from manager.console.texts import language_for
+from manager.console.pages import language_for
 from tests.console.console import ROOT
 
 WEBROOT = ROOT / "webroot"

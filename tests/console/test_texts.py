@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from manager.console.texts import LANGUAGES
+from manager.console.pages import LANGUAGES
 
 WEBROOT = Path(__file__).parents[2] / "webroot"
 SCRIPTS = sorted(path for path in (WEBROOT / "static/js").rglob("*.js"))

@@ -14,8 +14,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.etcd import Change, EtcdClient, Mirror, MirrorTimings, Page
+from common.etcd.calls import Stream
 from common.etcd.mirror import AT_ONCE
-from common.etcd.stream import Stream
 from common.protocol.txn import DeletePrefix, Get, Operation, Put, Txn
 from tests.support.background import running
 from tests.support.etcd_server import EtcdServer

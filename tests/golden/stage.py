@@ -19,7 +19,7 @@ from tests.support import managing, working
 from tests.support.golden import Recorder
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
-from worker.stewarding.steward import Term
+from worker.lead.leader import Term
 
 NOON: Final = 1_700_000_040_000
 """A whole minute of the past, for what launches commands looks at the machine's own clock; here the clock stands."""

@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 from pymongo import MongoClient
 
-from common.protocol.job_version import Change, JobVersion
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.saved_job import Change, JobVersion
 from common.runlog.retention import RetentionState
 from common.runlog.statistics import HOUR_MS, Counts
 from tests.golden.stage import NOON, Stage

@@ -22,8 +22,8 @@ from tests.support.background import running
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer, log_store_program
 from tests.support.records import last_results, record
 from tests.support.waiting import wait_until
-from worker.spooling.delivery import Delivery
-from worker.spooling.spool import Spool
+from worker.record.delivery import Delivery
+from worker.record.spool import Spool
 
 pytestmark = [
     pytest.mark.logstore,
@@ -187,8 +187,8 @@ from pathlib import Path
 from common.clock import SystemClock
 from common.runlog import RunLog
 from tests.support.records import PLAN_0_MS, record
-from worker.spooling.delivery import Delivery
-from worker.spooling.spool import Spool
+from worker.record.delivery import Delivery
+from worker.record.spool import Spool
 
 class Deadly(RunLog):
     async def {method}(self, *arguments, **options):

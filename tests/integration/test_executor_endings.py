@@ -17,9 +17,9 @@ from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.commands.executor import Ending
-from worker.commands.sweeper import Remains, look
 from worker.machine.processes import read_process
+from worker.run.executor import Ending
+from worker.run.sweeper import Remains, look
 
 KILL = Ending(reason="kill", by="console 127.0.0.1")
 
@@ -336,7 +336,7 @@ async def test_group_that_is_not_signalled_by_pidfd_is_ended_all_the_same(monkey
 
 async def test_process_that_survives_kill_is_given_up_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.05)
-    monkeypatch.setattr("worker.commands.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
+    monkeypatch.setattr("worker.run.sweeper.look", lambda looked_for, _instance: [[4711] for _ in looked_for])
     async with executing() as runs:
         run_id = runs.start("sleep 300", kill_grace_s=0.05)
         runs.executor.end(run_id, KILL)
@@ -361,7 +361,7 @@ async def test_worker_that_was_stopped_past_the_grace_gives_up_on_nothing_before
 
 
 async def test_leader_that_no_look_has_seen_has_its_grace_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("worker.commands.sweeper.look", lambda looked_for, _instance: [[] for _ in looked_for])
+    monkeypatch.setattr("worker.run.sweeper.look", lambda looked_for, _instance: [[] for _ in looked_for])
     async with executing() as runs:
         run_id = runs.start("trap 'sleep 0.2; echo goodbye; exit 0' TERM; echo up; while :; do sleep 0.01; done")
         await runs.printed(run_id, "up")
@@ -376,7 +376,7 @@ async def test_one_look_that_finds_nothing_does_not_end_a_kill(monkeypatch: pyte
     def sees(looked_for: Sequence[Remains], _instance: str) -> list[list[int]]:
         return [seen.pop(0) if remains.group.leader_exited() else [4711] for remains in looked_for]
 
-    monkeypatch.setattr("worker.commands.sweeper.look", sees)
+    monkeypatch.setattr("worker.run.sweeper.look", sees)
     async with executing() as runs:
         run_id = runs.start("exec sleep 300", kill_grace_s=60)
         runs.executor.end(run_id, KILL)
@@ -392,7 +392,7 @@ async def test_failed_look_is_taken_again(monkeypatch: pytest.MonkeyPatch, caplo
             raise error
         return look(looked_for, instance)
 
-    monkeypatch.setattr("worker.commands.sweeper.look", fails_twice)
+    monkeypatch.setattr("worker.run.sweeper.look", fails_twice)
     async with executing() as runs:
         run_id = runs.start("sleep 300 & sleep 300")
         runs.executor.end(run_id, KILL)

@@ -14,8 +14,8 @@ from common.clock import SystemClock
 from tests.support.descriptors import no_descriptor_left
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.commands.leftovers import end_leftovers, find_leftovers
 from worker.machine.processes import read_process, run_mark
+from worker.run.leftovers import end_leftovers, find_leftovers
 
 CLOCK = SystemClock()
 
@@ -158,7 +158,7 @@ async def test_worker_that_was_started_by_a_run_spares_itself_and_its_line() -> 
     program = (
         "import asyncio\n"
         "from common.clock import SystemClock\n"
-        "from worker.commands.leftovers import end_leftovers\n"
+        "from worker.run.leftovers import end_leftovers\n"
         "print(asyncio.run(end_leftovers('i-line', 1, SystemClock())))\n"
     )
     environment = {**os.environ, "ETCRON_INSTANCE": "i-line", "ETCRON_RUN_ID": "job@1#1"}

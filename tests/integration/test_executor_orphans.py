@@ -13,7 +13,7 @@ import asyncio, os
 from tests.support.background import running
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.commands.orphans import Orphans, is_first_process
+from worker.run.orphans import Orphans, is_first_process
 from worker.machine.processes import children_of, read_process
 
 def zombies():

@@ -12,8 +12,8 @@ from common.clock import SystemClock
 from common.protocol.run import Verdict
 from tests.support.executing import executing
 from tests.support.waiting import wait_until
-from worker.commands.executor import Ending
-from worker.commands.leftovers import end_leftovers
+from worker.run.executor import Ending
+from worker.run.leftovers import end_leftovers
 
 
 async def test_joins_stdout_and_stderr_in_order() -> None:

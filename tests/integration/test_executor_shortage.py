@@ -16,10 +16,10 @@ from common.protocol.run import Verdict
 from tests.support.descriptors import descriptors, no_descriptor_left
 from tests.support.executing import Runs, executing
 from tests.support.waiting import wait_until
-from worker.commands.executor import Ending, Launch
-from worker.commands.running import Running
-from worker.commands.usage import look_at
 from worker.launcher.unstartable import TooEarlyError, TooLateError
+from worker.run.executor import Ending, Launch
+from worker.run.resources import look_at
+from worker.run.running import Running
 
 CLOCK = SystemClock()
 
@@ -134,7 +134,7 @@ async def test_an_error_that_nobody_foresaw_ends_that_run_alone_and_what_it_has_
     def fail(*_: object, **__: object) -> None:
         raise OverflowError("nobody knows why")
 
-    monkeypatch.setattr("worker.commands.spawner.Running", fail)
+    monkeypatch.setattr("worker.run.spawner.Running", fail)
     async with executing() as runs:
         run_id = start_in_vain(runs) if is_short_first else runs.start("sleep 300")
         outcome = await runs.ended(run_id)
@@ -156,7 +156,7 @@ async def test_an_error_that_nobody_foresaw_after_the_start_ends_what_was_starte
             os.waitid(os.P_PID, run.pid, os.WEXITED | os.WNOWAIT)
         raise OverflowError("nobody knows why")
 
-    monkeypatch.setattr("worker.commands.run_watch.RunWatch.output_soon", fail)
+    monkeypatch.setattr("worker.run.run_watch.RunWatch.output_soon", fail)
     async with executing() as runs:
         run_id = runs.start("true" if has_exited else "sleep 300")
         outcome = await runs.ended(run_id)

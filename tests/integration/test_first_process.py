@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from worker.commands import first_process
-from worker.commands.first_process import Execution, Faults, Program
+from worker.run import first_process
+from worker.run.first_process import Execution, Faults, Program
 
 SHOWS = 'echo "$A $B"; pwd; umask; ls /proc/$$/fd; kill -PIPE $$'
 
@@ -108,7 +108,7 @@ def test_what_was_executed_goes_on_where_nobody_can_see_whose_a_fault_is(tmp_pat
 
 IN_ANOTHER_NAMESPACE = """
 import os
-from worker.commands.first_process import Execution, Faults, Program
+from worker.run.first_process import Execution, Faults, Program
 null, faults = os.open(os.devnull, os.O_RDWR), Faults()
 programs = [
     Program(arguments=(name, "30"), environment=(), directory="/", stdin=null, output=null, umask=0)

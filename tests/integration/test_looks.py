@@ -13,11 +13,11 @@ import pytest
 
 from common.clock import SystemClock
 from tests.support.executing import executing
-from worker.commands.executor import Ending
-from worker.commands.leftovers import end_leftovers
 from worker.guardian.ends import Ends
 from worker.machine.looks import Looks
 from worker.machine.marked import find_leftovers
+from worker.run.executor import Ending
+from worker.run.leftovers import end_leftovers
 
 _CLONE_NEWNS = 0x20000
 _CLONE_FS = 0x200

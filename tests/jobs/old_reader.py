@@ -16,8 +16,8 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from common.duration import Duration, parse_duration
 from common.errors import InvalidInputError, Problem, ScheduleError
+from common.instants import Duration, parse_duration
 from common.jobs.job import JobSpec, Misfire, MisfirePolicy, OnWorkerLost, Overlap
 from common.jobs.reading import joined, key_path, kind_of, meant, printable, shown
 from common.jobs.retry import Retry

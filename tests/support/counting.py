@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from common.clock import Clock, SystemClock
 from common.runlog import RunLog
-from worker.stewarding.statistics import StatisticsKeeping
+from worker.lead.statistics import StatisticsKeeping
 
 
 async def count_records(runlog: RunLog, clock: Clock | None = None) -> None:

@@ -30,7 +30,7 @@ from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.plan.doubts import Doubts
-from worker.plan.lock_watch import LockWatch
+from worker.plan.lock_waits import LockWatch
 from worker.plan.scheduler import Scheduler
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable

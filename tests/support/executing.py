@@ -11,11 +11,11 @@ from typing import Any
 from common.clock import SystemClock
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
-from worker.commands.executor import Executor, Launch, Outcome
 from worker.guardian.guard import Unguarded
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
 from worker.machine.processes import Process, all_processes, run_mark
+from worker.run.executor import Executor, Launch, Outcome
 
 PATIENCE_S = 30
 
@@ -37,7 +37,7 @@ class _Told(Unguarded):
     def over(self, run_id: RunId) -> None:
         self._runs.open.discard(run_id)
 
-    def heed(self) -> None:
+    def read_messages(self) -> None:
         self._runs.heeded += 1
 
 

@@ -20,9 +20,9 @@ from common.protocol.run import RunRecord
 from common.protocol.txn import KeyValue
 from common.runlog import RunLog
 from manager.app import create_app, loops_of
-from manager.calls.serving import Runner
+from manager.http.server import Runner
 from manager.parts import PARTS, Parts
-from manager.watching.events import Pace
+from manager.watch.events import Pace
 from tests.support.background import running
 from tests.support.clocks import say_clocks
 from tests.support.log_store import new_database

@@ -8,7 +8,7 @@ from typing import Any
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.runlog import RunLog
-from worker.spooling.spool import Spool
+from worker.record.spool import Spool
 
 PLAN_0_MS = 1_790_000_000_000
 """The plan time of number 0; each further one is a second later."""

@@ -17,15 +17,14 @@ from tests.support.working import SteppingClock, World
 from worker.absences import Absences
 from worker.catalog import Catalog
 from worker.kills import Kills
+from worker.lead.leader import Term
+from worker.lead.roster import Roster
+from worker.lead.stuck_fires import StuckFires
+from worker.lead.stuck_requests import StuckRequests
 from worker.members import Beats, Members
-from worker.plan.due_jobs import DueJobs
-from worker.plan.lineup import Lineup
+from worker.plan.pending_requests import DueJobs, Lineup
 from worker.plan.request_queue import RequestQueue
-from worker.roster import Roster
-from worker.settling.settlement import Settlement
-from worker.stewarding.steward import Term
-from worker.stewarding.stuck_fires import StuckFires
-from worker.stewarding.stuck_requests import StuckRequests
+from worker.record.settlement import Settlement
 
 SECOND, HOUR = "* * * * * * *", "0 0 * * * * *"
 

@@ -29,8 +29,8 @@ from tests.support.waiting import wait_until
 from worker.agent import Agent
 from worker.data_directory import open_data_directory
 from worker.identity import locked_directory
+from worker.lead.leader import Term
 from worker.parts import Parts
-from worker.stewarding.steward import Term
 
 SHORT_TTL_S = 2
 """For a test that waits for the end of a session. Others keep to the usual length: on a busy machine short ones end."""

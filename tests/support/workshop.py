@@ -26,19 +26,19 @@ from common.protocol.txn import KeyValue, Put, Txn, TxnResult
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.catalog import Catalog
-from worker.commands.executor import Executor
 from worker.disk import Disk
 from worker.dispatcher import Dispatcher
 from worker.kills import Kills
 from worker.launch import Launch, Outcome
 from worker.launcher.unstartable import NotNowError, TooEarlyError, TooLateError
 from worker.members import Members
+from worker.record.ending import EndingRuns
+from worker.record.follow_ups import FollowUps
+from worker.record.records import run_record
+from worker.record.settlement import Settlement
 from worker.refusals import Refusals
+from worker.run.executor import Executor
 from worker.runs import Run, RunTable
-from worker.settling.aftermath import Aftermath
-from worker.settling.ending import EndingRuns
-from worker.settling.records import run_record
-from worker.settling.settlement import Settlement
 
 SECOND = 1000
 NOON = 1_790_000_040_000
@@ -145,7 +145,7 @@ class Workshop:
         self.refusals = Refusals(self.clock)
         self.settlement = Settlement(
             client=client, keys=keys, table=self.table, kills=self.kills,
-            aftermath=Aftermath(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
+            follow_ups=FollowUps(client, keys, self.catalog), refusals=self.refusals, spool=self.spool,
             clock=self.clock,
             worker=ME.worker, instance=ME.instance, live_workers=lambda: self.live_workers,
             on_unlocked=self.unlocked.append, on_spool=self.faults.append,

@@ -10,7 +10,7 @@ import pytest
 from common.instants import to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
-from manager.editing.advice import next_fire, save_warnings, schedule_problems
+from manager.views.advice import next_fire, save_warnings, schedule_problems
 
 
 def ms(text: str) -> int:

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-import worker.alarm
+import worker.plan.cues
 from common.clock import SystemClock
 from tests.support.fake_clock import FakeClock
-from worker.alarm import Alarm
+from worker.plan.cues import Alarm
 
 
 async def test_ring_before_the_wait_is_not_lost() -> None:
@@ -33,7 +33,7 @@ async def test_moment_that_has_come_ends_the_wait() -> None:
 
 
 async def test_clock_is_looked_at_again_before_a_far_moment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker.alarm, "LONGEST_S", 0.01)
+    monkeypatch.setattr(worker.plan.cues, "LONGEST_S", 0.01)
     clock = FakeClock()
     await asyncio.wait_for(Alarm(clock).wait_until_wall(clock.wall_ms() + 86_400_000), 5)
 

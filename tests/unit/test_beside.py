@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.process.beside import HungError, beside
+from common.process.threads import HungError, beside
 from tests.support.waiting import wait_until
 
 FOR_EVER_S = 1000.0

@@ -7,8 +7,7 @@ import logging
 
 import pytest
 
-from common.process.cancellation import heeding_cancellation, until_all, until_first
-from common.process.lifecycle import Stop, run_loops
+from common.process.lifecycle import Stop, raising_cancellation, run_loops, until_all, until_first
 from tests.support.waiting import wait_until
 
 
@@ -79,7 +78,7 @@ async def test_all_are_waited_for() -> None:
 
 
 async def test_error_without_cancellation_is_raised_as_it_is() -> None:
-    with pytest.raises(OSError, match="away"), heeding_cancellation():
+    with pytest.raises(OSError, match="away"), raising_cancellation():
         raise OSError("away")
 
 

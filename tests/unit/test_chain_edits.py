@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from common.duration import parse_duration
-from common.instants import from_ms
+from common.instants import from_ms, parse_duration
 from common.jobs.job import JobSpec
-from common.protocol.chain import link_at
-from common.protocol.chain_edits import Chained
+from common.protocol.chain import Chained, link_at
 from common.protocol.compares import Compare, absent, create_revision_is
 from common.protocol.edits import Edit, Stored, plan_delete, plan_pause, plan_resume, plan_save
 from common.protocol.keys import Keys, RunId, encode_mark

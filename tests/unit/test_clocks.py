@@ -7,14 +7,13 @@ import json
 
 import pytest
 
-from common.beat_pace import BEAT_S, SOON_S, BeatPace
 from common.clocks.watch import ClockWatch, WatchedClock
 from common.protocol.clocks import Clocks, Measured, off_by
-from common.protocol.member import Beat
-from manager.cluster.clock_views import clock_view
+from common.protocol.member import BEAT_S, SOON_S, Beat, BeatPace
+from manager.cluster.clocks import clock_view
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
-from worker.stewarding.clock_book import ClockBook
+from worker.lead.clock_book import ClockBook
 
 WALL = 1_790_000_000_000
 BOUND = 250

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from common.configuration.keys import UnfitError
-from common.configuration.users import SystemUsers
+from common.configuration.tables import SystemUsers
 
 USERS = SystemUsers()
 

@@ -22,9 +22,9 @@ from common.runlog.last import advances_of, joined
 from tests.support.background import running
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.spooling.delivery import Delivery
-from worker.spooling.spool import Spool
-from worker.spooling.spool_segments import read_cursor
+from worker.record.delivery import Delivery
+from worker.record.spool import Spool
+from worker.record.spool_segments import read_cursor
 
 NEVER_MS = 3_600_000
 
@@ -212,7 +212,7 @@ async def test_a_disk_that_does_not_take_the_last_cursor_is_tried_again(
 
     async with delivering(tmp_path, store) as rig:
         with monkeypatch.context() as patch:
-            patch.setattr("worker.spooling.spool.write_cursor", refuses)
+            patch.setattr("worker.record.spool.write_cursor", refuses)
             await rig.append(1)
             await wait_until(lambda: not rig.delivery.state.healthy, description="the fault is seen")
             assert await rig.delivery.flush(5), "all is delivered"

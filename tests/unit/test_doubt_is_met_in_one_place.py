@@ -10,7 +10,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[2]
 ASK_WHETHER: Final = {
     "worker/plan/sending.py": "hands a batch of claims in doubt to `doubts`, which asks again by `answered`",
-    "worker/aside.py": "passes on what is no fault of the one key",
+    "worker/quarantine.py": "passes on what is no fault of the one key",
 }
 """Those that may ask whether an error leaves a doubt, and why."""
 PASSES: Final = {"EtcdError", "EtcdRefusedError", "EtcdInDoubtError", "UnavailableError"}

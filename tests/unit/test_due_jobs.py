@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
-from worker.plan.due_jobs import DueJobs
-from worker.plan.lineup import Lineup
+from worker.plan.pending_requests import DueJobs, Lineup
 
 
 class Queue:

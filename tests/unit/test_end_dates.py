@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.fake_clock import FakeClock
-from worker.commands.end_dates import EndDates
+from worker.run.running import EndDates
 
 HOUR_MS = 3_600_000
 

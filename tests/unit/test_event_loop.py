@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from common.process.event_loop import EventLoop
+from common.process.runtime import EventLoop
 
 
 def no_thread(*arguments: Any, **options: Any) -> list[Any]:

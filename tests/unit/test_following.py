@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from common.duration import parse_duration
-from common.instants import from_ms
+from common.instants import from_ms, parse_duration
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
 from common.protocol.compares import absent, mod_revision_is, value_is

@@ -125,7 +125,7 @@ async def test_nothing_starts_of_which_it_is_told_only_once_its_pipe_has_room(tm
     assert readies == [True]
     assert link.intents([run_id])
     child.words = [Ready()]
-    link.heed()
+    link.read_messages()
     assert readies == [True, True]
 
 
@@ -134,7 +134,7 @@ async def test_who_answers_is_not_replaced(tmp_path: Path, child: ToldChild) -> 
     for number in range(25):
         link.tick()
         child.words = [Pong(number)]
-        link.heed()
+        link.read_messages()
     assert link._child is cast(Any, child)
 
 
@@ -173,7 +173,7 @@ async def test_what_a_run_may_go_on_for_leaves_time_for_its_grace_and_the_margin
     link.group(free, 17, 998.5)
     await asyncio.sleep(0)
     child.words = [Ready()]  # as a new one says
-    link.heed()
+    link.read_messages()
     assert child.told[-2:] == [of_locked, replace(of_free, pid=17, began=998.5, told=1000.0)]
 
 
@@ -189,7 +189,7 @@ async def test_it_is_told_of_what_is_being_ended_in_words_and_heard_where_it_was
 
     link = linked(tmp_path, RunTable(4), child, on_past=on_past)
     child.words = [Past(str(late)), Past(str(gone)), Ended(str(deaf)), Pong(1)]
-    link.heed()
+    link.read_messages()
     assert past == [(late, False), (gone, False), (deaf, True)]
     assert child.told == [Ending(str(late))]
 

@@ -96,7 +96,7 @@ def test_what_is_being_ended_is_looked_at_though_nothing_has_a_deadline(
     turns.intend(allowance_s=-1, locked=False)
     turns.look()
     turns.guardian._take(Group(RUN, command.pid))
-    assert not turns.guardian._wards.has_deadlines
+    assert not turns.guardian._guarded.has_deadlines
     assert turns.guardian._timeout_ms() is not None
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.process.heap import collect_rarely, leave_alone_what_is_read
+from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from tests.support.background import running
 from tests.support.waiting import wait_until
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.protocol.planner import Fires
-from common.schedules.jitter import dispatch_ms
-from common.schedules.schedule import parse_cron
+from common.schedules.schedule import dispatch_ms, parse_cron
 from common.schedules.triggers import AtSchedule, EverySchedule
 
 MINUTELY = parse_cron("0 * * * * * *")

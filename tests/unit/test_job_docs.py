@@ -16,7 +16,7 @@ from common.jobs.kinds import Members, members_of
 from common.jobs.reader import parse_job
 from common.schedules.moment import parse_moment
 from common.words.job_table import with_table
-from manager.editing.advice import schedule_problems
+from manager.views.advice import schedule_problems
 
 ROOT = Path(__file__).resolve().parents[2]
 JOBS_MD = ROOT / "docs" / "jobs.md"

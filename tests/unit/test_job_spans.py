@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.duration import parse_duration
 from common.errors import ScheduleError
-from common.instants import to_ms
+from common.instants import parse_duration, to_ms
 from common.jobs.retry import Retry
 from common.schedules.moment import parse_moment
 

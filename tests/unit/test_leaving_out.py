@@ -9,7 +9,7 @@ import pytest
 from common.errors import InvalidInputError
 from common.jobs.reader import parse_job
 from common.protocol.saved_job import Again, SavedJob
-from common.schedules.leaving_out import LeavingOut, spans_of
+from common.schedules.job_calendar import LeavingOut, spans_of
 from common.schedules.schedule import parse_cron
 
 SECOND = 1_000

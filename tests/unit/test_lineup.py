@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
-from worker.plan.lineup import Lineup, order_of
-from worker.plan.pending_requests import PendingRequest, PendingRequests
+from worker.plan.pending_requests import Lineup, PendingRequest, PendingRequests, order_of
 
 
 def request(fire: str, plan_ms: int = 0, not_before_ms: int = 0, revision: int = 1) -> Request:

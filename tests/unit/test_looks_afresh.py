@@ -10,7 +10,7 @@ import pytest
 
 from common.protocol.member import Member
 from tests.support.fake_clock import FakeClock
-from worker.looks_afresh import EVERY_S, LooksAfresh
+from worker.members import EVERY_S, LooksAfresh
 
 
 def accepting(*names: str, slots: int = 1) -> dict[str, Member]:

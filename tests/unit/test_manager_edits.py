@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from common.duration import parse_duration
+from common.instants import parse_duration
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
 from common.protocol.compares import absent, mod_revision_is, value_is

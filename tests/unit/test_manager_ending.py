@@ -6,8 +6,8 @@ import asyncio
 from typing import cast
 
 from common.errors import UnavailableError
-from manager.editing.inventory import Inventory
-from manager.runs.ending import EndingRuns
+from manager.views.ending import EndingRuns
+from manager.views.inventory import Inventory
 from tests.support.fake_clock import FakeClock
 
 

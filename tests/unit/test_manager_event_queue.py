@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 
-from manager.watching.events import Client, spell
+from manager.watch.events import Client, spell
 
 
 async def test_events_that_wait_go_together_in_order() -> None:

@@ -7,11 +7,11 @@ import pytest
 from common.errors import InvalidInputError
 from common.jobs.job import JobSpec
 from common.protocol.member import Member
-from manager.calls.guards import Hosts
-from manager.calls.inputs import Fields, form_job
-from manager.editing.advice import mark_fault, save_warnings, schedule_problems
-from manager.editing.inventory import SeenWorker
-from manager.views import healthy, legacy_workers
+from manager.http.guards import Hosts
+from manager.http.inputs import Fields, form_job
+from manager.views.advice import mark_fault, save_warnings, schedule_problems
+from manager.views.inventory import SeenWorker
+from manager.views.shapes import healthy, legacy_workers
 
 NOW_MS = 1_700_000_000_000
 

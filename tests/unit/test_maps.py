@@ -15,9 +15,9 @@ MAPS = [
     for package in (
         "cli", "cli/crontab", "cli/manifests", "cli/processes", "common", "common/clocks", "common/configuration",
         "common/jobs", "common/process", "common/protocol", "common/schedules", "common/words", "manager",
-        "manager/background", "manager/calls", "manager/cluster", "manager/console", "manager/editing",
-        "manager/handlers", "manager/runs", "manager/watching", "worker", "worker/commands", "worker/plan",
-        "worker/settling", "worker/spooling", "worker/stewarding",
+        "manager/api", "manager/background", "manager/cluster", "manager/console", "manager/http",
+        "manager/use_cases", "manager/views", "manager/watch", "worker", "worker/lead", "worker/plan",
+        "worker/record", "worker/run",
     )
 ]  # fmt: skip
 

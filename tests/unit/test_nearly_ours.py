@@ -14,35 +14,34 @@ import pytest
 from common.errors import EtcronError
 from common.instants import iso
 from common.jobs.reader import parse_job
+from common.json_text import dumps
 from common.protocol.clocks import Clocks, Measured
+from common.protocol.dedupe import Remembered
 from common.protocol.drain import Drain
 from common.protocol.follow_ups import End, Facts, follow
-from common.protocol.job_version import Change, JobVersion
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
 from common.protocol.placement import Candidate, Placement
 from common.protocol.planned_job import read_job
 from common.protocol.records import lost_record
-from common.protocol.remembered import Remembered
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from common.protocol.run_writes import handed_on
-from common.protocol.saved_job import Pause, SavedJob
+from common.protocol.saved_job import Change, JobVersion, Pause, SavedJob
 from common.protocol.txn import KeyValue
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
 from common.runlog.versions import _document as version_document
-from manager.calls.idempotency import Idempotency, _again
-from manager.editing.inventory import SeenWorker
-from manager.json_text import dumps
-from manager.views import drain_view, open_run_view, pause_view, worker_view
+from manager.http.idempotency import Idempotency, _again
+from manager.views.inventory import SeenWorker
+from manager.views.shapes import drain_view, open_run_view, pause_view, worker_view
 from tests.support.nearly_ours import nearly
 from worker.launch import Launch
 from worker.launcher.environment import Marks
+from worker.lead.clock_book import ClockBook
+from worker.record.spool_segments import frame, record_of
 from worker.runs import Run
-from worker.spooling.spool_segments import frame, record_of
-from worker.stewarding.clock_book import ClockBook
 
 KEYS = Keys()
 NOW = 1_790_000_000_000

@@ -2,8 +2,8 @@
 
 Each stands in a function that the event loop does not call: the table says why. The loop's own pool of threads counts,
 for a name service that hangs fills it. A new one fails here: give it to
-``common.process.beside.beside`` (a thread, a bound and a deadline), or to the worker's ``disk``; what may hang before a
-command is executed, to the launcher.
+``common.process.threads.beside`` (a thread, a bound and a deadline), or to the worker's ``disk``; what may hang before
+a command is executed, to the launcher.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ KNOWN: Final = {
     "common/etcd/_rpc.py lacks_descriptors": KERNEL, "common/etcd/auth.py with_password_file": THREAD,
     "common/etcd/certificates.py": THREAD, "common/schedules/zones.py": INSTALLED,
     "common/words/job_table.py": "of `make`, not of a server",
-    "manager/calls/https.py _stamp": THREAD, "manager/calls/https.py _renewed": THREAD,
-    "manager/calls/https.py _take": KERNEL, "manager/calls/https.py _in_memory": KERNEL,
-    "manager/console/assets.py": INSTALLED, "manager/console/texts.py": INSTALLED, "manager/wiring.py": START,
-    "worker/written_once.py": START, "worker/identity.py": START,
-    "worker/spooling/": THREAD,
-    "worker/commands/exit.py reap": KERNEL, "worker/commands/first_process.py has_executed": KERNEL,
-    "worker/commands/own_files.py _own_descriptors": KERNEL,
-    "worker/commands/spawner.py give_up": KERNEL, "worker/commands/spawner.py __init__": KERNEL,
+    "manager/http/https.py _stamp": THREAD, "manager/http/https.py _renewed": THREAD,
+    "manager/http/https.py _take": KERNEL, "manager/http/https.py _in_memory": KERNEL,
+    "manager/console/assets.py": INSTALLED, "manager/console/pages.py": INSTALLED, "manager/wiring.py": START,
+    "worker/disk.py": START, "worker/identity.py": START,
+    "worker/record/delivery.py set_aside": THREAD, "worker/record/delivery.py _make_room": THREAD,
+    "worker/record/spool.py": THREAD, "worker/record/spool_segments.py": THREAD,
+    "worker/run/running.py reap": KERNEL, "worker/run/first_process.py has_executed": KERNEL,
+    "worker/run/spawner.py _own_descriptors": KERNEL,
+    "worker/run/spawner.py give_up": KERNEL, "worker/run/spawner.py __init__": KERNEL,
     "worker/guardian/": OWN_PROCESS, "worker/guardian/child.py __init__": "executes the worker's own Python",
     "worker/launcher/accounts.py": OWN_PROCESS,
     "worker/launcher/program.py": OWN_PROCESS, "worker/launcher/unstartable.py": OWN_PROCESS,

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from worker.commands.output import MOST_TEXT_BYTES, Output
+from worker.run.output import MOST_TEXT_BYTES, Output
 
 
 def kept(limit: int, *chunks: bytes) -> Output:

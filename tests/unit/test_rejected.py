@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.disks import full_disk
 from tests.support.records import record
-from worker.spooling.rejected import set_aside
+from worker.record.delivery import set_aside
 
 
 def kept(path: Path) -> list[str]:
@@ -75,7 +75,7 @@ def test_a_disk_that_refuses_leaves_no_half_lines(tmp_path: Path, monkeypatch: p
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("worker.spooling.rejected.os.fsync", full)
+        patched.setattr("worker.record.delivery.os.fsync", full)
         with pytest.raises(OSError, match="No space left"):
             set_aside(tmp_path, [(record(2), "told to")])
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from common.protocol.dedupe import Remembered, digest_of
 from common.protocol.keys import MAX_MARK_MS
-from common.protocol.remembered import Remembered, digest_of
 
 TEXTS = st.text(max_size=20)
 HEADERS = st.from_regex(r"[ -~]{1,20}", fullmatch=True)

@@ -18,7 +18,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
-from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
+from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.run_writes import handed_on
 from common.protocol.txn import KeyValue, TxnResult

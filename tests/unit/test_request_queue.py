@@ -18,7 +18,7 @@ from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
-from worker.plan.lock_watch import LockWatch
+from worker.plan.lock_waits import LockWatch
 from worker.plan.request_claiming import NOTHING, Tried
 from worker.plan.request_queue import AT_ONCE, RequestQueue
 from worker.runs import RunTable

@@ -10,9 +10,9 @@ import pytest
 
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
-from worker.commands.run_watch import RunWatch
-from worker.commands.running import Running
 from worker.launch import Launch
+from worker.run.run_watch import RunWatch
+from worker.run.running import Running
 
 
 def run(number: int, pipe: int) -> Running:

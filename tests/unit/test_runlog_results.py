@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import UnavailableError
-from common.runlog.results import faults_of
+from common.runlog.client import faults_of
 
 VAGUE = 8
 

@@ -14,8 +14,8 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.instants import to_ms
-from manager.editing.advice import preview
-from manager.handlers.previews import read_preview
+from manager.api.jobs import read_preview
+from manager.views.advice import preview
 
 
 def shown(document: dict[str, Any], now: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.protocol.planner import Fires, decide
 from common.schedules.schedule import Schedule
-from manager.editing.advice import preview
+from manager.views.advice import preview
 
 NOW_MS = to_ms(datetime(2026, 11, 23, 12, tzinfo=UTC))
 FEW = 20_000

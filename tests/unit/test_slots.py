@@ -7,7 +7,7 @@ import resource
 
 import pytest
 
-from worker.commands.slots import affordable_slots
+from worker.run.resources import affordable_slots
 
 
 @pytest.mark.parametrize(

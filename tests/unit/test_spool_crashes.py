@@ -15,8 +15,8 @@ import pytest
 from common.protocol.run import RunRecord
 from tests.support.disks import full_disk
 from tests.support.records import record, waiting_in
-from worker.spooling.spool import Spool, SpoolError
-from worker.spooling.spool_segments import frame, write_cursor
+from worker.record.spool import Spool, SpoolError
+from worker.record.spool_segments import frame, write_cursor
 
 
 async def spool_with(directory: Path, count: int) -> list[RunRecord]:
@@ -354,7 +354,7 @@ _APPEND_UNTIL_KILLED = """
 import asyncio, sys
 from pathlib import Path
 from tests.support.records import record, waiting_in
-from worker.spooling.spool import Spool
+from worker.record.spool import Spool
 
 async def main():
     spool = Spool.open(Path(sys.argv[1]), segment_bytes=20_000)

@@ -12,8 +12,8 @@ import pytest
 
 from common.protocol.run import RunRecord
 from tests.support.records import record, waiting_in
-from worker.spooling.spool import Spool
-from worker.spooling.spool_segments import frame, frames, record_of
+from worker.record.spool import Spool
+from worker.record.spool_segments import frame, frames, record_of
 
 RECORDS = [record(number, output=f"{number}: ünïcödé") for number in range(3)]
 FRAMES = [frame(one) for one in RECORDS]

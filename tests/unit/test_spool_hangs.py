@@ -12,7 +12,7 @@ import pytest
 
 from tests.support.records import record, waiting_in
 from tests.support.waiting import wait_until
-from worker.spooling.spool import Spool, SpoolError
+from worker.record.spool import Spool, SpoolError
 
 _SOON_S = 0.1
 """In place of the five seconds."""

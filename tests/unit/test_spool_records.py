@@ -14,8 +14,8 @@ import pytest
 
 from common.protocol.run import RunRecord
 from tests.support.records import record, waiting_in
-from worker.spooling.spool import Spool, SpoolError
-from worker.spooling.spool_segments import frame
+from worker.record.spool import Spool, SpoolError
+from worker.record.spool_segments import frame
 
 
 @pytest.fixture

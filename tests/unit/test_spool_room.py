@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.records import record, waiting_in
-from worker.spooling.spool import Spool
-from worker.spooling.spool_room import Room
-from worker.spooling.spool_segments import frame
+from worker.record.spool import Spool
+from worker.record.spool_room import Room
+from worker.record.spool_segments import frame
 
 LIMIT = 10_000_000
 LONG = record(1, output="head " + "x" * 100_000 + " tail", output_bytes=250_010)

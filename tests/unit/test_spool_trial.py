@@ -13,8 +13,8 @@ from tests.support.background import running
 from tests.support.disks import full_disk
 from tests.support.records import record
 from tests.support.waiting import wait_until
-from worker.spooling.spool import Spool, SpoolError
-from worker.spooling.spool_watch import SpoolWatch
+from worker.record.spool import Spool, SpoolError
+from worker.record.spool_watch import SpoolWatch
 
 
 async def test_a_trial_leaves_the_records_alone(tmp_path: Path) -> None:

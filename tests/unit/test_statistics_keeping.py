@@ -11,8 +11,8 @@ from common.runlog.statistics import HOUR_MS, ROLLED_UP_DAYS, Counts
 from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
-from worker.stewarding import statistics
-from worker.stewarding.statistics import KEPT_DAYS, STEP, StatisticsKeeping, is_due
+from worker.lead import statistics
+from worker.lead.statistics import KEPT_DAYS, STEP, StatisticsKeeping, is_due
 
 DAY_MS = 24 * HOUR_MS
 MINUTE_MS = 60_000
@@ -118,7 +118,7 @@ async def test_it_rests_after_each_step_of_an_hour_but_the_last(monkeypatch: pyt
     async def rest(seconds: float) -> None:
         rests.append(round(seconds, 3))
 
-    monkeypatch.setattr("worker.stewarding.statistics.asyncio.sleep", rest)
+    monkeypatch.setattr("worker.lead.statistics.asyncio.sleep", rest)
     for step_ms, rest_s in ((100, 2.0), (40_000, 5.0)):
         store = Store(steps=3)
         store.step_ms = step_ms

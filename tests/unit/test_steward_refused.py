@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import EtcdAccessError, Problem
 from tests.support.fake_clock import FakeClock
-from worker.stewarding.steward import Steward, Term
+from worker.lead.leader import Steward, Term
 
 
 class Forbidden:

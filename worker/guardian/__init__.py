@@ -26,7 +26,7 @@ the run's mark (see ``process_group``); everything else by the marks in its envi
 waits for the lock of the one before, and is told of all that is open. A guardian that does not answer for five of the
 worker's own seconds is killed and replaced.
 
-* ``messages``, ``wards``: what is said, and what follows from it. Pure.
+* ``messages``, ``guarded``: what is said, and what follows from it. Pure.
 * ``leader``, ``ends``, ``program``: the guardian itself, without asyncio.
 * ``child``, ``link``: the worker's side.
 """

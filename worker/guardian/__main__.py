@@ -11,14 +11,14 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # where `worker` and `common
 
 from common.clock import SystemClock
 from common.process.logs import configure_logging
-from worker.guardian.program import Guardian, hold, stand_apart
+from worker.guardian.program import Guardian, hold, outlive_the_worker
 
 
 def main() -> None:
     """Guards until the worker, which is its parent, has ended, and nothing is left of its runs."""
     lock, instance, level = sys.argv[1:]
     parent = os.getppid()
-    stand_apart()
+    outlive_the_worker()
     configure_logging(level)
     hold(Path(lock))
     Guardian(

@@ -20,7 +20,7 @@ class Guard(Protocol):
     def over(self, run_id: RunId) -> None:
         """Nothing of the run is left, or nothing of it was started."""
 
-    def heed(self) -> None:
+    def read_messages(self) -> None:
         """Whatever the guardian has said by now is taken in: it may be why a process has just ended."""
 
 
@@ -36,5 +36,5 @@ class Unguarded:
     def over(self, run_id: RunId) -> None:
         pass
 
-    def heed(self) -> None:
+    def read_messages(self) -> None:
         pass

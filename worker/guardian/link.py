@@ -20,7 +20,7 @@ from typing import Final, Self
 from common.clock import Clock
 from common.errors import EtcronError
 from common.etcd import Session
-from common.process.cancellation import until_first
+from common.process.lifecycle import until_first
 from common.protocol.keys import RunId
 from worker.guardian.child import Child
 from worker.guardian.messages import (
@@ -295,7 +295,7 @@ class GuardianLink:
             if child.is_behind:
                 asyncio.get_running_loop().add_writer(child.speaks, self._say_rest)
             return True
-        self.heed()  # its last words may say why a process has ended
+        self.read_messages()  # its last words may say why a process has ended
         if self._child is child:
             self._lost("it does not listen")
         return False
@@ -310,7 +310,7 @@ class GuardianLink:
 
     # What is heard
 
-    def heed(self) -> None:
+    def read_messages(self) -> None:
         if (child := self._child) is None:
             return
         heard = child.heard()
@@ -365,7 +365,7 @@ class GuardianLink:
                 _log.error("the guardian could not be started, it is tried again: %s", error, extra=extra)
             return
         self._child, self._unanswered = child, 0
-        asyncio.get_running_loop().add_reader(child.listens, self.heed)
+        asyncio.get_running_loop().add_reader(child.listens, self.read_messages)
 
     def _lost(self, why: str) -> None:
         """This one does not guard any more: it is ended for certain, and the next one is begun."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from common.clock import Clock
 from worker.guardian.ends import Ends
+from worker.guardian.guarded_runs import GuardedRun, GuardedRuns
 from worker.guardian.leader import Leader
 from worker.guardian.messages import (
     Adopt,
@@ -33,7 +34,6 @@ from worker.guardian.messages import (
     decode_all,
     encode,
 )
-from worker.guardian.wards import Ward, Wards
 from worker.machine.left_groups import Left, read_left, write_left
 from worker.machine.process_group import kernel_has_group_pidfds
 
@@ -74,7 +74,7 @@ class Guardian:
         self._speaks = speaks
         self._clock = clock
         self._lines = Lines()
-        self._wards = Wards()
+        self._guarded = GuardedRuns()
         self._leaders: dict[str, Leader] = {}
         self._ends = Ends(instance)
         self._look_at = 0.0
@@ -104,7 +104,7 @@ class Guardian:
 
     def _timeout_ms(self) -> float | None:
         """Short enough for a machine that slept: poll's own clock did not count that."""
-        if not self._ends.busy and not self._wards.has_deadlines:
+        if not self._ends.busy and not self._guarded.has_deadlines:
             return None
         return max(0.0, self._look_at - self._clock.boottime()) * 1000
 
@@ -121,7 +121,7 @@ class Guardian:
     def _take(self, message: Message) -> None:
         match message:
             case Intent():
-                self._wards.intend(message)
+                self._guarded.intend(message)
                 self._look_at = min(self._look_at, self._clock.boottime() + _LOOK_FOR_INTENTS_S)
                 if message.pid is not None:
                     self._has_process(Group(message.run, message.pid, message.began, message.told))
@@ -130,11 +130,11 @@ class Guardian:
             case Over(run=run):
                 self._over(run)
             case Adopt():
-                self._wards.adopt(message)
+                self._guarded.adopt(message)
             case Confirmed():
-                self._wards.confirm(message)
+                self._guarded.confirm(message)
             case Ending(run=run):
-                if (ward := self._wards.get(run)) is not None:
+                if (ward := self._guarded.get(run)) is not None:
                     ward.ended_by_worker = True
             case Ping(number=number):
                 self._tell(Pong(number))
@@ -143,7 +143,7 @@ class Guardian:
 
     def _has_process(self, group: Group) -> None:
         run = group.run
-        ward = self._wards.get(run)
+        ward = self._guarded.get(run)
         if ward is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
         ward.pid = group.pid
@@ -163,7 +163,7 @@ class Guardian:
             return None
 
     def _over(self, run: str) -> None:
-        self._wards.over(run)
+        self._guarded.over(run)
         self._ends.over(run)
         if (leader := self._leaders.pop(run, None)) is not None:
             leader.close()
@@ -176,24 +176,24 @@ class Guardian:
         if ahead_s - self._ahead_s >= _LEAP_S:
             extra = {"action": "guardian.leap", "by_s": round(ahead_s - self._ahead_s, 1)}
             _log.warning("the wall clock leapt ahead: what is not confirmed soon is ended", extra=extra)
-            self._wards.leapt(ahead_s - self._ahead_s, now)
+            self._guarded.leapt(ahead_s - self._ahead_s, now)
         self._ahead_s = ahead_s
 
     def _look(self, now: float) -> None:
         self._notice_leap(now)
-        for ward in self._wards.newly_past(now):
+        for ward in self._guarded.newly_past(now):
             extra = {"action": "guardian.past", "run": ward.run, "started": ward.pid is not None}
             _log.warning("%s is past its deadline", ward.run, extra=extra)
             self._tell(Past(ward.run))
-        for ward in self._wards:
+        for ward in self._guarded:
             if ward.past_since is not None and ward.run not in self._ends:
                 self._end_if_due(ward, now)
         if self._ends.busy:
             self._ends.look(now)
-        hurried = self._ends.busy or self._wards.has_intents
+        hurried = self._ends.busy or self._guarded.has_intents
         self._look_at = min(now + (_LOOK_FOR_INTENTS_S if hurried else _LOOK_S), self._ends.next_kill_at(now))
 
-    def _end_if_due(self, ward: Ward, now: float) -> None:
+    def _end_if_due(self, ward: GuardedRun, now: float) -> None:
         assert ward.past_since is not None
         if ward.pid is None:
             # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
@@ -215,13 +215,13 @@ class Guardian:
     def _end_all(self) -> None:
         """The worker has ended: so does everything that was open in it."""
         began = self._clock.boottime()
-        for ward in self._wards:
+        for ward in self._guarded:
             self._ends.begin(
                 ward.run, self._leaders.get(ward.run), kill_at=began + ward.grace_s, endless=ward.pid is None
             )
-        if len(self._wards):
-            extra = {"action": "guardian.alone", "runs": len(self._wards)}
-            _log.warning("the worker has ended: %d runs are ended", len(self._wards), extra=extra)
+        if len(self._guarded):
+            extra = {"action": "guardian.alone", "runs": len(self._guarded)}
+            _log.warning("the worker has ended: %d runs are ended", len(self._guarded), extra=extra)
         delay = _LOOK_AT_ENDS_S[0]
         while self._ends.busy:
             now = self._clock.boottime()
@@ -251,7 +251,7 @@ def _misheard(error: ValueError) -> None:
     _log.error("%s", error, extra={"action": "guardian.misheard"})
 
 
-def stand_apart() -> None:
+def outlive_the_worker() -> None:
     """Nothing that ends the worker ends this process with it, as far as that is up to it."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)

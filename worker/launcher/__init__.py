@@ -2,7 +2,7 @@
 
 A process that looks up a user, enters a directory or opens a program waits for as long as LDAP or a dead mount makes it
 wait, and so does whoever waits for it: in vfork the whole thread, with Python's lock. So the worker executes only what
-cannot wait (``worker.commands.own_files``), and asks the launcher for all else.
+cannot wait (``worker.run.spawner``), and asks the launcher for all else.
 
     worker ──request, output, channel──> launcher ──clone──> child     looks up, changes user and directory,
       ^  <──pid──────────────────────── channel ───────────────┘       finds the program

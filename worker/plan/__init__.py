@@ -4,15 +4,12 @@ Planned fires and requests are two queues on the same parts: each has cues, a li
 
 scheduler.py pending_jobs.py      planned fires: the loop, and what is due when
 sending.py doubts.py answers.py   a claim's way to etcd, its doubts, its answer
-mark_scan.py mark_reading.py hedges.py
-                                  what others should have decided, by their marks
-lock_waits.py broadcast.py        fires that wait for a lock; sequences of this worker's own
-run_key_in_the_way.py             fires that have a run key which nobody claimed
+mark_scan.py hedges.py            what others should have decided, by their marks
+broadcast.py                      sequences of this worker's own
 
-request_queue.py pending_requests.py lineup.py due_jobs.py
+request_queue.py pending_requests.py
                                   runs that were asked for: who tries which, in which order
 request_claiming.py               their claims on their way to etcd
 
-cues.py slot_line.py lock_watch.py
-                                  for both: what comes up when, who has the next slots, who waits for a lock
+cues.py lock_waits.py             for both: what comes up when, and who has the next slots; who waits for a lock
 """

@@ -34,8 +34,8 @@ from common.protocol.planner import undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.txn import KeyValue
-from worker.aside import Aside
 from worker.catalog import Catalog
+from worker.quarantine import Quarantine
 
 RETRY_S: Final = 0.3
 _AT_ONCE: Final = 16
@@ -94,7 +94,7 @@ class Broadcast:
         self._taken: dict[str, int] = {}
         """Of a sequence in whose way a run key stands already: its fires after this one are recorded."""
         self._wake = asyncio.Event()
-        self._aside = Aside("broadcast job")
+        self._quarantine = Quarantine("broadcast job")
 
     def begin(self, session: Session, since_ms: int) -> None:
         """From this moment on, the fires of every broadcast job that fits this worker are owed."""
@@ -157,7 +157,7 @@ class Broadcast:
     async def _see_to_one(self, name: str, marks: Mapping[str, KeyValue], session: Session, life: int) -> bool:
         """Whether the sequence is as it should be."""
         job = self._catalog.jobs.get(name)
-        with self._aside.apart(name, job.revision if job is not None else 0):
+        with self._quarantine.isolate(name, job.revision if job is not None else 0):
             step = self._step(name, marks)
             if step is not None and not step.is_in_place and not await self._carry_out(step, session):
                 return False

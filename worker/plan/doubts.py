@@ -12,7 +12,7 @@ is enough for all of it.
                         \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
                         \\--> refused, but may come true           each proposal alone, under the same identity:
                                                                     so that a lock held for an hour holds up nobody else
-    alone and LOCKED, or its mark before P: the scheduler is told, for it has to go on; what was sent is watched on,
+    alone and LOCKED, or its mark before P: the scheduler is listener, for it has to go on; what was sent is watched on,
     and should it be carried out late after all, the run is won late.
 """
 
@@ -32,7 +32,7 @@ from common.protocol.fire_claims import Batch, Claims, Part, found_carried_out
 from common.protocol.keys import Keys
 from common.protocol.proposals import Answer, Result
 from common.protocol.txn import KeyValue
-from worker.plan.run_key_in_the_way import pass_over
+from worker.plan.answers import pass_over
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ _FIRST_LOOK_S = 0.1
 _PATIENT: Final = Patience(bears=Bears.ABSENCE, pause_s=lambda _: LOOK_AGAIN_S)
 
 
-class Told(Protocol):
+class DoubtListener(Protocol):
     """Who hears what became of proposals."""
 
     def answered(self, result: Result, session: Session) -> None:
@@ -62,35 +62,35 @@ class Doubts:
         self.count = 0
         """Proposals in doubt now."""
 
-    async def settle(self, batch: Batch[Session], told: Told) -> None:
-        """Ends when nothing of the batch can be carried out any more that was not told."""
+    async def settle(self, batch: Batch[Session], listener: DoubtListener) -> None:
+        """Ends when nothing of the batch can be carried out any more that was not listener."""
         extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
         _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
         self.count += len(batch.parts)
         try:
-            await self._settle(batch, told, _FIRST_LOOK_S)
+            await self._settle(batch, listener, _FIRST_LOOK_S)
         finally:
             self.count -= len(batch.parts)
 
-    async def _settle(self, batch: Batch[Session], told: Told, pause_s: float) -> None:
+    async def _settle(self, batch: Batch[Session], listener: DoubtListener, pause_s: float) -> None:
         await asyncio.sleep(pause_s)
         results, is_over = await self._look(batch)
         if is_over:
             for result in results:
-                told.answered(result, batch.session)
+                listener.answered(result, batch.session)
         elif len(batch.parts) > 1:
-            await asyncio.gather(*(self._settle(batch.of([part]), told, 0) for part in batch.parts))
+            await asyncio.gather(*(self._settle(batch.of([part]), listener, 0) for part in batch.parts))
         else:
-            await self._watch(batch, results, told)
+            await self._watch(batch, results, listener)
 
-    async def _watch(self, batch: Batch[Session], results: Sequence[Result], told: Told) -> None:
+    async def _watch(self, batch: Batch[Session], results: Sequence[Result], listener: DoubtListener) -> None:
         """One proposal that may still come true: a lock is held, its mark is to come, or a run key is in its way."""
         was_told = False
         while True:
             for result in results:
                 if result.answer in (Answer.LOCKED, Answer.MARK_MOVED) and not was_told:
                     was_told = True
-                    told.answered(result, batch.session)
+                    listener.answered(result, batch.session)
                 elif result.answer is Answer.RUN_EXISTS:
                     await self._pass_over(batch, result)
             await asyncio.sleep(LOOK_AGAIN_S)
@@ -99,12 +99,12 @@ class Doubts:
                 break
         for result in results:
             if not was_told:
-                told.answered(result, batch.session)
+                listener.answered(result, batch.session)
             elif result.answer is Answer.DONE:
-                told.won_late(result, batch.session)
+                listener.won_late(result, batch.session)
 
     async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool]:
-        """What became of the batch as far as can be told, and whether that is the last word."""
+        """What became of the batch as far as can be listener, and whether that is the last word."""
         try:
             return await answered(partial(self._sent_again, batch), _PATIENT)
         except EtcdRefusedError:

@@ -3,21 +3,60 @@
 A hedge looks at single fires of which this worker is the second in rank. A look afresh is at all jobs, or at some:
 ranks 0 and 1 of the newest due fire decide all that is undecided, the first at once, the second after the hedge. Only
 their marks are read: together the workers read each mark twice, however many workers there are.
+
+A catalog that is looked at as a whole comes in the order of its names, or nearly so: its marks are read as a range,
+a thousand neighbours by one request, which costs etcd and this process far less than asking for each key. Where the
+range holds mostly marks that nobody wants, the rest is asked for by name. A few neighbours tell which it is: etcd
+counts whatever a range holds, so that a thousand marks here and there, which are the share of one worker of many,
+would cost it a walk over nearly all of them.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from typing import Final
 
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, read_mark
 from common.protocol.planner import Held
+from common.protocol.txn import MAX_READS, KeyValue
 from common.timings import Timings
-from worker.aside import Aside
 from worker.members import Members
-from worker.plan.mark_reading import read_marks
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
+from worker.quarantine import Quarantine
+
+_PAGE: Final = 1000
+_PROBE: Final = 8
+"""So many are read first."""
+_FEW: Final = MAX_READS
+"""So many keys go into one request by name."""
+_WORTH: Final = 0.25
+"""Below this share of wanted keys, names are cheaper than ranges."""
+
+
+async def read_marks(client: EtcdClient, keys: Keys, sequences: Collection[str]) -> dict[str, KeyValue]:
+    """The marks of these sequences that exist, by sequence; EtcdError, UnavailableError.
+
+    Each as it was at some moment since the call: they need not be of one revision.
+    """
+    key_of = {keys.mark(sequence): sequence for sequence in sequences}
+    wanted, at, found = sorted(key_of), 0, dict[str, KeyValue]()
+    many, limit = _PROBE, round(_PROBE / _WORTH)
+    while len(wanted) - at > _FEW:
+        # No further than the wanted keys of a page: etcd counts also what is beyond the limit.
+        last = wanted[min(len(wanted), at + many) - 1]
+        kvs, more = await client.get_between(wanted[at], last, limit=limit)
+        own = {key_of[kv.key]: kv for kv in kvs if kv.key in key_of}
+        found.update(own)
+        at = bisect_right(wanted, kvs[-1].key if more else last)
+        if len(own) < _WORTH * len(kvs):
+            break
+        many = limit = _PAGE
+    by_name = await client.get_many(wanted[at:])
+    return found | {key_of[key]: kv for key, kv in by_name.items()}
+
 
 _AT_ONCE = 1000
 """So many jobs are read, then looked at; then the next ones."""
@@ -41,7 +80,7 @@ class MarkScan:
         self._members = members
         self._pending_jobs = pending_jobs
         self._timings = timings
-        self._aside = Aside("look at job")
+        self._quarantine = Quarantine("look at job")
 
     async def hedge(self, hedged: Sequence[tuple[PendingJob, int]]) -> None:
         """Rank 1's try, after one batched look at the marks."""
@@ -53,7 +92,7 @@ class MarkScan:
             mark_ms = marks.get(pending.job.sequence)
             if mark_ms is None or pending.gone:
                 continue
-            with self._aside.apart(pending.job.name, pending.job.revision):
+            with self._quarantine.isolate(pending.job.name, pending.job.revision):
                 self._hedge(pending, plan_ms, mark_ms)
 
     def _hedge(self, pending: PendingJob, plan_ms: int, mark_ms: int) -> None:
@@ -74,7 +113,7 @@ class MarkScan:
                 if index % _YIELD_EVERY == 0:
                     await asyncio.sleep(0)
                 if not pending.gone and (mark_ms := marks.get(pending.job.sequence)) is not None:
-                    with self._aside.apart(pending.job.name, pending.job.revision):  # its error harms no other job
+                    with self._quarantine.isolate(pending.job.name, pending.job.revision):  # harms no other
                         self._look_at(pending, newest, mark_ms, now_ms, blind=blind)
                         if held is not None and pending.fresh_ms is not None:
                             pending.fresh_ms = min(pending.fresh_ms, held.from_ms)
@@ -89,7 +128,7 @@ class MarkScan:
                 await asyncio.sleep(0)
             if pending.gone:
                 continue
-            with self._aside.apart(pending.job.name, pending.job.revision):
+            with self._quarantine.isolate(pending.job.name, pending.job.revision):
                 newest = pending.job.fires.newest_due_ms(now_ms)
                 if self._may_decide(pending, newest):
                     concerning.append((pending, newest))

@@ -12,8 +12,7 @@ from enum import Enum, auto
 
 from common.protocol.planned_job import PlannedJob
 from common.protocol.proposals import Blocker
-from worker.plan.cues import Cues
-from worker.plan.slot_line import Pending, SlotLine
+from worker.plan.cues import Cues, Pending, SlotLine
 
 
 class Cue(Enum):

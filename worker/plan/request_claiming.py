@@ -22,7 +22,7 @@ from common.protocol.keys import Keys, read_mark
 from common.protocol.member import Identity
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
-from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
+from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.txn import KeyValue
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable

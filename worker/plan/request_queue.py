@@ -26,16 +26,14 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
 from common.timings import Timings
-from worker.alarm import Alarm
-from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
-from worker.plan.due_jobs import DueJobs
-from worker.plan.lineup import Lineup
-from worker.plan.lock_watch import LockWatch
-from worker.plan.pending_requests import PendingRequest, PendingRequests
+from worker.plan.cues import Alarm
+from worker.plan.lock_waits import LockWatch
+from worker.plan.pending_requests import DueJobs, Lineup, PendingRequest, PendingRequests
 from worker.plan.request_claiming import NOTHING, Counted, RequestClaiming
+from worker.quarantine import Quarantine
 from worker.refusals import Refusals
 from worker.runs import Run, RunTable
 
@@ -96,7 +94,7 @@ class RequestQueue:
         self._requests = PendingRequests()
         self._to_plan: dict[str, None] = {}
         """Jobs that are to be planned anew, in turns."""
-        self._aside = Aside("requests of job")
+        self._quarantine = Quarantine("requests of job")
         self.session: Session | None = None
         self.accepting = False
 
@@ -185,7 +183,7 @@ class RequestQueue:
     def _plan(self, job: str) -> None:
         """This worker's turns at the first requests of the job; where that fails, the harm is this job's alone."""
         self._to_plan.pop(job, None)
-        with self._aside.apart(job, 0):
+        with self._quarantine.isolate(job, 0):
             self._plan_turns(job)
 
     def _plan_turns(self, job: str) -> None:

@@ -1,9 +1,9 @@
 """The loop: wait until something is due, decide what to do about it, apply it.
 
-Deciding is arithmetic (:mod:`common.protocol`); applying is one transaction for up to 30 jobs (:mod:`claims`,
-:mod:`sending`), whose answers are taken in by :mod:`answers`. What was won goes to the dispatcher, which starts it at
-its dispatch time. What others have left undecided is found by reading the marks (:mod:`looking`); what waits for a lock
-is woken by :mod:`lock_waits`.
+Deciding is arithmetic (``common/protocol/planner.py``); applying is one transaction for up to 30 jobs (``sending.py``),
+whose answers are taken in by ``answers.py``. What was won goes to the dispatcher, which starts it at its dispatch time.
+What others have left undecided is found by reading the marks (``mark_scan.py``); what waits for a lock is woken by
+``lock_waits.py``.
 
 Nothing is decided blindly: after a start, an outage or a clock jump, all marks are read first.
 """
@@ -26,19 +26,18 @@ from common.protocol.planner import Decision, Held, decide
 from common.protocol.proposals import Blocker, Proposal, start_by_ms
 from common.timings import Timings
 from worker.absences import Absences
-from worker.alarm import Alarm
-from worker.aside import Aside
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.pacing import ENOUGH_FOR_S, TURN_S
 from worker.plan.answers import Answers, Claimant
+from worker.plan.cues import Alarm
 from worker.plan.doubts import Doubts
 from worker.plan.hedges import Hedges
-from worker.plan.lock_waits import LockWaits
-from worker.plan.lock_watch import LockWatch
+from worker.plan.lock_waits import LockWaits, LockWatch
 from worker.plan.mark_scan import MarkScan
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
 from worker.plan.sending import Sending
+from worker.quarantine import Quarantine
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
@@ -115,7 +114,7 @@ class Scheduler:
             clock=clock,
         )
         self._hedges = Hedges()
-        self._aside = Aside("fire of job")
+        self._quarantine = Quarantine("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
         self._to_plan: dict[str, PendingJob] = {}
         """Those without a place among the cues, for the clock has jumped."""
@@ -256,7 +255,7 @@ class Scheduler:
             if pending.gone:
                 continue  # it is planned already
             pending.parked = False
-            with self._aside.apart(pending.job.name, pending.job.revision):
+            with self._quarantine.isolate(pending.job.name, pending.job.revision):
                 self._pending_jobs.line.join(pending)
                 # By the time of the jump: what has come up since comes up at once.
                 self._pending_jobs.advance(
@@ -271,7 +270,7 @@ class Scheduler:
         for cue, pending, plan_ms in self._pending_jobs.due(now_ms):
             match cue:
                 case Cue.FIRE:
-                    with self._aside.apart(pending.job.name, pending.job.revision):  # its error harms no other job
+                    with self._quarantine.isolate(pending.job.name, pending.job.revision):  # harms no other
                         self._fire_came_up(pending, plan_ms, now_ms)
                 case Cue.HEDGE:
                     hedged.append((pending, plan_ms))

@@ -17,14 +17,14 @@ from common.protocol.fire_claims import Batch, Claims, Part
 from common.protocol.proposals import Answer, Proposal, Result
 from common.protocol.txn import TxnResult
 from worker.pacing import LARGE_CLAIM
-from worker.plan.doubts import Doubts, Told
+from worker.plan.doubts import DoubtListener, Doubts
 from worker.refusals import Refusals
 from worker.runs import RunTable
 
 _BACKOFF_S = 0.25
 
 
-class Listener(Told, Protocol):
+class Listener(DoubtListener, Protocol):
     """Who hears what became of proposals, and whether etcd is there."""
 
     def outage(self, error: Exception) -> None:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from common.duration import Duration
+from common.instants import Duration
 from common.jobs.job import JobSpec
 from common.protocol import kill
-from common.protocol.asking import CallKeys, ask
+from common.protocol.dedupe import Remembered
 from common.protocol.edits import Stored, plan_delete, plan_save
 from common.protocol.keys import RunId
 from common.protocol.kill import Kill
-from common.protocol.remembered import Remembered
 from common.protocol.request import Origin, Request
+from common.protocol.request_writes import CallKeys, ask
 from common.protocol.run import EntryState, Trigger
 from common.protocol.txn import Txn
 from tests.chaos.model.reading import entry_in, run_of

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from common.protocol.keys import read_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
-from common.protocol.request_claims import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
+from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.txn import Get, Txn
 from tests.chaos.model.runs import NEVER_SENT, Run, Session
 from tests.chaos.model.settings import HEDGE, KEYS

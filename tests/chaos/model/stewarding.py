@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from common.protocol import fire_decisions, request_ends, sweeps
+from common.protocol import fire_decisions, sweeps
 from common.protocol.compares import Compare, absent, create_revision_is
 from common.protocol.follow_ups import NOTHING
 from common.protocol.give_up import while_gone
@@ -14,8 +14,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import decide, decide_for_nobody
 from common.protocol.records import fire_record, lost_record, passed_record, request_record, single
 from common.protocol.request import Request
-from common.protocol.request_claims import is_overtaken
-from common.protocol.request_ends import RequestEnd
+from common.protocol.request_writes import RequestEnd, end_request, is_overtaken, put_again
 from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
 from common.protocol.run_writes import KeyAfter, LeftRun
 from common.protocol.txn import Get, GetKey, KeyValue, Put, Txn
@@ -205,7 +204,7 @@ def _requests(w: Worker, term: Term) -> Flow[None]:
         record = request_record(
             request, job, status=end.status, reason=end.reason, err=end.err, by=end.by, now_ms=w.wall
         )  # fmt: skip
-        answer = yield request_ends.end(KEYS, request, end, record, NOTHING, worker=w.name, guards=term.holds)
+        answer = yield end_request(KEYS, request, end, record, NOTHING, worker=w.name, guards=term.holds)
         if answer is not None and answer.succeeded:
             settling.deliver(w, record, answer.revision)
 
@@ -232,7 +231,7 @@ def _renew(w: Worker, term: Term, request: Request) -> Flow[None]:
     if request.not_before_ms + 5_000 <= w.wall:
         lock = yield Txn((), [GetKey(KEYS.lock(request.run_id.job))])
         if lock is not None and lock.key(0) is None:
-            yield request_ends.renew(KEYS, request, now_ms=w.wall, guards=term.holds)
+            yield put_again(KEYS, request, now_ms=w.wall, guards=term.holds)
 
 
 # Sweeping

@@ -180,7 +180,7 @@ MUTANTS: Final = (
         name="run key deleted before the log is acknowledged",
         product=(
             Patch(
-                file="worker/settling/settlement.py",
+                file="worker/record/settlement.py",
                 old="        if run is None or not run.delivered:\n",
                 new="        if run is not None:\n            run.delivered = True\n        else:\n",
             ),
@@ -249,7 +249,7 @@ MUTANTS: Final = (
         shared=(
             Patch(file=_FIRE_CLAIMS, old="compares=[mod_revision_is(job_key, job.revision), ", new="compares=["),
             Patch(
-                file="common/protocol/request_claims.py",
+                file="common/protocol/request_writes.py",
                 old="            mod_revision_is(keys.job(job.name), job.revision),\n",
                 new="",
             ),

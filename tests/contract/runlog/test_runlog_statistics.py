@@ -15,7 +15,7 @@ from common.runlog.statistics import HOUR_MS, ROLLED_UP_DAYS, Statistics
 from tests.support.counting import count_records
 from tests.support.fake_clock import FakeClock
 from tests.support.records import PLAN_0_MS, record
-from worker.stewarding import statistics
+from worker.lead import statistics
 
 DAY_MS = 24 * HOUR_MS
 DAY = PLAN_0_MS // DAY_MS

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
-from common.protocol.job_version import Change, JobVersion
+from common.protocol.saved_job import Change, JobVersion
 from common.runlog import RunLog
 from common.runlog.versions import KEPT
 

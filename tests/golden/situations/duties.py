@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 from common.clock import SystemClock
 from common.etcd import Change
+from common.protocol.dedupe import Remembered
 from common.protocol.keys import RunId, encode_mark
-from common.protocol.remembered import Remembered
 from common.protocol.roster import KEPT_MS
 from common.protocol.run import RunRecord, Trigger, Verdict
 from tests.golden.stage import NOON, Stage, situation
@@ -24,9 +24,8 @@ from tests.integration.working import (
 from tests.support.background import running
 from tests.support.stewarding import Office
 from tests.support.waiting import wait_until
-from worker.stewarding.dedupe_sweeping import DedupeSweeping
-from worker.stewarding.give_ups import START_OVER_S
-from worker.stewarding.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS
+from worker.lead.give_ups import START_OVER_S
+from worker.lead.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, DedupeSweeping
 
 SECOND = 1000
 HOUR_MS = 3_600_000

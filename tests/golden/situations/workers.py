@@ -22,12 +22,12 @@ from tests.support.working import SteppingClock, World, working
 from tests.support.workshop import ME, workshop
 from worker.catalog import Catalog
 from worker.kills import Kills
+from worker.lead.sweeping import COMPARE_EVERY_S, Sweeping
 from worker.machine.left_groups import Left, LeftGroup, write_left
 from worker.machine.processes import read_process
 from worker.members import Members
-from worker.settling.adoption import Adoption
-from worker.settling.aftermath import Aftermath
-from worker.stewarding.sweeping import COMPARE_EVERY_S, Sweeping
+from worker.record.adoption import Adoption
+from worker.record.follow_ups import FollowUps
 
 PLAN = NOON - 60_000
 
@@ -195,7 +195,7 @@ async def run_is_taken_over_under_a_new_session(stage: Stage) -> None:
         await shop.started(await shop.claim())
         adoption = Adoption(
             client=shop.client, keys=shop.keys, identity=ME, table=shop.table, kills=shop.kills,
-            settlement=shop.settlement, aftermath=Aftermath(shop.client, shop.keys, shop.catalog),
+            settlement=shop.settlement, follow_ups=FollowUps(shop.client, shop.keys, shop.catalog),
             refusals=shop.refusals, store=NothingStored(), ending=shop.ending, on_lost=lambda _: None, clock=shop.clock,
         )  # fmt: skip
         async with stage.session(shop.client) as session, stage.recorded():

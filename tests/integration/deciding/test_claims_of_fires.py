@@ -21,7 +21,7 @@ from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
-from worker.plan.run_key_in_the_way import pass_over
+from worker.plan.answers import pass_over
 
 HOURLY = "0 0 * * * * *"
 MINUTELY = "0 * * * * * *"

@@ -9,7 +9,7 @@ import pytest
 from common.etcd import EtcdClient
 from common.protocol.keys import RunId, encode_mark
 from common.protocol.request import Origin, Request
-from common.protocol.request_claims import RequestClaim, claim_of
+from common.protocol.request_writes import RequestClaim, claim_of
 from common.protocol.txn import Delete, Operation, Put, Txn
 from tests.support.deciding import NOON, World, planning
 

@@ -11,7 +11,7 @@ from common.etcd import EtcdClient
 from common.etcd.calls import Calls
 from common.protocol.keys import Keys
 from common.protocol.txn import Put, Txn
-from worker.plan.mark_reading import read_marks
+from worker.plan.mark_scan import read_marks
 
 pytestmark = pytest.mark.etcd
 

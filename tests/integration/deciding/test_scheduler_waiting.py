@@ -200,7 +200,7 @@ async def test_what_is_tried_while_its_lock_is_read_is_left_alone(
 async def test_who_still_waits_for_a_lock_that_came_free_unheard_is_in_time_for_the_next_fire(
     client: EtcdClient, prefix: str, overlap: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap=overlap, cronExpr=MINUTELY)
         await world.lock("job@1789999999000#1")
@@ -297,7 +297,7 @@ async def test_job_that_is_paused_while_a_fire_waits_claims_nothing(client: Etcd
 async def test_lock_that_comes_free_while_a_try_is_under_way_is_tried_again_at_once(
     client: EtcdClient, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix) as world:
         await world.save(overlap="queue", cronExpr=MINUTELY)
         await world.lock()
@@ -539,7 +539,7 @@ async def test_kill_whose_answer_is_lost_is_put_once(
 async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
     client: EtcdClient, prefix: str, meeting: Meeting, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         holder = Blocker(run="job@1789999999000#1", lock_revision=await world.lock("a run that cannot be killed"))
@@ -564,7 +564,7 @@ async def test_run_is_replaced_only_if_all_is_as_it_was_when_looked_at(
 async def test_older_kill_that_is_put_anew_meanwhile_stays(
     client: EtcdClient, prefix: str, meeting: Meeting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     async with planning(client, prefix, clients=[meeting]) as world:
         await world.save(overlap="replace", cronExpr=MINUTELY)
         run = "job@1789999999000#1"

@@ -42,8 +42,8 @@ async def fails(shop: Workshop, run: Run) -> None:
 
 def moves_after_the_look(shop: Workshop, monkeypatch: pytest.MonkeyPatch, move: Callable[[], Awaitable[Any]]) -> None:
     """Between the first look and the write, this happens."""
-    aftermath = shop.settlement._unlocking._aftermath
-    asked, moved = aftermath.asked, list[int]()
+    follow_ups = shop.settlement._unlocking._follow_ups
+    asked, moved = follow_ups.asked, list[int]()
 
     async def then_moved(ends: Sequence[End]) -> list[FollowUp]:
         follows = await asked(ends)
@@ -52,7 +52,7 @@ def moves_after_the_look(shop: Workshop, monkeypatch: pytest.MonkeyPatch, move: 
             await move()
         return follows
 
-    monkeypatch.setattr(aftermath, "asked", then_moved)
+    monkeypatch.setattr(follow_ups, "asked", then_moved)
 
 
 async def test_retry_is_asked_for_in_the_transaction_that_frees_the_lock(etcd: EtcdServer, prefix: str) -> None:

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from msgspec import structs
 
+import worker.record.settlement
 import worker.refusals
-import worker.settling.settlement
 from common.protocol.keys import RunId
 from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
@@ -58,8 +58,8 @@ async def test_lock_is_freed_after_the_record_is_safe_and_the_key_goes_after_del
 async def test_lock_that_nobody_waits_for_goes_with_the_next_that_somebody_may_wait_for(
     etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.settling.settlement, "TOGETHER_S", 60.0)
-    monkeypatch.setattr(worker.settling.settlement, "AT_ONCE_S", 0.0)
+    monkeypatch.setattr(worker.record.settlement, "TOGETHER_S", 60.0)
+    monkeypatch.setattr(worker.record.settlement, "AT_ONCE_S", 0.0)
     async with workshop(etcd.endpoint, prefix) as shop:
         seldom = await started(shop, "seldom", cronExpr="0 0 0 1 1 * *")
         often = await started(shop, "often")
@@ -100,7 +100,7 @@ async def test_record_that_is_delivered_before_the_lock_is_free_keeps_its_key_un
 async def test_lock_does_not_wait_for_all_the_keys_that_a_returned_log_store_lets_go(
     etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.settling.settlement, "_DELETED_AT_ONCE", 5)
+    monkeypatch.setattr(worker.record.settlement, "_DELETED_AT_ONCE", 5)
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await started(shop)
         delivered = [RunId.planned("other", NOON + number * SECOND) for number in range(100)]
@@ -327,7 +327,7 @@ async def test_final_record_that_the_spool_refuses_stays_in_its_key(etcd: EtcdSe
 async def test_beyond_the_limit_keys_go_once_the_record_is_in_the_spool(
     etcd: EtcdServer, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker.settling.settlement, "MAX_WAITING_KEYS", 8)
+    monkeypatch.setattr(worker.record.settlement, "MAX_WAITING_KEYS", 8)
     async with workshop(etcd.endpoint, prefix, slots=20) as shop:
         shop.live_workers = 2
         for number in range(10):

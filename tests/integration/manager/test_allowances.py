@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from common.instants import iso
+from common.protocol.dedupe import ANYTHING, digest_of
 from common.protocol.keys import RunId
-from common.protocol.remembered import ANYTHING, digest_of
 from common.protocol.txn import Put, Txn
-from manager.calls import allowances
+from manager.http import allowances
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import now_ms
 
@@ -65,7 +65,7 @@ async def test_a_job_has_a_bound_of_runs_that_wait(manager: Managed) -> None:
 
 
 async def test_a_job_has_a_bound_of_keys_that_are_remembered(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manager.calls.allowances.MOST_REMEMBERED_OF_ALL", 500)
+    monkeypatch.setattr("manager.http.allowances.MOST_REMEMBERED_OF_ALL", 500)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     assert (await post(manager, RUN, {}, key="first")).status == 202
     await put_all(manager, [manager.keys.deduped("j", digest_of("dedupe", str(number))) for number in range(500)])
@@ -76,7 +76,7 @@ async def test_a_job_has_a_bound_of_keys_that_are_remembered(manager: Managed, m
 
 
 async def test_the_calls_of_no_job_have_a_bound(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manager.calls.allowances.MOST_REMEMBERED_OF_ALL", 500)
+    monkeypatch.setattr("manager.http.allowances.MOST_REMEMBERED_OF_ALL", 500)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     await put_all(manager, [manager.keys.deduped(ANYTHING, digest_of("call", str(number))) for number in range(500)])
     await refused(await post(manager, "/api/v1/jobs/j/pause", {}, key="new"), "500")
@@ -86,7 +86,7 @@ async def test_the_calls_of_no_job_have_a_bound(manager: Managed, monkeypatch: p
 async def test_a_caller_has_a_bound_of_runs_for_later_until_they_are_due(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manager.calls.allowances.MOST_WAITING", 3)
+    monkeypatch.setattr("manager.http.allowances.MOST_WAITING", 3)
     clock = ShiftedClock()
     async with managing(place, clock=clock) as manager:
         for name in "jklm":
@@ -105,7 +105,7 @@ async def test_a_caller_has_a_bound_of_runs_of_one_job_for_later(
     manager: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that no caller alone has others wait for a run of it."""
-    monkeypatch.setattr("manager.calls.allowances.MOST_LATER", 2)
+    monkeypatch.setattr("manager.http.allowances.MOST_LATER", 2)
     for name in "jk":
         await manager.call("PUT", f"/api/v1/jobs/{name}", JOB)
     later = {"at": iso(now_ms() + HOUR_MS)}
@@ -124,7 +124,7 @@ def test_no_caller_can_take_what_others_need() -> None:
 async def test_a_caller_has_a_bound_of_keys_whatever_they_are_used_for(
     manager: Managed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("manager.calls.allowances.MOST_REMEMBERED", 4)
+    monkeypatch.setattr("manager.http.allowances.MOST_REMEMBERED", 4)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     for key in "abc":
         assert (await post(manager, "/api/v1/jobs/j/pause", {}, key=key)).status == 200

@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from common.protocol.run import Verdict
-from manager.watching.events import MAX_CLIENTS, Pace
+from manager.watch.events import MAX_CLIENTS, Pace
 from tests.support.event_stream import EventStream, listening
 from tests.support.managing import Managed, Place, managing, problem_of
 from tests.support.open_runs import claim, now_ms, record_of, settle

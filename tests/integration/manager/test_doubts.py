@@ -13,15 +13,15 @@ import pytest
 
 from common.errors import EtcdInDoubtError, EtcdRefusedError, UnavailableError
 from common.jobs.reader import parse_job
+from common.protocol.dedupe import ANYTHING
 from common.protocol.drain import Drain
 from common.protocol.keys import RunId, encode_mark
-from common.protocol.remembered import ANYTHING
 from common.protocol.roster import RosterEntry
 from common.protocol.saved_job import Pause, SavedJob
 from common.protocol.txn import Txn, TxnResult
-from manager.editing.drains import Drained
-from manager.runs.kills import KillOutcome
-from manager.runs.run_now import Wanted
+from manager.use_cases.drains import Drained
+from manager.use_cases.kills import KillOutcome
+from manager.use_cases.run_now import Wanted
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
@@ -201,7 +201,7 @@ async def call_with_a_key(manager: Managed) -> str:
     return "paused"
 
 
-SERVICE, KILLS, DRAINS = "manager/editing/service.py", "manager/runs/kills.py", "manager/editing/drains.py"
+SERVICE, KILLS, DRAINS = "manager/use_cases/jobs.py", "manager/use_cases/kills.py", "manager/use_cases/drains.py"
 SENDERS: Final = {
     "save that names a revision": Sender(
         module=SERVICE, prepare=saved, send=save_at_its_revision, others=others_save,
@@ -235,11 +235,11 @@ SENDERS: Final = {
         done=f"{RUN} may or may not be killed", says=f"{RUN} may or may not be killed",
     ),
     "give-up that is carried out": Sender(
-        module="manager/runs/give_ups.py", prepare=claimed, send=give_up, others=settled,
+        module="manager/use_cases/give_ups.py", prepare=claimed, send=give_up, others=settled,
         done=f"{RUN} may or may not be given up", says=f"{RUN} may or may not be given up",
     ),
     "give-up that is still there": Sender(
-        module="manager/runs/give_ups.py", prepare=claimed, send=give_up, others=ended,
+        module="manager/use_cases/give_ups.py", prepare=claimed, send=give_up, others=ended,
         done=KillOutcome.ASKED, says=f"{RUN} may or may not be given up",
     ),
     "drain": Sender(
@@ -263,11 +263,11 @@ SENDERS: Final = {
         done="w1 may or may not have been forgotten", says="w1 may or may not have been forgotten",
     ),
     "run now": Sender(
-        module="manager/runs/run_now.py", prepare=saved, send=run_now, others=asked_and_run,
+        module="manager/use_cases/run_now.py", prepare=saved, send=run_now, others=asked_and_run,
         done=202, says="a run of 'j' may or may not have been asked for",
     ),
     "beginning of a call with a key": Sender(
-        module="manager/calls/idempotency.py", prepare=saved, send=call_with_a_key, others=nothing,
+        module="manager/http/idempotency.py", prepare=saved, send=call_with_a_key, others=nothing,
         done="paused", says="nothing was done",
     ),
 }  # fmt: skip

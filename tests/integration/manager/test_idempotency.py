@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from common.protocol.dedupe import ANYTHING, Remembered
 from common.protocol.keys import Keys
-from common.protocol.remembered import ANYTHING, Remembered
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.waiting import wait_until
 
@@ -143,7 +143,7 @@ async def test_a_bad_body_is_refused_as_ever(manager: Managed) -> None:
 
 
 async def test_an_answer_that_is_too_large_is_not_kept(manager: Managed, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("manager.calls.idempotency.MAX_ANSWER_BYTES", 10)
+    monkeypatch.setattr("manager.http.idempotency.MAX_ANSWER_BYTES", 10)
     await manager.call("PUT", "/api/v1/jobs/j", JOB)
     await post(manager, {})
     again = await post(manager, {})

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from manager.console.texts import COOKIE
+from manager.console.pages import COOKIE
 from tests.support.managing import Managed
 
 JOB = '{"name":"j","command":"true","cronExpr":"0 30 2 * * MON-FRI *"}'

@@ -12,7 +12,7 @@ from common.jobs.reader import parse_job
 from common.protocol.request import Request
 from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
-from manager.editing.service import JobService
+from manager.use_cases.jobs import JobService
 from tests.support.managing import Managed, Place, problem_of
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until

@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from common.instants import iso, to_ms
-from common.protocol.job_version import Change, JobVersion
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
+from common.protocol.saved_job import Change, JobVersion
 from tests.support.golden import check
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
@@ -238,8 +238,8 @@ async def test_fires_whose_records_are_too_many_for_a_page_are_on_the_next(
     asked = [RunId("j", f"r-{number}") for number in range(8)]
     await manager.write([record_of(RunId.planned("j", plan_ms)) for plan_ms in plans])
     await manager.write([record_of(one, plan_ms=plans[1] + 1 + number) for number, one in enumerate(asked)])
-    monkeypatch.setattr("manager.runs.fires._RECORDS", 4)
-    monkeypatch.setattr("manager.runs.fires._RECORDS_A_PAGE", 4)
+    monkeypatch.setattr("manager.views.fires._RECORDS", 4)
+    monkeypatch.setattr("manager.views.fires._RECORDS_A_PAGE", 4)
     found: list[tuple[int, str]] = []
     query: dict[str, str] = {}
     while True:

@@ -14,7 +14,7 @@ from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 
 from common.errors import Problem
-from manager.calls.https import Certificate, add_hsts
+from manager.http.https import Certificate, add_hsts
 from tests.integration.manager.test_manager_process import process
 from tests.support.certificates import Authority, Pair
 from tests.support.managing import Place
@@ -88,7 +88,7 @@ async def test_a_key_that_is_written_while_the_pair_is_looked_at_ends_nothing(
         return []
 
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr("manager.calls.https.pair_problems", good_until_now)
+        meanwhile.setattr("manager.http.https.pair_problems", good_until_now)
         shutil.copy(first.cert, cert)
         certificate.renew_if_changed()
     shutil.copy(second.cert, cert)

@@ -21,8 +21,8 @@ from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn, TxnResult
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
-from manager.calls.errors import failure_of
-from manager.editing.service import JobService
+from manager.http.errors import failure_of
+from manager.use_cases.jobs import JobService
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until

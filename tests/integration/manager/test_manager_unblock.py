@@ -22,10 +22,10 @@ from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
 from common.protocol.saved_job import Again, SavedJob
 from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
-from manager.editing.inventory import Inventory
-from manager.editing.service import JobService
-from manager.editing.unblock import Decided, Unblocking
-from manager.runs.last_decided import LastDecided
+from manager.use_cases.jobs import JobService
+from manager.use_cases.last_decided import LastDecided
+from manager.use_cases.unblock import Decided, Unblocking
+from manager.views.inventory import Inventory
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.meeting import Meeting
 from tests.support.open_runs import claim, record_of
@@ -68,7 +68,7 @@ async def test_job_saved_by_a_wrong_clock_fires_again(place: Place, caplog: pyte
         assert "`etcron job unblock` sets it back" in item["problem"]
         began_ms, old = now_ms(), await saved(right)
         assert old.anchor_ms > began_ms + DAY_MS
-        with caplog.at_level(logging.INFO, logger="manager.editing.service"):
+        with caplog.at_level(logging.INFO, logger="manager.use_cases.jobs"):
             answer = await right.call("POST", UNBLOCK, {"reason": "the clock was in 2027"})
         new = await saved(right)
         assert began_ms <= new.anchor_ms <= now_ms()

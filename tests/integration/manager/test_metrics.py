@@ -16,7 +16,7 @@ from common.protocol.keys import RunId
 from common.protocol.member import Beat
 from common.protocol.run import Verdict
 from common.version import VERSION
-from manager.handlers import metrics_api
+from manager.api import metrics
 from tests.support.counting import count_records
 from tests.support.etcd_server import EtcdServer, usual_etcd
 from tests.support.joining import join
@@ -91,7 +91,7 @@ async def test_a_deleted_job_fails_no_more(manager: Managed, monkeypatch: pytest
     for name in ("a", "b", "c"):
         await manager.call("DELETE", f"/api/v1/jobs/{name}")
     assert (await scrape(manager))["etcron_jobs_failing"] == 1
-    monkeypatch.setattr(metrics_api, "MAX_FAILING", 2)
+    monkeypatch.setattr(metrics, "MAX_FAILING", 2)
     assert (await scrape(manager))["etcron_jobs_failing"] == 1, "it is behind the first names that are read"
 
 

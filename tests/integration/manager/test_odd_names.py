@@ -10,11 +10,12 @@ import pytest
 from yarl import URL
 
 from common.clock import SystemClock
+from common.protocol.edits import StaleRevisionError
 from common.protocol.keys import encode_mark, sequence_name
 from common.timings import Timings
-from manager.calls.bodies import MAX_REASON
-from manager.editing.service import JobService, StaleRevisionError
-from manager.handlers.bulk_api import MAX_NAMES
+from manager.api.bulk import MAX_NAMES
+from manager.http.bodies import MAX_REASON
+from manager.use_cases.jobs import JobService
 from tests.support.managing import Managed, Place, problem_of
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until

@@ -17,8 +17,8 @@ from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.jobs.schema import job_schema
 from common.protocol.keys import RunId
+from manager.api.openapi import document
 from manager.app import create_app
-from manager.openapi import document
 from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 

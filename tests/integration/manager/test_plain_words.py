@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from common.jobs.schema import job_schema
-from manager.openapi import document
+from manager.api.openapi import document
 from tests.support.managing import Managed, Place, managing
 from tests.support.requests import every_call
 

@@ -21,7 +21,7 @@ from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, Trigger
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Put, Txn
-from manager.handlers.run_now_api import MAX_BYTES
+from manager.api.run_now import MAX_BYTES
 from tests.support.managing import Managed, Place, ShiftedClock, managing, problem_of
 from tests.support.open_runs import claim, now_ms
 from tests.support.proxy import Mode, Proxy

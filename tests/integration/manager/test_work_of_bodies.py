@@ -18,8 +18,8 @@ import pytest
 
 from common.jobs.reader import MAX_SPEC_BYTES
 from common.jobs.schema import job_schema
-from manager.calls.guards import MAX_BODY_BYTES
-from manager.openapi import document
+from manager.api.openapi import document
+from manager.http.guards import MAX_BODY_BYTES
 from tests.support.managing import Managed
 
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})

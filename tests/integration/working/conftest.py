@@ -15,7 +15,7 @@ from tests.support.etcd_server import EtcdServer, serving_etcd
 from tests.support.log_store import LogStore, serving_log_store
 from tests.support.meeting import Meeting
 from tests.support.working import Place, World, term_of
-from worker.stewarding.steward import Term
+from worker.lead.leader import Term
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +61,7 @@ async def term(world: World) -> AsyncIterator[Term]:
 def mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[DeadMount]:
     """Whoever touches it cannot be killed; a worker finds that out sooner than in ten seconds."""
     monkeypatch.setattr("worker.machine.tree.GIVE_UP_AFTER_KILL_S", 0.2)
-    monkeypatch.setattr("worker.settling.ending._ASK_S", 0.05)
+    monkeypatch.setattr("worker.record.ending._ASK_S", 0.05)
     try:
         made = dead_mount(tmp_path / "dead", is_unkillable=True)
         mounted = made.__enter__()

@@ -20,7 +20,7 @@ from tests.support.cluster import Process
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.spooling.spool import Spool, Spooled, SpoolError
+from worker.record.spool import Spool, Spooled, SpoolError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -17,8 +17,8 @@ from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStore, to_disturb
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker.settling import settlement
-from worker.spooling.spool import Spool
+from worker.record import settlement
+from worker.record.spool import Spool
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)]
 

@@ -19,11 +19,11 @@ from tests.support.etcd_metrics import etcd_counts
 from tests.support.working import Place, SteppingClock, World
 from worker.absences import Absences
 from worker.catalog import Catalog
+from worker.lead.leader import Term
+from worker.lead.roster import Roster
+from worker.lead.stuck_fires import StuckFires
 from worker.members import Beats, Members
-from worker.roster import Roster
-from worker.settling.settlement import Settlement
-from worker.stewarding.steward import Term
-from worker.stewarding.stuck_fires import StuckFires
+from worker.record.settlement import Settlement
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

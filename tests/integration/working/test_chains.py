@@ -16,9 +16,9 @@ from common.protocol.txn import KeyRevisions, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import World
 from worker.catalog import Catalog
+from worker.lead.chains import Chains
+from worker.lead.leader import Term
 from worker.plan.request_queue import RequestQueue
-from worker.stewarding.chains import Chains
-from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd]
 

@@ -10,8 +10,8 @@ from common.protocol.keys import RunId
 from tests.support.clocks import OffClock, beat_beside, say_clocks
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
-from worker.commands.spawner import Spawner, Start
 from worker.launch import Launch
+from worker.run.spawner import Spawner, Start
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -19,9 +19,9 @@ from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from tests.support.working import World
+from worker.lead.clock_keeping import PUT_EVERY_S, ClockKeeping
+from worker.lead.leader import Term
 from worker.members import Beats
-from worker.stewarding.clock_keeping import PUT_EVERY_S, ClockKeeping
-from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -18,11 +18,11 @@ from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
 from worker.catalog import Catalog
-from worker.settling.aftermath import Aftermath
-from worker.settling.settlement import Settlement
-from worker.stewarding.give_ups import START_OVER_S, GiveUps
-from worker.stewarding.steward import Term
-from worker.stewarding.verdicts import Verdicts
+from worker.lead.give_ups import START_OVER_S, GiveUps
+from worker.lead.leader import Term
+from worker.lead.lost_runs import Verdicts
+from worker.record.follow_ups import FollowUps
+from worker.record.settlement import Settlement
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -37,7 +37,7 @@ class Office:
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
         verdicts = Verdicts(
             client=world.etcd, keys=world.keys, worker="w1", clock=self.clock,
-            aftermath=Aftermath(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
+            follow_ups=FollowUps(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
             settlement=cast(Settlement, self.delivered),
         )  # fmt: skip
         self.duty = GiveUps(client=world.etcd, keys=world.keys, verdicts=verdicts, store=self.store, clock=self.clock)

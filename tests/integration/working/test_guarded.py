@@ -107,7 +107,7 @@ async def test_a_silent_guardian_is_replaced_also_where_runs_end_all_the_time(
         os.kill(first, signal.SIGSTOP)
         for _ in range(11):
             guardian.tick()
-            guardian.heed()
+            guardian.read_messages()
         assert guardian.pid != first
         guardian.tick()
         await other_than(worker, first)

@@ -17,12 +17,11 @@ from common.protocol.txn import Delete, KeyValue, Operation, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
+from worker.lead.leader import Term
+from worker.lead.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns, Verdicts
 from worker.members import Members
-from worker.settling.aftermath import Aftermath
-from worker.settling.settlement import Settlement
-from worker.stewarding.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns
-from worker.stewarding.steward import Term
-from worker.stewarding.verdicts import Verdicts
+from worker.record.follow_ups import FollowUps
+from worker.record.settlement import Settlement
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -63,14 +62,14 @@ class Office:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
         self.members = Members(world.keys, "w1", on_changed=lambda: None)
-        self.aftermath = Aftermath(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
+        self.follow_ups = FollowUps(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None))
         self.duty = self.another()
 
     def another(self) -> LostRuns:
         settlement = cast(Settlement, self.delivered)
         verdicts = Verdicts(
-            client=self.world.etcd, keys=self.world.keys, worker="w1", aftermath=self.aftermath, settlement=settlement,
-            clock=self.clock,
+            client=self.world.etcd, keys=self.world.keys, worker="w1", follow_ups=self.follow_ups,
+            settlement=settlement, clock=self.clock,
         )  # fmt: skip
         duty = LostRuns(
             client=self.world.etcd, keys=self.world.keys, members=self.members, settlement=settlement,

@@ -15,8 +15,8 @@ from common.protocol.txn import Put, Txn
 from tests.support.poison import PREFIXES, poison
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.stewarding.lost_runs import FINAL_PATIENCE_S, SCAN_S
-from worker.stewarding.sweeping import COMPARE_EVERY_S
+from worker.lead.lost_runs import FINAL_PATIENCE_S, SCAN_S
+from worker.lead.sweeping import COMPARE_EVERY_S
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 async def test_poison_under_every_prefix_harms_nobody_else(
     place: Place, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "worker.stewarding.steward")
+    caplog.set_level(logging.INFO, "worker.lead.leader")
     await asyncio.gather(*(poison(world.etcd, place.prefix, prefix) for prefix in PREFIXES))
     clock = SteppingClock()
     async with working(place, clock=clock) as worker:

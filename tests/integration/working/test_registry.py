@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.process.load import machine_load
+from common.process.runtime import machine_load
 from common.protocol.member import Beat
 from common.protocol.txn import Put, Txn
 from tests.support.cluster import Process

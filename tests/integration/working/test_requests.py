@@ -13,7 +13,7 @@ from common.clock import SystemClock
 from common.etcd import Change
 from common.protocol.keys import RunId
 from common.protocol.request import Origin, Request
-from common.protocol.request_claims import RequestClaim
+from common.protocol.request_writes import RequestClaim
 from common.protocol.txn import Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
@@ -59,7 +59,7 @@ async def test_oldest_first_one_at_a_time_and_the_next_at_once(
     place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Who frees the lock does not wait for the next look at it: there is none.
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     evidence = tmp_path / "evidence"
     job = await world.save(command=f"echo begin $ETCRON_PLAN_MS >> {evidence}; sleep 0.05; echo end >> {evidence}")
     now_ms = SystemClock().wall_ms()

@@ -12,7 +12,7 @@ from common.clock import SystemClock
 from common.protocol.keys import RunId, Watched, encode_mark
 from common.protocol.kill import Kill
 from common.protocol.request import Origin, Request
-from common.protocol.request_claims import RequestClaim
+from common.protocol.request_writes import RequestClaim
 from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy

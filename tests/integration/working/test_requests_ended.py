@@ -8,8 +8,8 @@ import pytest
 
 from common.clock import SystemClock
 from common.jobs.reader import parse_job
+from common.protocol.dedupe import Remembered
 from common.protocol.keys import RunId, Watched, encode_mark
-from common.protocol.remembered import Remembered
 from common.protocol.request import Origin, Request
 from common.protocol.run import Trigger
 from common.protocol.saved_job import SavedJob
@@ -17,8 +17,8 @@ from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.meeting import Meeting
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.stewarding.dedupe_sweeping import MARGIN_MS, DedupeSweeping
-from worker.stewarding.steward import Term
+from worker.lead.leader import Term
+from worker.lead.sweeping import MARGIN_MS, DedupeSweeping
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

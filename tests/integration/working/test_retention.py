@@ -15,8 +15,8 @@ from tests.support.background import running
 from tests.support.records import PLAN_0_MS, record
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
-from worker.stewarding import retention
-from worker.stewarding.retention import Retention
+from worker.lead import retention
+from worker.lead.retention import Retention
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -14,10 +14,9 @@ from common.protocol.txn import Put, Txn
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
+from worker.lead.leader import Term
+from worker.lead.roster import SEEN_EVERY_MS, Roster, RosterKeeping
 from worker.members import Members
-from worker.roster import Roster
-from worker.stewarding.roster_keeping import SEEN_EVERY_MS, RosterKeeping
-from worker.stewarding.steward import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

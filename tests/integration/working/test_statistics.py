@@ -10,7 +10,7 @@ from common.clock import SystemClock
 from common.protocol.run import Verdict
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker.stewarding import statistics
+from worker.lead import statistics
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

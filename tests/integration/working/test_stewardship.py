@@ -14,7 +14,7 @@ from common.etcd import Session
 from tests.support.background import running
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.stewarding.steward import STAND_DOWN_S, Steward, Term
+from worker.lead.leader import STAND_DOWN_S, Steward, Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -12,7 +12,7 @@ from common.protocol.roster import Left, RosterEntry
 from tests.support.cluster import Process
 from tests.support.waiting import wait_until
 from tests.support.working import Place, SteppingClock, World, working
-from worker.spooling.spool import SpoolError
+from worker.record.spool import SpoolError
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

@@ -16,7 +16,7 @@ from common.protocol.txn import Delete, Operation, Put
 from tests.support.meeting import Meeting
 from tests.support.stewarding import SECOND, Office
 from tests.support.working import World
-from worker.stewarding.steward import Term
+from worker.lead.leader import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 

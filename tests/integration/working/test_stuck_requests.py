@@ -15,7 +15,7 @@ from common.protocol.txn import Delete, Operation, Put
 from tests.support.meeting import Meeting
 from tests.support.stewarding import HOUR, SECOND, Office, key_value
 from tests.support.working import World
-from worker.stewarding.steward import Term
+from worker.lead.leader import Term
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -98,7 +98,7 @@ async def test_requests_that_go_while_it_looks_do_no_harm(office: Office) -> Non
 async def test_one_that_is_not_due_yet_is_looked_at_in_its_turn_and_at_once_where_a_kill_waits(
     world: World, term: Term, monkeypatch: pytest.MonkeyPatch, is_killed: bool
 ) -> None:
-    monkeypatch.setattr("worker.stewarding.stuck_requests._IN_A_TURN", 1)
+    monkeypatch.setattr("worker.lead.stuck_requests._IN_A_TURN", 1)
     office = Office(world, term)  # looks at one in each turn, the newest first
     jobs = [await office.save(mark_ms=office.now_ms, name=name) for name in ("job", "other")]
     later_ms = office.now_ms + 3_600_000

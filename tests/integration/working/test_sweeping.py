@@ -17,10 +17,10 @@ from tests.support.waiting import wait_until
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.kills import Kills
+from worker.lead.leader import Term
+from worker.lead.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, Sweeping
 from worker.members import Members
 from worker.sentinels import Sentinels
-from worker.stewarding.steward import Term
-from worker.stewarding.sweeping import COMPARE_EVERY_S, MARK_KEPT_MS, Sweeping
 
 pytestmark = pytest.mark.etcd
 

@@ -60,7 +60,7 @@ def evidence_of(path: Path) -> list[str]:
 async def test_queue_runs_back_to_back_and_keeps_one_waiting(
     place: Place, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.plan.lock_watch.LOOK_AT_LOCKS_S", 1000)
+    monkeypatch.setattr("worker.plan.lock_waits.LOOK_AT_LOCKS_S", 1000)
     evidence = tmp_path / "evidence"
     command = f"echo begin >> {evidence}; sleep 6.2; echo end >> {evidence}"
     await world.save(command=command, cron="*/3 * * * * * *", overlap="queue", misfire={"graceSeconds": 1})

@@ -1,0 +1,26 @@
+"""JSON as etcron keeps it (compact, in UTF-8, whatever the texts in it) and as it answers. Pure: no clock, no I/O."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
+
+def to_json(value: Any) -> bytes:
+    """A msgspec struct, or what JSON knows.
+
+    Lone surrogates, for which UTF-8 has no bytes, are kept: nobody's words keep a verdict from being written.
+    """
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _ENCODE(msgspec.to_builtins(value)).encode(errors="surrogatepass")
+
+
+def dumps(document: object) -> str:
+    """Compact JSON in ASCII: what others wrote into the stores need not be Unicode, nor of JSON's types."""
+    return json.dumps(document, separators=(",", ":"), default=str)

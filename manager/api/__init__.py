@@ -1,0 +1,9 @@
+"""The calls of the API, a file for each resource: it reads a request, calls a use case, and spells the answer.
+
+routes.py                       all calls, in one table
+jobs.py bulk.py run_now.py versions.py runs.py workers.py statistics.py events.py system.py
+                                ``/api/v1``
+metrics.py legacy.py            ``/metrics``; the six calls of the legacy API
+openapi.py operations.py schemas.py
+                                the document of all calls; its calls, and what goes into them and comes out
+"""

@@ -1,0 +1,112 @@
+"""``POST /api/v1/jobs/bulk``: one action on many jobs; each has its own result, and one that fails stops no other."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+
+from common.errors import EtcronError
+from common.jobs.kinds import Choice, Kind, Schema, Several, says
+from common.jobs.reading import shown, wrong
+from manager.api.jobs import kill_message
+from manager.http.bodies import Body, ReasonField
+from manager.parts import PARTS, Parts, answer, caller
+
+MAX_NAMES: Final = 500
+_AT_ONCE: Final = 16
+
+
+class Action(StrEnum):
+    """What can be done to many jobs at once."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    DELETE = "delete"
+    KILL = "kill"
+
+
+@dataclass(frozen=True)
+class AnyName(Kind):
+    """Of a key that is there; not each is one that a job can have."""
+
+    type: str = "name"
+    limits: str = ""
+
+    @property
+    def schema(self) -> Schema:
+        return {"type": "string"}
+
+    def read(self, value: Any) -> str:
+        if not isinstance(value, str):
+            raise wrong(f"is {shown(value)}", "needed: a job's name")
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    action: Annotated[Action, Choice(Action), says("action", "what to do with each", "pause")]
+    names: Annotated[tuple[str, ...], Several(of=AnyName(), what="names", most=MAX_NAMES, alone=False), says(
+        "names", "the jobs; one that is named twice is acted on once", ["backup"])]  # fmt: skip
+    reason: ReasonField = None
+
+
+BODY: Final = Body(_Wish)
+
+
+def add_routes(app: web.Application) -> None:
+    """The call."""
+    app.router.add_post("/api/v1/jobs/bulk", act_on_jobs)
+
+
+async def act_on_jobs(request: web.Request) -> web.Response:
+    """The results in the order of the names; a name that is given twice is acted on once."""
+    parts = request.app[PARTS]
+    wish = await BODY.read(request, parts.read_timeout_s)
+    act = _acting(parts, wish.action, by=caller(request), reason=wish.reason)
+    limit = asyncio.Semaphore(_AT_ONCE)
+    newest = 0
+
+    async def one(name: str) -> dict[str, Any]:
+        nonlocal newest
+        async with limit:
+            try:
+                message, revision = await act(name)
+            except EtcronError as error:
+                return {"name": name, "ok": False, "message": str(error)}
+        newest = max(newest, revision)
+        return {"name": name, "ok": True, "message": message}
+
+    results = await asyncio.gather(*map(one, dict.fromkeys(wish.names)))
+    if newest:
+        await parts.watching.has_reached(newest)
+    return answer({"results": results})
+
+
+def _acting(
+    parts: Parts, action: Action, *, by: str, reason: str | None
+) -> Callable[[str], Awaitable[tuple[str, int]]]:
+    """What to do with each name: it answers in words, and with the revision of its write (0: none)."""
+
+    async def act(name: str) -> tuple[str, int]:
+        match action:
+            case Action.PAUSE:
+                paused = await parts.service.pause(name, by=by, reason=reason)
+                message = "; ".join(("paused", *paused.warnings))
+                return (message if paused.changed else "was paused already"), paused.revision
+            case Action.RESUME:
+                resumed = await parts.service.resume(name, by=by)
+                return ("resumed" if resumed.changed else "was not paused"), resumed.revision
+            case Action.DELETE:
+                deleted = await parts.service.delete(name, by=by)
+                message = "; ".join(("deleted", *deleted.warnings))
+                return (message if deleted.changed else f"there was no job {name}"), deleted.revision
+            case Action.KILL:
+                killed = await parts.kills.of_job(name, by=by, reason=reason)
+                return kill_message(name, [str(run) for run in killed]), 0
+
+    return act

@@ -1,0 +1,61 @@
+"""``GET /api/v1/events``: live events for a browser, for as long as it listens and keeps up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from aiohttp import web
+
+from manager.http.errors import STREAMING
+from manager.http.guards import DEADLINE
+from manager.parts import PARTS
+from manager.watch.events import Client
+
+_TAKEN_S: Final = 20.0
+"""How long one batch of events may take to be taken; then the connection is cut."""
+
+
+def add_routes(app: web.Application) -> None:
+    """The stream; when the application ends, every stream does."""
+    app.router.add_get("/api/v1/events", stream_events)
+    app.on_shutdown.append(_end_streams)
+
+
+async def stream_events(request: web.Request) -> web.StreamResponse:
+    """Server-sent events until the browser goes, falls behind, or the manager stops."""
+    hub = request.app[PARTS].events
+    response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
+    response.content_type = "text/event-stream"
+    if request.method == "HEAD":
+        await response.prepare(request)
+        return response
+    client = hub.join(abort=lambda: _cut(request))
+    try:
+        request[DEADLINE].reschedule(None)
+        await response.prepare(request)
+        request[STREAMING] = response
+        await _pass_on(client, response)
+    except (TimeoutError, ConnectionError):
+        _cut(request)  # it takes nothing any more, or has gone
+    finally:
+        hub.leave(client)
+    return response
+
+
+async def _pass_on(client: Client, response: web.StreamResponse) -> None:
+    while (events := await client.next()) is not None:
+        client.is_writing = True
+        async with asyncio.timeout(_TAKEN_S):
+            await response.write(events)
+        client.is_writing = False
+    await response.write_eof()
+
+
+def _cut(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+async def _end_streams(app: web.Application) -> None:
+    app[PARTS].events.close()

@@ -1,0 +1,312 @@
+"""``/api/v1/jobs``: list and show what the watch knows; save, pause, resume, delete and kill by way of etcd.
+
+An answer to a change comes once this manager's own watch has seen it (or a second has passed), so who reads next from
+the same manager reads what was written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
+
+from aiohttp import web
+from pydantic import TypeAdapter
+
+from common.errors import InvalidInputError, NotFoundError, UnavailableError
+from common.jobs.job import TIMING, JobSpec
+from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema, read_members, says
+from common.jobs.reader import check_name, parse_job, parse_timing
+from common.jobs.reading import check, unknown
+from common.protocol.edits import StaleRevisionError
+from manager.console.pages import language_of
+from manager.http.bodies import REASON, REASON_AND_FORCE
+from manager.http.errors import Failure, failure_of, respond
+from manager.http.inputs import Fields, if_match, job_in, read_object, read_spec
+from manager.parts import PARTS, Parts, answer, caller
+from manager.use_cases.jobs import Changed, Saved
+from manager.views.fire_verdicts import Span
+from manager.views.fires import read_cursor
+from manager.watch.catalog import JobQuery, KnownJob, ListState
+
+
+def merge_patch(target: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """The target with the patch's members in place of its own; objects merge, null takes a member away."""
+    merged = dict(target)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            there = merged.get(name)
+            merged[name] = merge_patch(there if isinstance(there, dict) else {}, value)
+        else:
+            merged[name] = value
+    return merged
+
+
+MAX_PREVIEW: Final = 100
+DEFAULT_PREVIEW: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wish:
+    name: Annotated[str, AnyText(longest=1_000), says("name", "any text: what H takes its value from", "backup")] = ""
+    n: Annotated[int, Number(low=1, high=MAX_PREVIEW, whole=True, unit="fires"), says(
+        "n", "how many fires", 10)] = DEFAULT_PREVIEW  # fmt: skip
+
+
+_WISH: Final = TypeAdapter(_Wish)
+_OWN: Final = members_of(_Wish)
+
+
+def read_preview(document: Mapping[str, Any]) -> tuple[JobSpec, int]:
+    """The schedule to be shown, as a job without a command, and how many fires; InvalidInputError."""
+    problems = list(unknown(document, (*TIMING, *_OWN), of="a preview"))
+    own = {name: value for name, value in document.items() if name in _OWN}
+    wish, wrong = read_members(own, _WISH.validate_python, _OWN, of="a preview")
+    wish = wish or _Wish()
+    try:
+        spec = parse_timing(document, name=wish.name)
+    except InvalidInputError as error:
+        raise InvalidInputError([*problems, *error.problems, *wrong]) from None
+    check([*problems, *wrong])
+    return spec, wish.n
+
+
+def preview_schema() -> Schema:
+    """What it takes, as JSON Schema."""
+    schema, of_job = object_schema(_Wish), object_schema(JobSpec)["properties"]
+    schema["properties"] |= {name: of_job[name] for name in TIMING}
+    return schema
+
+
+MAX_LIMIT: Final = 500
+DEFAULT_LIMIT: Final = 50
+_MOST_LABELS: Final = 5
+_JOB = "/api/v1/jobs/{name:[^/]+}"  # also braces, in the name of a key that is no job
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls on jobs, but for those on many at once."""
+    app.router.add_get("/api/v1/jobs", list_jobs)
+    app.router.add_post("/api/v1/jobs/check", check_job)
+    app.router.add_get(_JOB, show_job)
+    app.router.add_put(_JOB, put_job)
+    app.router.add_patch(_JOB, patch_job)
+    app.router.add_delete(_JOB, delete_job)
+    app.router.add_post(f"{_JOB}/pause", pause_job)
+    app.router.add_post(f"{_JOB}/resume", resume_job)
+    app.router.add_post(f"{_JOB}/unblock", unblock_job)
+    app.router.add_post(f"{_JOB}/kill", kill_job)
+    app.router.add_get(f"{_JOB}/fires", list_fires)
+
+
+async def list_jobs(request: web.Request) -> web.Response:
+    """A page of jobs in the order of their names, and how many there are in all."""
+    fields = Fields(request.query, known=("label", "q", "state", "cursor", "limit"))
+    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    query = JobQuery(
+        text=(fields.text("q") or "").casefold(),
+        labels=_labels(fields, request.query.getall("label", [])),
+        state=fields.choice("state", ListState),
+    )
+    fields.check()
+    page, rows, warnings = await request.app[PARTS].rows.page(
+        query, cursor=fields.text("cursor"), limit=limit, language=language_of(request)
+    )
+    return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
+
+
+async def show_job(request: web.Request) -> web.Response:
+    """One job, with its ETag."""
+    parts, name = request.app[PARTS], job_in(request)
+    job = await _known(parts, name)
+    if job is None:
+        raise NotFoundError(f"there is no job {name}")
+    row = await parts.rows.row(job, language=language_of(request))
+    row["problem"] = row["problem"] or await parts.fires.fault_of(job)
+    return answer(row, headers={"ETag": f'"{job.revision}"'})
+
+
+async def put_job(request: web.Request) -> web.Response:
+    """Save the job under the path's name: 201 where it is new, 412 where it is not at the revision that was named."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    revision = if_match(request)
+    spec = parse_job(await read_spec(request, parts.read_timeout_s, name=name))
+    try:
+        saved = await parts.service.save(spec, by=caller(request), if_match=revision)
+    except StaleRevisionError as error:
+        return await stale(request, error)
+    return await _saved(request, name, saved)
+
+
+async def patch_job(request: web.Request) -> web.Response:
+    """Change the named fields and leave the others (a JSON merge patch; null is the default). 404: no such job."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    check_name(name)
+    revision = if_match(request)
+    patch = await read_spec(request, parts.read_timeout_s, name=name)
+
+    def merged(there: JobSpec) -> JobSpec:
+        return parse_job(merge_patch(there.to_stored(), patch))
+
+    try:
+        saved = await parts.service.change(name, merged, by=caller(request), if_match=revision)
+    except StaleRevisionError as error:
+        return await stale(request, error)
+    return await _saved(request, name, saved)
+
+
+async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
+    before = saved.before.saved
+    return answer(
+        {
+            "job": await row_at(request, name, saved.revision),
+            "before": before.spec.to_document() if before else None,
+            "changed": saved.changed,
+            "warnings": list(saved.warnings),
+        },
+        status=200 if saved.before.job else 201,
+        headers={"ETag": f'"{saved.revision}"'},
+    )
+
+
+async def delete_job(request: web.Request) -> web.Response:
+    """Delete the job; what runs goes on."""
+    parts, name = request.app[PARTS], job_in(request)
+    try:
+        done = await parts.service.delete(name, by=caller(request), if_match=if_match(request))
+    except StaleRevisionError as error:
+        return await stale(request, error)
+    await parts.watching.has_seen(name, done.revision)
+    before = done.before.saved
+    return answer(
+        {
+            "before": before.spec.to_document() if before else None,
+            "deleted": done.changed,
+            "warnings": list(done.warnings),
+        }
+    )
+
+
+async def pause_job(request: web.Request) -> web.Response:
+    """The job fires no more; what runs goes on."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    return await _changed(request, name, await parts.service.pause(name, by=caller(request), reason=reason))
+
+
+async def _changed(request: web.Request, name: str, done: Changed) -> web.Response:
+    row = await row_at(request, name, done.revision)
+    return answer({"job": row, "changed": done.changed, "warnings": list(done.warnings)})
+
+
+async def resume_job(request: web.Request) -> web.Response:
+    """The job fires again, from now on."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    await REASON.read(request, parts.read_timeout_s)
+    return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
+
+
+async def unblock_job(request: web.Request) -> web.Response:
+    """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    said = await REASON_AND_FORCE.read(request, parts.read_timeout_s)
+    done = await parts.unblocking.unblock(name, by=caller(request), reason=said.reason, force=said.force)
+    return await _changed(request, name, done)
+
+
+async def kill_job(request: web.Request) -> web.Response:
+    """Ask for the end of every run of the job that has begun."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request), reason=reason)]
+    return answer({"killed": killed, "message": kill_message(name, killed)})
+
+
+async def check_job(request: web.Request) -> web.Response:
+    """What a save of this spec would say; nothing is stored."""
+    parts = request.app[PARTS]
+    document = await read_object(request, parts.read_timeout_s)
+    try:
+        warnings, skips = await parts.service.check(parse_job(document))
+    except Exception as error:
+        failure = failure_of(error)
+        if not failure.problems:
+            raise
+        return answer({"errors": failure.errors, "warnings": [], "skips": []})
+    return answer({"errors": [], "warnings": [*warnings, *skips], "skips": list(skips)})
+
+
+async def list_fires(request: web.Request) -> web.Response:
+    """With ``from`` or ``to``: every planned fire between, and what became of it. Else recent and upcoming ones.
+
+    A job that has been deleted still has its recorded ones.
+    """
+    parts, name = request.app[PARTS], request.match_info["name"]
+    check_name(name)
+    fields = Fields(request.query, known=("before", "after", "from", "to", "cursor", "limit"))
+    before_ms, after_ms = fields.time_ms("before"), fields.time_ms("after")
+    from_ms, to_ms = fields.time_ms("from"), fields.time_ms("to")
+    cursor, limit = fields.text("cursor"), fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    between = from_ms is not None or to_ms is not None
+    if between and (before_ms is not None or after_ms is not None):
+        fields.fault("from", "stands beside before or after", "give from and to, or before and after")
+    for alone in ("cursor", "limit"):
+        if alone in request.query and not between:
+            fields.fault(alone, "stands without from and to", "give from or to as well: pages are of the fires between")
+    fields.check()
+    await parts.watching.ready()
+    job = parts.watching.catalog.get(name)
+    if not between:
+        return answer(await parts.fires.recent(job, name, before_ms=before_ms, after_ms=after_ms))
+    now_ms = parts.clock.wall_ms()
+    to_ms = read_cursor(cursor, to_ms if to_ms is not None else now_ms)
+    span = Span(from_ms=from_ms if from_ms is not None else 0, to_ms=to_ms)
+    return answer(await parts.fires.between(job, name, span, limit=limit))
+
+
+def kill_message(name: str, killed: list[str]) -> str:
+    """In words what a kill of a job did."""
+    if not killed:
+        return f"no run of {name} was going"
+    return f"{len(killed)} {'run' if len(killed) == 1 else 'runs'} of {name} asked to end"
+
+
+async def _known(parts: Parts, name: str) -> KnownJob | None:
+    """The job as the watch knows it. UnavailableError where it cannot know whether there is one."""
+    await parts.watching.ready()
+    job = parts.watching.catalog.get(name)
+    if job is None and parts.watching.warnings:
+        raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {parts.watching.warnings[0]}")
+    return job
+
+
+async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:
+    """The job's row once the watch has seen this revision of it."""
+    parts = request.app[PARTS]
+    job = await parts.watching.job(name, revision=revision)
+    return None if job is None else await parts.rows.row(job, language=language_of(request))
+
+
+async def stale(request: web.Request, error: StaleRevisionError) -> web.Response:
+    """412 with what the job is now, so that the difference can be shown."""
+    there = error.there
+    current = None
+    if there.job is not None:
+        current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job), language=language_of(request))
+    failure = Failure(status=412, code="stale-revision", detail=str(error), members={"current": current})
+    return respond(request, failure)
+
+
+def _labels(fields: Fields, texts: list[str]) -> tuple[tuple[str, str | None], ...]:
+    labels = tuple(dict.fromkeys(_label(text) for text in texts if text))
+    if len(labels) > _MOST_LABELS:
+        fields.fault("label", f"is given {len(labels):,} times", f"at most {_MOST_LABELS} labels, each once")
+    return labels
+
+
+def _label(text: str) -> tuple[str, str | None]:
+    """``team=billing``, or ``team`` for any value."""
+    name, equals, value = text.partition("=")
+    return name, value if equals else None

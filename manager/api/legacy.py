@@ -1,0 +1,148 @@
+"""The six calls of the legacy API, in its shapes, so that its clients and its console go on unchanged.
+
+Every answer is ``{"errno": 0, "msg": "success", "data": ...}``; an error has errno -1 and a fitting HTTP status.
+Members beside these three are ours. Source: ``docs/api.md``, *The legacy HTTP API*.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from common.errors import InvalidInputError, Problem
+from common.jobs.reader import check_name, parse_job
+from common.json_text import dumps
+from manager.http.errors import STREAMING
+from manager.http.guards import DEADLINE
+from manager.http.inputs import Fields, form_job, form_name, if_match, read_form
+from manager.parts import PARTS, answer, caller
+from manager.views.shapes import legacy_job, legacy_log, legacy_workers
+
+T = TypeVar("T")
+
+MAX_LOG_LIMIT: Final = 1_000
+MAX_LOG_SKIP: Final = 1_000_000
+_PIECE: Final = 65_536
+
+
+def add_routes(app: web.Application) -> None:
+    """The six calls."""
+    app.router.add_post("/job/save", save)
+    app.router.add_post("/job/delete", delete)
+    app.router.add_post("/job/kill", kill)
+    app.router.add_get("/job/list", list_jobs)
+    app.router.add_get("/job/log", log)
+    app.router.add_get("/worker/list", list_workers)
+
+
+async def save(request: web.Request) -> web.Response:
+    """Save a job; data is the job that it replaced, or null."""
+    parts = request.app[PARTS]
+    spec = parse_job(form_job(await read_form(request, parts.read_timeout_s)))
+    saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
+    await parts.watching.has_seen(spec.name, saved.revision)
+    return _success(
+        legacy_job(saved.before) if saved.before.job else None,
+        msg="success" if saved.changed else "success: the same job was there already; nothing was written",
+        warnings=list(saved.warnings),
+        revision=saved.revision,
+    )
+
+
+async def delete(request: web.Request) -> web.Response:
+    """Delete a job; data is what was deleted, or null where there was none."""
+    parts = request.app[PARTS]
+    name = form_name(await read_form(request, parts.read_timeout_s))
+    deleted = await parts.service.delete(name, by=caller(request))
+    if not deleted.changed:
+        return _success(None, msg=f"success: there was no job {name}")
+    await parts.watching.has_seen(name, deleted.revision)
+    return _success(legacy_job(deleted.before))
+
+
+async def kill(request: web.Request) -> web.Response:
+    """Ask for the end of each run of this name that has begun; ``killed`` lists them."""
+    parts = request.app[PARTS]
+    name = form_name(await read_form(request, parts.read_timeout_s))
+    killed = [str(run) for run in await parts.kills.of_job(name, by=caller(request))]
+    return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
+
+
+async def list_jobs(request: web.Request) -> web.StreamResponse:
+    """Every job, sent as it is read: neither side holds all of them in memory."""
+    async with aclosing(request.app[PARTS].inventory.jobs()) as pages:
+        return await _sent_as_read(request, pages, legacy_job)
+
+
+async def log(request: web.Request) -> web.StreamResponse:
+    """The job's runs that started, newest start first, sent as they are read."""
+    fields = Fields(request.query)
+    skip = fields.whole("skip", 0, 0, MAX_LOG_SKIP)
+    limit = fields.whole("limit", 20, 1, MAX_LOG_LIMIT)
+    name = fields.text("name")
+    if name is None:
+        fields.fault("name", "is missing", "name=<the job's name>")
+    else:
+        fields.problems += _name_problems(name)
+    fields.check()
+    async with aclosing(request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)) as pages:
+        return await _sent_as_read(request, pages, legacy_log)
+
+
+async def list_workers(request: web.Request) -> web.Response:
+    """One text for each healthy worker: its address."""
+    return _success(legacy_workers(await request.app[PARTS].inventory.live()))
+
+
+async def _sent_as_read(
+    request: web.Request, pages: AsyncIterator[list[T]], view: Callable[[T], dict[str, Any]]
+) -> web.StreamResponse:
+    response, text, comma = None, '{"errno":0,"msg":"success","data":[', ""
+    async for page in pages:  # a server that is away is found before the answer begins
+        for one in page:
+            text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
+            if len(text) >= _PIECE:
+                response = response or await _begun(request)
+                if request.method == "HEAD":
+                    return response
+                await _write(request, response, text)
+                text = ""
+    if response is None:
+        whole = web.Response(text=text + "]}", content_type="application/json")
+        whole.enable_compression()
+        return whole
+    await _write(request, response, text + "]}")
+    await response.write_eof()
+    return response
+
+
+async def _begun(request: web.Request) -> web.StreamResponse:
+    response = web.StreamResponse()
+    response.content_type = "application/json"
+    await response.prepare(request)
+    request[STREAMING] = response
+    return response
+
+
+async def _write(request: web.Request, response: web.StreamResponse, text: str) -> None:
+    """Whoever goes on taking some of it may take as long as it needs."""
+    data, loop = text.encode(), asyncio.get_running_loop()
+    for start in range(0, len(data), _PIECE):
+        await response.write(data[start : start + _PIECE])
+        request[DEADLINE].reschedule(loop.time() + request.app[PARTS].write_timeout_s)
+
+
+def _name_problems(name: str) -> tuple[Problem, ...]:
+    try:
+        check_name(name)
+    except InvalidInputError as error:
+        return error.problems
+    return ()
+
+
+def _success(data: Any, *, msg: str = "success", **more: Any) -> web.Response:
+    return answer({"errno": 0, "msg": msg, "data": data, **more})

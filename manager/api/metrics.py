@@ -1,0 +1,233 @@
+"""``GET /metrics``: the cluster for Prometheus, always answered: what is away is told as such, or left out.
+
+What is not known has no sample: a count of nought is said only where it has been counted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from common.errors import EtcdError, UnavailableError
+from common.protocol.clocks import Clocks
+from common.runlog import DayCounts
+from common.version import VERSION
+from manager.cluster.health import Report
+from manager.parts import PARTS, Parts
+from manager.views.inventory import SeenWorker
+from manager.views.shapes import worker_state
+from manager.watch.catalog import ListState
+
+_READY: Final = ("ready", "degraded", "unready")
+_WORKER_STATES: Final = ("accepting", "not accepting", "draining", "drained", "detached", "broken", "stopped", "gone")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What one look at everything came to; None: not known."""
+
+    report: Report
+    jobs: Mapping[ListState, int] | None
+    """How many are enabled, paused, broken."""
+    failing: int | None
+    """Of the jobs that there are, those whose newest record is a failure."""
+    open_runs: int | None
+    oldest_run_s: float | None
+    """For how long the oldest run that is going has been due to go; 0 where none goes."""
+    today: DayCounts | None
+    """The fires planned since midnight, UTC, that have a record."""
+    workers: Sequence[SeenWorker] | None
+    clocks: Clocks | None
+
+
+def families(seen: Measured) -> Iterator[Metric]:
+    """Every metric family that something is known of."""
+    yield InfoMetricFamily("etcron_build", "What this manager is.", {"version": VERSION})
+    yield from _servers(seen.report)
+    yield from _jobs(seen)
+    if seen.workers is not None:
+        yield from _workers(seen.workers, seen.clocks, seen.report.clocks["maxClockSkewMs"])
+
+
+def _servers(report: Report) -> Iterator[Metric]:
+    ready = GaugeMetricFamily("etcron_ready", "1 for the state that /readyz tells.", labels=["state"])
+    for state in _READY:
+        ready.add_metric([state], report.state == state)
+    yield ready
+    yield _gauge("etcron_problems", "How many problems /readyz names.", len(report.problems))
+    yield _gauge("etcron_etcd_up", "1 where etcd answers a linearizable read.", report.etcd["state"] != "unreachable")
+    yield _gauge("etcron_log_store_up", "1 where the log store answers.", report.log_store["state"] == "ok")
+    size = GaugeMetricFamily("etcron_etcd_database_bytes", "Size of a member's database.", labels=["endpoint"])
+    alarms = GaugeMetricFamily("etcron_etcd_alarms", "Alarms that a member has raised.", labels=["endpoint"])
+    for member in report.etcd["endpoints"]:
+        if "dbSizeBytes" in member:
+            size.add_metric([member["endpoint"]], member["dbSizeBytes"])
+            alarms.add_metric([member["endpoint"]], len(member["alarms"]))
+    yield size
+    yield alarms
+
+
+def _jobs(seen: Measured) -> Iterator[Metric]:
+    if seen.jobs is not None:
+        jobs = GaugeMetricFamily("etcron_jobs", "Jobs by state.", labels=["state"])
+        for state in (ListState.ENABLED, ListState.PAUSED, ListState.BROKEN):
+            jobs.add_metric([state], seen.jobs.get(state, 0))
+        yield jobs
+        blocked = len(seen.report.blocked)
+        yield _gauge("etcron_jobs_blocked", "Jobs that do not fire yet, for their marks lie ahead.", blocked)
+    if seen.failing is not None:
+        yield _gauge(
+            "etcron_jobs_failing", "Jobs whose newest record is failed, timeout, lost or missed.", seen.failing
+        )
+    if (without := seen.report.jobs.without_worker_count) is not None:
+        yield _gauge("etcron_jobs_without_worker", "Enabled jobs that no live worker fits.", without)
+    if seen.open_runs is not None:
+        yield _gauge("etcron_runs_open", "Runs that are claimed, or going.", seen.open_runs)
+    if seen.oldest_run_s is not None:
+        yield _gauge("etcron_oldest_run_seconds", "For how long the oldest open run has been going.", seen.oldest_run_s)
+    if seen.today is not None:
+        fires = GaugeMetricFamily(
+            "etcron_fires_today", "Fires planned since 00:00 UTC that have a record.", labels=["status"]
+        )
+        for status, count in seen.today.by_status.items():
+            fires.add_metric([status], count)
+        yield fires
+        longest_s = seen.today.max_duration_ms / 1000
+        yield _gauge("etcron_longest_run_today_seconds", "The longest run among them.", longest_s)
+
+
+def _workers(workers: Sequence[SeenWorker], clocks: Clocks | None, max_skew_ms: int) -> Iterator[Metric]:
+    states = [worker_state(worker) for worker in workers]
+    by_state = GaugeMetricFamily("etcron_workers", "Workers by state.", labels=["state"])
+    for state in _WORKER_STATES:
+        by_state.add_metric([state.replace(" ", "_")], states.count(state))
+    yield by_state
+    live = {worker.member.worker: worker for worker in workers if worker.member is not None and worker.member.attached}
+    accepting = _of_workers("accepting", "1 where it takes fires.")
+    slots = _of_workers("slots", "Its slots.")
+    for name, worker in live.items():
+        assert worker.member is not None, "it is live"
+        accepting.add_metric([name], worker.member.accepts)
+        slots.add_metric([name], worker.member.slots)
+    yield accepting
+    yield slots
+    yield from _beats(live)
+    offset = _of_workers("clock_offset_seconds", "Its clock's distance from the median of all, where compared.")
+    for name in live:
+        measured = None if clocks is None else clocks.measured.get(name)
+        if measured is not None and not measured.tells_nothing(max_skew_ms):
+            offset.add_metric([name], measured.offset_ms / 1000)
+    yield offset
+
+
+def _beats(live: Mapping[str, SeenWorker]) -> Iterable[Metric]:
+    free = _of_workers("free_slots", "Slots that no run has.")
+    running = _of_workers("running", "Runs that are going there.")
+    waiting = _of_workers("waiting_fires", "Due fires that wait there for a slot.")
+    unsent = _of_workers("unsent_records", "Records that the log store has not acknowledged yet.")
+    ending = _of_workers("ending_runs", "Runs that have ended, but for processes that it cannot end: their locks wait.")
+    for name, worker in live.items():
+        if (beat := worker.beat) is not None:
+            free.add_metric([name], beat.free_slots)
+            running.add_metric([name], beat.running)
+            waiting.add_metric([name], beat.waiting)
+            unsent.add_metric([name], beat.unsent_records)
+            ending.add_metric([name], beat.ending_count)
+    return free, running, waiting, unsent, ending
+
+
+def _of_workers(name: str, what: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"etcron_worker_{name}", what, labels=["worker"])
+
+
+def _gauge(name: str, what: str, value: float) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, what, value=value)
+
+
+T = TypeVar("T")
+
+MAX_FAILING: Final = 1_000
+"""Beyond so many they are not counted: their names have to be read for it, at each scrape."""
+_ANSWER_S: Final = 2.0
+"""However long other calls may take (``apiWriteTimeout``): whoever scrapes gives up soon, and has nothing then."""
+_DAY_MS: Final = 86_400_000
+
+
+def add_routes(app: web.Application) -> None:
+    """The call."""
+    app.router.add_get("/metrics", show_metrics)
+
+
+async def show_metrics(request: web.Request) -> web.Response:
+    """Everything at this moment, in the text format that the caller asks for."""
+    seen = await _measured(request.app[PARTS])
+    encode, content_type = _encoder(request.headers.get("Accept", ""))
+    response = web.Response(body=encode(_Once(families(seen))), headers={"Content-Type": content_type})
+    response.enable_compression()
+    return response
+
+
+def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
+    try:
+        return choose_encoder(accept)
+    except (TypeError, ValueError):  # the version asked for is none: the plainest format is read by all
+        return choose_encoder("")
+
+
+class _Once(Collector):
+    """What was measured, in the place of a registry that lives on."""
+
+    def __init__(self, found: Iterable[Metric]) -> None:
+        self._found = found
+
+    def collect(self) -> Iterable[Metric]:
+        return self._found
+
+
+async def _measured(parts: Parts) -> Measured:
+    watching, store_is_away = parts.watching, parts.health.log_store_away  # then nobody waits to find it away again
+    report, failing, today, workers, clocks = await asyncio.gather(
+        parts.health.look(),
+        _known(parts.history.count_failing(watching.catalog, MAX_FAILING), unless=store_is_away),
+        _known(_today(parts), unless=store_is_away),
+        _known(parts.inventory.workers()),
+        _known(parts.inventory.clocks()),
+    )
+    is_old = watching.stale_since_ms is not None  # then it is what was, and not what is
+    jobs_known = watching.jobs_read.is_set() and not is_old
+    runs_known = watching.runs_read.is_set() and not is_old
+    return Measured(
+        report=report,
+        jobs=watching.catalog.states if jobs_known else None,
+        failing=failing if jobs_known else None,
+        open_runs=len(watching.open_runs) if runs_known else None,
+        oldest_run_s=watching.open_runs.oldest_ms(parts.clock.wall_ms()) / 1000 if runs_known else None,
+        today=today,
+        workers=workers,
+        clocks=clocks,
+    )
+
+
+async def _today(parts: Parts) -> DayCounts | None:
+    day = parts.clock.wall_ms() // _DAY_MS
+    found = await parts.history.statistics(None, [day])
+    return found[0] if found else DayCounts.nothing(day)
+
+
+async def _known(question: Coroutine[Any, Any, T], *, unless: bool = False) -> T | None:
+    """The answer; None where whoever is to be asked is away, which may be known before, or too slow."""
+    if unless:
+        question.close()
+        return None
+    try:
+        async with asyncio.timeout(_ANSWER_S):
+            return await question
+    except (EtcdError, UnavailableError, TimeoutError):
+        return None

@@ -1,0 +1,236 @@
+"""The calls of ``/api/v1``: one entry a method and path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from common.protocol.run import Verdict
+from manager.api import bulk, run_now
+from manager.api import schemas as given
+from manager.api.jobs import preview_schema
+from manager.api.runs import RUNNING
+from manager.api.schemas import MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
+from manager.api.statistics import DEFAULT_DAYS, MAX_DAYS
+from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
+from manager.watch.catalog import ListState
+
+_JOBS = "/api/v1/jobs"
+_JOB = "/api/v1/jobs/{name}"
+_RUN = "/api/v1/runs/{id}"
+_ETAG: Final = {"ETag": {"description": "The job's revision.", "schema": TEXT}}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One call."""
+
+    method: str
+    path: str
+    tag: str
+    summary: str
+    answers: Mapping[int, Schema | None]
+    """The schema of the JSON that comes with each status of success; None: no JSON."""
+    parameters: Sequence[Schema] = ()
+    takes: Schema | None = None
+    """The JSON body."""
+    merge_patch: bool = False
+    headers: Mapping[str, Any] = field(default_factory=dict)
+    refuses: Sequence[int] = ()
+    """Beside what any call may refuse."""
+    media_type: str = "application/json"
+
+
+_STATUS: Final[Schema] = {"type": "string", "enum": [RUNNING, *map(str, Verdict)]}
+_OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
+_GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
+_ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    Operation(
+        method="get", path=_JOBS, tag="jobs", summary="A page of jobs, by name.",
+        parameters=(
+            given.query("q", "In the name, the command or a label.", given.text(200)),
+            given.query("label", "`name=value`, or `name` for any value; may be repeated.", array(given.text(100), 5)),
+            given.query("state", "Only these.", {"type": "string", "enum": [str(one) for one in ListState]}),
+            given.CURSOR, given.LIMIT,
+        ),
+        answers={200: page(ref("JobRow"), total={"type": "integer"}, warnings=array(TEXT))},
+    ),
+    Operation(
+        method="post", path=f"{_JOBS}/check", tag="jobs",
+        summary="What a save of this job would say; nothing is stored.", takes=ref("Job"),
+        answers={200: record({"errors": array(ref("FieldError")), "warnings": array(TEXT), "skips": array(TEXT)})},
+    ),
+    Operation(
+        method="post", path=f"{_JOBS}/bulk", tag="jobs", summary="One action on many jobs; each has its own result.",
+        takes=bulk.BODY.schema,
+        answers={200: record({"results": array(record({"name": TEXT, "ok": TRUTH, "message": TEXT}))})},
+    ),
+    Operation(
+        method="get", path=_JOB, tag="jobs", summary="One job.", parameters=(given.JOB,), headers=_ETAG,
+        answers={200: ref("JobRow")}, refuses=(404,),
+    ),
+    Operation(
+        method="put", path=_JOB, tag="jobs", summary="Make the job, or replace it.",
+        parameters=(given.JOB, given.IF_MATCH, given.IF_NONE_MATCH), takes=ref("Job"), headers=_ETAG,
+        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(412,),
+    ),
+    Operation(
+        method="patch", path=_JOB, tag="jobs", summary="Change the named fields (JSON merge patch; null: the default).",
+        parameters=(given.JOB, given.IF_MATCH), takes={"type": "object"}, headers=_ETAG,
+        answers={200: ref("Saved")}, refuses=(404, 409, 412),
+    ),
+    Operation(
+        method="delete", path=_JOB, tag="jobs", summary="Delete the job; what runs goes on.",
+        parameters=(given.JOB, given.IF_MATCH), refuses=(412,),
+        answers={200: record({"before": maybe(ref("Job")), "deleted": TRUTH, "warnings": array(TEXT)})},
+    ),
+    *(
+        Operation(
+            method="post", path=f"{_JOB}/{verb}", tag="jobs", summary=summary, parameters=(given.JOB,),
+            takes=(REASON_AND_FORCE if verb == "unblock" else REASON).schema, refuses=(404, 409),
+            answers={200: record({"job": maybe(ref("JobRow")), "changed": TRUTH, "warnings": array(TEXT)})},
+        )
+        for verb, summary in (
+            ("pause", "No fires until it is resumed; what runs goes on."),
+            ("resume", "Fires again, from now on; an `at` within its grace at once, else nothing is made up for."),
+            ("unblock", "Sets a mark that a wrong clock has put ahead back to now; 409: none is."),
+        )
+    ),
+    Operation(
+        method="post", path=f"{_JOB}/kill", tag="jobs", summary="End every run of the job that has begun.",
+        parameters=(given.JOB,), takes=REASON.schema,
+        answers={200: record({"killed": array(TEXT), "message": TEXT})},
+    ),
+    Operation(
+        method="post", path=f"{_JOB}/run", tag="jobs", summary="Run the job now, or at a later time.",
+        parameters=(given.JOB,), takes=run_now.BODY.schema, refuses=(404, 409),
+        answers={200: _ACCEPTED, 202: _ACCEPTED},
+        headers={"Location": {"description": "Where the run's life can be read.", "schema": TEXT}},
+    ),
+    Operation(
+        method="get", path=f"{_JOB}/fires", tag="jobs", summary="Why did it not run? Past fires and those to come.",
+        parameters=(
+            given.JOB,
+            given.query("before", "Recent ones planned before it; now.", given.TIME),
+            given.query("after", "Upcoming ones after it; now.", given.TIME),
+            given.query("from", "With `to`: every fire planned from here on.", given.TIME),
+            given.query("to", "Up to and with it.", given.TIME),
+            given.CURSOR, given.LIMIT,
+        ),
+        answers={200: {"anyOf": [
+            record({"recent": array(ref("JobFire")), "upcoming": array(ref("Fire")), "warnings": array(TEXT)}),
+            page(ref("JobFire"), warnings=array(TEXT)),
+        ]}},
+    ),
+    Operation(
+        method="get", path=f"{_JOB}/versions", tag="versions", summary="What the job was: the newest 50 versions.",
+        parameters=(given.JOB,), refuses=(404,),
+        answers={200: page(ref("Version"), deleted={"type": ["object", "null"]})},
+    ),
+    Operation(
+        method="get", path=f"{_JOB}/versions/{{revision}}", tag="versions", summary="One version with its spec.",
+        parameters=(given.JOB, given.REVISION), answers={200: ref("Version")}, refuses=(404,),
+    ),
+    Operation(
+        method="get", path=f"{_JOB}/versions/{{revision}}/compare", tag="versions", summary="What differs between two.",
+        parameters=(
+            given.JOB, given.REVISION,
+            given.query("to", "Another revision; the current one.", given.whole(1, 10**18 - 1)),
+        ),
+        answers={200: record({
+            "from": {"type": "integer"}, "to": {"type": "integer"}, "changes": array(record({"field": TEXT})),
+        })},
+        refuses=(404,),
+    ),
+    Operation(
+        method="post", path=f"{_JOB}/versions/{{revision}}/restore", tag="versions", summary="Make it the job again.",
+        parameters=(given.JOB, given.REVISION, given.IF_MATCH), takes=REASON.schema, headers=_ETAG,
+        answers={200: ref("Saved"), 201: ref("Saved")}, refuses=(404, 409, 412),
+    ),
+    Operation(
+        method="get", path="/api/v1/runs", tag="runs",
+        summary="Runs that are going, then records, each newest plan time first; without output.",
+        parameters=(
+            given.query("job", "Of this job.", given.text(300)),
+            given.query("status", "May be repeated. `running`: those that are going.", array(_STATUS, 8)),
+            given.query("worker", "On this worker.", given.text(128)),
+            given.query("from", "Planned from here on.", given.TIME), given.query("to", "Planned before.", given.TIME),
+            given.CURSOR, given.LIMIT,
+        ),
+        answers={200: record(
+            {"items": array(ref("Run")), "nextCursor": maybe(TEXT), "warnings": array(TEXT)},
+            {"waiting": array(ref("Run"))},
+        )},
+    ),
+    Operation(
+        method="get", path="/api/v1/statistics", tag="runs",
+        summary="How many runs of each verdict each day had, newest day first, and how long they took.",
+        parameters=(
+            given.query("days", "The last so many, today (UTC) included.", given.whole(1, MAX_DAYS, DEFAULT_DAYS)),
+            given.query("job", "Of this job; of all when left out.", given.text(300)),
+        ),
+        answers={200: record({
+            "job": maybe(TEXT), "from": TEXT, "to": TEXT, "items": array(ref("DayCounts")), "total": ref("Counts"),
+        })},
+        refuses=(404,),
+    ),
+    Operation(
+        method="get", path=_RUN, tag="runs", summary="One run's whole life, from the moment it was accepted.",
+        parameters=(given.RUN,), answers={200: ref("Run")}, refuses=(404,),
+    ),
+    Operation(
+        method="get", path=f"{_RUN}/output", tag="runs", summary="The stored output as text.", media_type="text/plain",
+        parameters=(given.RUN, given.query("download", "1: as a file.", given.whole(0, 1, 0))),
+        answers={200: None}, refuses=(404,),
+    ),
+    Operation(
+        method="post", path=f"{_RUN}/kill", tag="runs", summary="End one run.", parameters=(given.RUN,),
+        takes=REASON.schema, refuses=(404,),
+        answers={200: record({"outcome": _OUTCOME, "message": TEXT})},
+    ),
+    Operation(
+        method="post", path=f"{_RUN}/give-up", tag="runs", parameters=(given.RUN,),
+        summary="Free the lock of a run that its worker cannot settle; its record is `lost`.",
+        takes=NEEDED_REASON.schema, refuses=(404, 409),
+        answers={200: record({"outcome": _GIVEN_UP, "message": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/workers", tag="workers", summary="Every worker's session, with its newest beat.",
+        answers={200: page(ref("Worker"), warnings=array(TEXT))},
+    ),
+    *(
+        Operation(
+            method="post", path=f"/api/v1/workers/{{name}}/{verb}", tag="workers", summary=summary,
+            parameters=(given.WORKER,), takes=REASON.schema, answers={200: {"type": "object"}}, refuses=(404, 409),
+        )
+        for verb, summary in (
+            ("drain", "It takes nothing new; what runs goes on. Survives restarts."),
+            ("undrain", "It takes fires again."),
+        )
+    ),
+    Operation(
+        method="delete", path="/api/v1/workers/{name}", tag="workers", parameters=(given.WORKER,),
+        summary="A worker that is not live is remembered no more.",
+        answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
+    ),
+    Operation(
+        method="post", path="/api/v1/schedule/preview", tag="schedule", takes=preview_schema(),
+        summary="The next fires of a trigger that need not be saved, in words and with warnings.",
+        answers={200: record({"words": TEXT, "fires": array(ref("Fire")), "warnings": array(TEXT), "tzdata": TEXT})},
+    ),
+    Operation(
+        method="get", path="/api/v1/system", tag="system", summary="This manager, and what it sees.",
+        answers={200: record({"version": TEXT, "manager": TEXT, "ready": {"type": "object"}, "nowMs": MS})},
+    ),
+    Operation(
+        method="get", path="/api/v1/events", tag="system", summary="Server-sent events: what changes, as it does.",
+        answers={200: None}, media_type="text/event-stream",
+    ),
+    Operation(
+        method="get", path="/api/v1/openapi.json", tag="system", summary="This document.",
+        answers={200: {"type": "object"}},
+    ),
+)  # fmt: skip

@@ -1,0 +1,167 @@
+"""``/api/v1/runs``: records by pages, one run with its output, its output alone as text; its kill, and giving it up."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from aiohttp import web
+
+from common.errors import ConflictError, NotFoundError, UnavailableError
+from common.protocol.keys import RunId
+from common.protocol.run import Verdict
+from common.runlog import RunFilter
+from manager.api.jobs import DEFAULT_LIMIT, MAX_LIMIT
+from manager.http.bodies import NEEDED_REASON, REASON
+from manager.http.inputs import Fields
+from manager.parts import PARTS, Parts, answer, caller
+from manager.use_cases.kills import KillOutcome
+from manager.views.history import read_run_id
+
+_END_S: Final = 3.0
+"""How long an answer to a kill waits for the run's end."""
+_VERDICT_S: Final = 4.5
+"""How long an answer to a wish to give a run up waits for the steward."""
+_LOOK_S: Final = 0.1
+RUNNING: Final = "running"
+"""The status, beside the verdicts, of a run that has none yet: it is claimed or running."""
+_OUTPUT_HEADERS: Final = {
+    # Whatever a command has printed: no browser may take it for a page of ours.
+    "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
+}
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls on runs."""
+    app.router.add_get("/api/v1/runs", list_runs)
+    app.router.add_get("/api/v1/runs/{id}", show_run)
+    app.router.add_get("/api/v1/runs/{id}/output", send_output)
+    app.router.add_post("/api/v1/runs/{id}/kill", kill_run)
+    app.router.add_post("/api/v1/runs/{id}/give-up", give_up_run)
+
+
+async def list_runs(request: web.Request) -> web.Response:
+    """A page of runs: those that are going, then records, skipped and missed fires among them. Without output.
+
+    The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
+    """
+    fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
+    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
+    statuses, going, ended = _statuses(fields, request.query.getall("status", []))
+    wanted = RunFilter(
+        job=fields.text("job"),
+        statuses=statuses,
+        worker=fields.text("worker"),
+        from_ms=fields.time_ms("from"),
+        to_ms=fields.time_ms("to"),
+    )
+    fields.check()
+    parts, cursor = request.app[PARTS], fields.text("cursor")
+    page = await parts.run_lists.page(wanted, going=going, ended=ended, cursor=cursor, limit=limit)
+    body: dict[str, Any] = {"items": page.items, "nextCursor": page.next_cursor, "warnings": page.warnings}
+    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and cursor is None:
+        body["waiting"] = await parts.pending.of_job(wanted.job)
+    return answer(body)
+
+
+async def show_run(request: web.Request) -> web.Response:
+    """One run with all its times and its output; one that waits or is still open as etcd knows it."""
+    return answer(await request.app[PARTS].history.run(request.match_info["id"]))
+
+
+async def send_output(request: web.Request) -> web.Response:
+    """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
+    fields = Fields(request.query, known=("download",))
+    download = fields.whole("download", 0, 0, 1)
+    fields.check()
+    run = request.match_info["id"]
+    text = await request.app[PARTS].history.output(run)
+    headers = dict(_OUTPUT_HEADERS)
+    if download:
+        headers["Content-Disposition"] = f'attachment; filename="{_file_name(run)}"'
+    body = text.encode(errors="replace")
+    return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
+
+
+async def kill_run(request: web.Request) -> web.Response:
+    """Ask for the end of one run, and wait a moment for it: killed, finished (by itself) or pending."""
+    parts = request.app[PARTS]
+    run = read_run_id(request.match_info["id"])
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    if (ending := await parts.ending.of(run)) is not None:
+        raise ConflictError(f"{run} has ended, but {ending}: give it up to free its lock, whatever these do")
+    asked = await parts.kills.of_run(run, by=caller(request), reason=reason)
+    if asked is KillOutcome.ASKED:
+        return answer(_outcome(run, await _record_after_the_end(parts, run, _END_S)))
+    return await _had_ended(parts, run, asked)
+
+
+async def give_up_run(request: web.Request) -> web.Response:
+    """Ask that a run that its worker cannot settle is given up, and wait a moment: lost, finished or pending."""
+    parts = request.app[PARTS]
+    run = read_run_id(request.match_info["id"])
+    reason = (await NEEDED_REASON.read(request, parts.read_timeout_s)).reason
+    asked = await parts.give_ups.of_run(run, by=caller(request), reason=reason)
+    if asked is not KillOutcome.ASKED:
+        return await _had_ended(parts, run, asked)
+    record = await _record_after_the_end(parts, run, _VERDICT_S)
+    if record is None:
+        message = f"{run} is to be given up; the steward has not done it, or its record is on its way to the log"
+        return answer({"outcome": "pending", "message": message})
+    if record.get("status") == Verdict.LOST:
+        return answer({"outcome": "lost", "message": f"{run} is lost: {record.get('reason')}"})
+    return answer({"outcome": "finished", "message": f"{run} had ended: {record.get('status')}"})
+
+
+async def _had_ended(parts: Parts, run: RunId, found: KillOutcome) -> web.Response:
+    """There was nothing to ask for. NotFoundError where there is no such run."""
+    match found:
+        case KillOutcome.HAD_ENDED:
+            return answer({"outcome": "finished", "message": f"{run} had ended; its record is on its way to the log"})
+        case _:
+            record = await parts.history.record(run)
+            if record is None:
+                raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record was removed")
+            message = f"{run} had ended already: {record.get('status')}"
+            return answer({"outcome": "finished", "message": message})
+
+
+async def _record_after_the_end(parts: Parts, run: RunId, within_s: float) -> dict[str, Any] | None:
+    """The record of the run, once it is in the log; None where that does not come about soon."""
+    open_runs = parts.watching.open_runs
+    try:
+        async with asyncio.timeout(min(within_s, parts.write_timeout_s)):
+            await open_runs.changes.until(lambda: not open_runs.has(run), within_s)
+            while True:
+                record = await parts.history.record(run)
+                if record is not None:
+                    return record
+                await asyncio.sleep(_LOOK_S)
+    except (TimeoutError, UnavailableError):
+        return None
+
+
+def _outcome(run: RunId, record: dict[str, Any] | None) -> dict[str, str]:
+    if record is None:
+        return {"outcome": "pending", "message": f"{run} was asked to end, and has not ended yet"}
+    if record.get("status") == Verdict.KILLED:
+        return {"outcome": "killed", "message": f"{run} was killed"}
+    return {"outcome": "finished", "message": f"{run} had ended before the kill reached it: {record.get('status')}"}
+
+
+def _statuses(fields: Fields, texts: list[str]) -> tuple[frozenset[Verdict], bool, bool]:
+    """Any of several: repeated, or separated by commas. And whether runs that are going, that have ended are wanted."""
+    wanted = {text for text in ",".join(texts).split(",") if text}
+    statuses = set()
+    for text in wanted - {RUNNING}:
+        try:
+            statuses.add(Verdict(text))
+        except ValueError:
+            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join((RUNNING, *Verdict))}")
+    return frozenset(statuses), not wanted or RUNNING in wanted, wanted != {RUNNING}
+
+
+def _file_name(run: str) -> str:
+    """A name that every system takes: what is not plain in the id becomes `_`."""
+    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
+    return f"{plain[:150]}.txt"

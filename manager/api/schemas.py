@@ -1,0 +1,176 @@
+"""What goes into calls and comes out of them, as JSON Schema (2020-12); the parameters that calls share."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from common.jobs.schema import job_schema
+from common.protocol.request import Origin
+from common.protocol.roster import Left
+from common.protocol.run import Trigger, Verdict
+from common.protocol.saved_job import Change
+from manager.views.pending import WaitKind
+
+Schema = dict[str, Any]
+
+NAME_PATTERN: Final = r"^[A-Za-z0-9._-]{1,128}$"
+TIME: Final[Schema] = {
+    "anyOf": [
+        {"type": "string", "format": "date-time"},
+        {"type": "string", "pattern": "^[0-9]{1,13}$", "description": "milliseconds since the epoch"},
+    ]
+}
+
+
+def path(name: str, description: str, schema: Schema) -> Schema:
+    return {"name": name, "in": "path", "required": True, "description": description, "schema": schema}
+
+
+def query(name: str, description: str, schema: Schema) -> Schema:
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+def header(name: str, description: str, pattern: str) -> Schema:
+    return {
+        "name": name, "in": "header", "description": description, "schema": {"type": "string", "pattern": pattern},
+    }  # fmt: skip
+
+
+def text(most: int) -> Schema:
+    return {"type": "string", "minLength": 1, "maxLength": most}
+
+
+def whole(low: int, high: int, default: int | None = None) -> Schema:
+    schema: Schema = {"type": "integer", "minimum": low, "maximum": high}
+    return schema if default is None else {**schema, "default": default}
+
+
+JOB: Final = path("name", "The job's name.", {"type": "string", "pattern": NAME_PATTERN})
+RUN: Final = path("id", "The run's id, `<job>@<plan time in ms, or r-...>#<attempt>`, percent-encoded.", text(300))
+WORKER: Final = path("name", "The worker's name.", text(128))
+REVISION: Final = path("revision", "A revision of the job.", whole(1, 10**18 - 1))
+CURSOR: Final = query(
+    "cursor", "`nextCursor` of the page before, unchanged.", {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,2000}$"}
+)
+LIMIT: Final = query("limit", "Items of a page, at most.", whole(1, 500, 50))
+IF_MATCH: Final = header("If-Match", "The ETag that the job must have, or `412`; `*`: any; `\"0\"`: none.",
+                         r'^"[0-9]{1,18}"$')  # fmt: skip
+IF_NONE_MATCH: Final = header("If-None-Match", "`*`: the job must not exist, or `412`.", r"^\*$")
+IDEMPOTENCY_KEY: Final = header(
+    "Idempotency-Key", "The same key with the same request gets the first one's answer again, for 24 hours.",
+    r"^[!-~]{1,255}$",
+)  # fmt: skip
+
+
+TEXT: Final[Schema] = {"type": "string"}
+MS: Final[Schema] = {"type": "integer", "description": "Milliseconds since the epoch."}
+COUNT: Final[Schema] = {"type": "integer", "minimum": 0}
+TRUTH: Final[Schema] = {"type": "boolean"}
+
+
+def ref(name: str) -> Schema:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def maybe(schema: Schema) -> Schema:
+    """The same, or null."""
+    if "$ref" in schema:
+        return {"anyOf": [schema, {"type": "null"}]}
+    return {**schema, "type": [schema["type"], "null"]}
+
+
+def array(items: Schema, most: int | None = None) -> Schema:
+    return {"type": "array", "items": items} | ({} if most is None else {"maxItems": most})
+
+
+def record(required: dict[str, Schema], more: dict[str, Schema] | None = None) -> Schema:
+    """An answer's object: these members are always there, those may be; others may join them in later versions."""
+    return {"type": "object", "required": list(required), "properties": required | (more or {})}
+
+
+def page(items: Schema, **more: Schema) -> Schema:
+    return record({"items": array(items), "nextCursor": maybe(TEXT)} | more)
+
+
+_VERDICT: Final[Schema] = {"type": "string", "enum": [str(one) for one in Verdict]}
+_TIMES: Final = {
+    name: maybe(MS) for name in ("createTime", "planTime", "claimTime", "scheduleTime", "startTime", "endTime")
+}
+_LABELS: Final[Schema] = {"type": "object", "additionalProperties": TEXT}
+_COUNTS: Final[dict[str, Schema]] = {
+    "runs": COUNT, **{str(one): COUNT for one in Verdict}, "timed": COUNT, "totalDurationMs": COUNT,
+    "averageDurationMs": maybe(COUNT), "maxDurationMs": maybe(COUNT),
+}  # fmt: skip
+
+COMPONENTS: Final[dict[str, Schema]] = {
+    "Problem": {
+        **record(
+            {"type": TEXT, "title": TEXT, "status": {"type": "integer"}, "detail": TEXT, "code": TEXT},
+            {"errors": array(ref("FieldError")), "reference": TEXT},
+        ),
+        "description": "RFC 9457. `code` is stable; `errors` names each field that was wrong, and how to mend it.",
+    },
+    "Counts": record(_COUNTS),
+    "DayCounts": record({"day": {"type": "string", "format": "date"}, **_COUNTS}),
+    "FieldError": record({"field": TEXT, "message": TEXT, "remedy": TEXT}),
+    "Job": job_schema(),
+    "Fire": record({"ms": MS, "utc": TEXT, "local": TEXT, "note": maybe(TEXT)}, {"open": TRUTH}),
+    "Ending": record({"worker": TEXT, "sinceMs": MS, "processes": array({"type": "integer"})}),
+    "OpenRun": record(
+        {"id": TEXT, "planTime": MS, "startTime": maybe(MS), "worker": TEXT, "state": TEXT}, {"ending": ref("Ending")}
+    ),
+    "JobRow": record(
+        {
+            "name": TEXT, "spec": maybe(ref("Job")), "revision": {"type": "integer"}, "etag": TEXT,
+            "state": {"type": "string", "enum": ["enabled", "paused", "broken"]}, "problem": maybe(TEXT),
+            "blockedUntil": maybe(MS), "savedMs": maybe(MS), "savedBy": maybe(TEXT),
+            "paused": {"anyOf": [record({"sinceMs": MS, "by": maybe(TEXT), "reason": maybe(TEXT)}), {"type": "null"}]},
+            "words": TEXT, "nextFire": maybe(ref("Fire")), "lastResult": {"type": ["object", "null"]},
+            "lastRun": {"type": ["object", "null"]},
+            "recent": array(record({"status": _VERDICT, "planTime": MS, "runId": TEXT})),
+            "running": array(ref("OpenRun")),
+            "waiting": maybe(record({"planTime": MS, "reason": TEXT})),
+        },
+    ),
+    "Saved": record(
+        {"job": maybe(ref("JobRow")), "changed": TRUTH},
+        {"before": maybe(ref("Job")), "warnings": array(TEXT), "restored": {"type": "integer"}},
+    ),
+    "Run": record(
+        {"id": TEXT, "jobName": TEXT, "attempt": {"type": "integer"},
+         "state": {"type": "string", "enum": ["created", "claimed", "running", "ending", "ended", "finished"]}},
+        {
+            **_TIMES, "status": _VERDICT, "trigger": {"type": "string", "enum": [str(one) for one in Trigger]},
+            "by": maybe(TEXT), "reason": maybe(TEXT), "err": TEXT, "output": TEXT, "outputBytes": COUNT,
+            "outputTruncated": TRUTH, "exitCode": maybe({"type": "integer"}), "signal": maybe({"type": "integer"}),
+            "worker": maybe(TEXT), "host": maybe(TEXT), "rangeEndTime": MS, "count": COUNT, "countIsMinimum": TRUTH,
+            "revision": {"type": "integer"}, "fence": {"type": "integer"}, "maxRss": COUNT,
+            "ending": ref("Ending"), "killPendingMs": maybe(COUNT), "cpuSeconds": {"type": "number"}, "late": TRUTH,
+            "labels": _LABELS,
+            "notBefore": MS, "expiresTime": maybe(MS),
+            "origin": {"type": "string", "enum": [str(one) for one in Origin]}, "waitsFor": TEXT,
+            "waitsForKind": {"type": "string", "enum": [str(one) for one in WaitKind]},
+        },
+    ),
+    "JobFire": record(
+        {"planTime": MS, "verdict": TEXT, "runId": maybe(TEXT), "reason": maybe(TEXT)},
+        {"rangeEndTime": maybe(MS), "count": maybe(COUNT), "startTime": maybe(MS), "endTime": maybe(MS),
+         "worker": maybe(TEXT)},
+    ),
+    "Version": record(
+        {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
+         "action": maybe({"type": "string", "enum": [str(one) for one in Change if one is not Change.DELETE]}),
+         "changed": array(TEXT)},
+        {"spec": {"type": "object"}},
+    ),
+    "Worker": record(
+        {"state": TEXT},
+        {
+            "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
+            "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
+            "seenMs": MS, "left": {"type": "string", "enum": [str(one) for one in Left]},
+            "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
+            "clockOffsetMs": {"type": ["integer", "null"]}, "clockIsOff": TRUTH,
+        },
+    ),
+}  # fmt: skip

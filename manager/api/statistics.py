@@ -1,0 +1,61 @@
+"""``/api/v1/statistics``: how many runs of each verdict each day had, of one job or of all, and how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from aiohttp import web
+
+from common.errors import NotFoundError
+from common.protocol.run import Verdict
+from common.runlog import DayCounts
+from manager.http.inputs import Fields
+from manager.parts import PARTS, answer
+
+MAX_DAYS: Final = 400
+"""The steward keeps no more."""
+DEFAULT_DAYS: Final = 30
+_DAY_MS: Final = 86_400_000
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def add_routes(app: web.Application) -> None:
+    """The call."""
+    app.router.add_get("/api/v1/statistics", show_statistics)
+
+
+async def show_statistics(request: web.Request) -> web.Response:
+    """The last days, newest first, today included; and all of them together. 404: nobody knows the job."""
+    fields = Fields(request.query, known=("days", "job"))
+    count = fields.whole("days", DEFAULT_DAYS, 1, MAX_DAYS)
+    job = fields.text("job")
+    fields.check()
+    parts = request.app[PARTS]
+    today = parts.clock.wall_ms() // _DAY_MS
+    days = range(today - count + 1, today + 1)
+    found = await parts.history.statistics(job, days)
+    if job is not None and not found and parts.watching.catalog.get(job) is None:
+        raise NotFoundError(f"there is no job {job}, and none of that name has had a fire in the last {count} days")
+    by_day = {one.day: _view([one]) for one in found}
+    items = [{"day": _text(day), **by_day.get(day, _view([]))} for day in reversed(days)]
+    return answer({"job": job, "from": _text(days[0]), "to": _text(today), "items": items, "total": _view(found)})
+
+
+def _view(days: Sequence[DayCounts]) -> dict[str, Any]:
+    """Some days together."""
+    by_status = {status: sum(one.by_status[status] for one in days) for status in Verdict}
+    timed, duration_ms = sum(one.timed for one in days), sum(one.duration_ms for one in days)
+    return {
+        "runs": sum(number for status, number in by_status.items() if status.is_of_a_run),
+        **{str(status): number for status, number in by_status.items()},
+        "timed": timed,
+        "totalDurationMs": duration_ms,
+        "averageDurationMs": round(duration_ms / timed) if timed else None,
+        "maxDurationMs": max((one.max_duration_ms for one in days), default=0) if timed else None,
+    }
+
+
+def _text(day: int) -> str:
+    return (_EPOCH + timedelta(days=day)).date().isoformat()

@@ -1,0 +1,82 @@
+"""``GET /api/v1/system``: what this manager is, how it is configured, what it sees, and which others there are."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import platform
+from typing import Any
+
+from aiohttp import web
+
+from common.configuration.config import ManagerConfig, shown
+from common.errors import EtcdError, UnavailableError
+from common.protocol.member import Beat
+from common.version import VERSION
+from manager.cluster.clocks import clock_view
+from manager.parts import PARTS, Parts, answer
+
+
+def add_routes(app: web.Application) -> None:
+    """The call."""
+    app.router.add_get("/api/v1/system", show_system)
+
+
+async def show_system(request: web.Request) -> web.Response:
+    """Everything at once; what a server that is away would say is left out, and `ready` says so."""
+    parts = request.app[PARTS]
+    report = await parts.health.look()
+    return answer(
+        {
+            "version": VERSION,
+            "python": platform.python_version(),
+            "manager": parts.name,
+            "ready": report.document(verbose=True),
+            "configuration": [
+                {"key": key, "value": value, "origin": origin} for key, value, origin in shown(parts.config)
+            ],
+            "managers": await _managers(parts),
+            "nowMs": parts.clock.wall_ms(),
+            "unauthenticatedBeyondLoopback": is_open_to_all(parts.config),
+            "eventClients": len(parts.events),
+            "notes": list(parts.notes),
+        }
+    )
+
+
+def is_open_to_all(config: ManagerConfig) -> bool:
+    """Whether it listens beyond this machine although there is no login."""
+    host = config.host.strip("[]")
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host != "localhost"
+
+
+async def _managers(parts: Parts) -> list[dict[str, Any]]:
+    try:
+        beats, clocks = await parts.inventory.beats(), await parts.inventory.clocks()
+    except (EtcdError, UnavailableError):
+        return []
+    views = [_manager_view(name, value) for name, value in sorted(beats.items())]
+    bound_ms = parts.clock_guard.max_skew_ms
+    return [{**view, **clock_view(clocks, view["id"], bound_ms)} for view in views if view is not None]
+
+
+def _manager_view(name: str, value: bytes) -> dict[str, Any] | None:
+    """A manager by its beat; None where it is a worker's, or nobody's."""
+    try:
+        beat = Beat.from_json(value)
+        version = json.loads(value).get("version")
+    except ValueError:
+        return None
+    if beat.kind != "manager":
+        return None
+    return {
+        "id": name,
+        "host": name.removeprefix("manager.").rpartition(".")[0],
+        "version": version if isinstance(version, str) else None,
+        "wallMs": beat.wall_ms,
+        "load": beat.load,
+        "memoryPercent": beat.memory_percent,
+    }

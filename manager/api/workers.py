@@ -1,0 +1,50 @@
+"""``/api/v1/workers/{name}``: which workers take nothing new, and which are remembered no more."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiohttp import web
+
+from manager.http.bodies import REASON
+from manager.parts import PARTS, answer, caller
+from manager.use_cases.drains import Drained
+from manager.views.shapes import drain_view
+
+_WORKER: Final = "/api/v1/workers/{name}"
+
+
+def add_routes(app: web.Application) -> None:
+    """The calls that drain a worker and take it back, and that forget one."""
+    app.router.add_post(f"{_WORKER}/drain", drain_worker)
+    app.router.add_post(f"{_WORKER}/undrain", undrain_worker)
+    app.router.add_delete(_WORKER, forget_worker)
+
+
+async def drain_worker(request: web.Request) -> web.Response:
+    """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    reason = (await REASON.read(request, parts.read_timeout_s)).reason
+    done = await parts.drains.drain(name, by=caller(request), reason=reason)
+    said = "takes no new fires; what runs there goes on" if done.changed else "was drained already"
+    return answer(_document(name, done, said))
+
+
+async def undrain_worker(request: web.Request) -> web.Response:
+    """It takes fires again; one that was not drained is left as it is, and the answer says so."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    await REASON.read(request, parts.read_timeout_s)
+    done = await parts.drains.undrain(name, by=caller(request))
+    return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
+
+
+async def forget_worker(request: web.Request) -> web.Response:
+    """One that is not live is remembered no more. 404: none of this name is remembered; 409: it is live."""
+    parts, name = request.app[PARTS], request.match_info["name"]
+    await parts.drains.forget(name, by=caller(request))
+    return answer({"name": name, "message": f"{name} is forgotten"})
+
+
+def _document(name: str, done: Drained, said: str) -> dict[str, Any]:
+    drained = None if done.drain is None else drain_view(done.drain)
+    return {"name": name, "drained": drained, "changed": done.changed, "message": f"{name} {said}"}

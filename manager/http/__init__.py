@@ -1,0 +1,8 @@
+"""What every call passes on its way in and out, whatever it asks.
+
+server.py https.py              the server: connections, what is no HTTP request, answers as they are taken; TLS
+guards.py inputs.py             who may call, from where, and how long; reading what came
+bodies.py                       what the bodies of calls hold: fields that are read and described as those of a job
+idempotency.py allowances.py    the same call again; how much of etcd one caller may fill
+errors.py                       every error as JSON
+"""

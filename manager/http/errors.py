@@ -1,0 +1,186 @@
+"""Every error as JSON: the legacy API's envelope on its paths, elsewhere RFC 9457 problem documents.
+
+Never a traceback. An error that nobody expected is logged once, with a reference that the answer carries too.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Final
+
+from aiohttp import web
+
+from common.errors import (
+    ClockOffError,
+    ConflictError,
+    EtcdError,
+    EtcronError,
+    InvalidInputError,
+    NotFoundError,
+    OvertakenError,
+    Problem,
+    UnavailableError,
+)
+from common.json_text import dumps
+from common.protocol.edits import StaleRevisionError, TooManyJobsError
+from manager.watch.events import TooManyClientsError
+
+_log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+STREAMING: Final = web.RequestKey("streaming", web.StreamResponse)
+"""Set by who has sent the head of an answer already: a later error can only cut it off."""
+
+_LEGACY_PATHS = ("/job/", "/worker/")
+_CODES = {
+    400: "bad-request", 403: "forbidden", 404: "no-such-path", 405: "method-not-allowed", 408: "request-timeout",
+    413: "body-too-large", 415: "unsupported-media-type", 429: "too-many",
+}  # fmt: skip
+_REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
+    (NotFoundError, 404, "not-found"),
+    (StaleRevisionError, 412, "stale-revision"),
+    (TooManyJobsError, 409, "too-many-jobs"),
+    (ConflictError, 409, "conflict"),
+    (TooManyClientsError, 503, "too-many-clients"),
+    (ClockOffError, 503, "clock-off"),
+    (OvertakenError, 503, "overtaken"),
+    (UnavailableError, 503, "unavailable"),
+    (EtcdError, 503, "unavailable"),
+)
+"""The first kind that an error is of counts."""
+_REMEDIES = {
+    404: "the calls are listed in docs/api.md",
+    413: "a request body is at most 1 MiB",
+}
+
+
+class RequestError(EtcronError):
+    """The request is not one that can be answered. Mend what the message names and send it again."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None, retry_s: int | None = None) -> None:
+        self.status = status
+        self.retry_s = retry_s
+        self.code = code or _CODES[status]
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """What went wrong, ready to be spelled."""
+
+    status: int
+    code: str
+    """Stable: a client may rely on it."""
+    detail: str
+    problems: tuple[Problem, ...] = ()
+    allow: str | None = None
+    """For 405: the methods that there are."""
+    retry_s: int | None = None
+    """When it may be tried again."""
+    members: Mapping[str, object] = field(default_factory=dict)
+    """Further members of a problem document."""
+
+    @property
+    def errors(self) -> list[dict[str, str]]:
+        """The problems as they are spelled."""
+        return [{"field": one.field, "message": one.message, "remedy": one.remedy} for one in self.problems]
+
+
+def code_of(status: int) -> str:
+    """The code of a failure that has none of its own."""
+    return _CODES.get(status, "http-error")
+
+
+def failure_of(error: Exception) -> Failure:
+    """The failure that an error stands for; one that nobody expected is logged here."""
+    match error:
+        case RequestError():
+            return Failure(status=error.status, code=error.code, detail=str(error), retry_s=error.retry_s)
+        case InvalidInputError():
+            return Failure(status=400, code="invalid-input", detail=str(error), problems=error.problems)
+        case web.HTTPException():
+            return _of_http(error)
+        case _:
+            return _of_kind(error)
+
+
+def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
+    """The answer in the shape that belongs to the request's path."""
+    if not request.path.startswith(_LEGACY_PATHS):
+        return problem(failure)
+    return _spelled(failure, {"errno": -1, "msg": failure.detail, "data": None}, "application/json")
+
+
+def problem(failure: Failure) -> web.Response:
+    """The answer as a problem document."""
+    body: dict[str, object] = {
+        "type": "about:blank",
+        "title": HTTPStatus(failure.status).phrase,
+        "status": failure.status,
+        "code": failure.code,
+        "detail": failure.detail,
+    }
+    if failure.problems:
+        body["errors"] = failure.errors
+    body.update(failure.members)
+    return _spelled(failure, body, "application/problem+json")
+
+
+def _spelled(failure: Failure, body: Mapping[str, object], kind: str) -> web.Response:
+    headers = {} if failure.allow is None else {"Allow": failure.allow}
+    if failure.retry_s is not None:
+        headers["Retry-After"] = str(failure.retry_s)
+    return web.Response(status=failure.status, text=dumps(body), content_type=kind, headers=headers)
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever a handler raises becomes an answer in JSON; a stream that has begun is cut off, never ended well."""
+    try:
+        return await handler(request)
+    except Exception as error:
+        if isinstance(error, web.HTTPException) and error.status < 400:
+            raise
+        started: web.StreamResponse | None = request.get(STREAMING)
+        if started is not None and isinstance(error, ConnectionError):
+            return started  # the client has gone
+        failure = failure_of(error)
+        if started is None:
+            return respond(request, failure)
+        extra = {"action": "stream.cut", "path": request.path}
+        _log.warning("an answer was cut off: %s", failure.detail, extra=extra)
+        if request.transport is not None:
+            request.transport.abort()
+        return started
+
+
+def _of_kind(error: Exception) -> Failure:
+    for kind, status, code in _REFUSALS:
+        if isinstance(error, kind):
+            return Failure(status=status, code=code, detail=str(error))
+    return _unexpected(error)
+
+
+def _of_http(error: web.HTTPException) -> Failure:
+    phrase = HTTPStatus(error.status).phrase.lower()
+    remedy = _REMEDIES.get(error.status, "see docs/api.md")
+    allow = None
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allow = ", ".join(sorted(error.allowed_methods))
+        phrase, remedy = f"{error.method} is not possible here", f"use {allow}"
+    return Failure(status=error.status, code=code_of(error.status), detail=f"{phrase}; {remedy}", allow=allow)
+
+
+def _unexpected(error: Exception) -> Failure:
+    reference = uuid.uuid4().hex[:12]
+    _log.error(
+        "a request failed in a way that nobody expected", exc_info=error,
+        extra={"action": "request.failed", "reference": reference},
+    )  # fmt: skip
+    detail = f"something went wrong in this manager; its log says what, under the reference {reference}"
+    return Failure(status=500, code="internal-error", detail=detail)

@@ -1,0 +1,426 @@
+"""The use cases that change a job: save, pause, resume, delete. One etcd transaction decides each, whoever else acts.
+
+    read what is there -> plan the edit -> settle it
+                            ^                |-- carried out               done
+                            +----------------|-- certainly not             somebody was faster: plan on what is there
+                            +----------------'-- in doubt, and overtaken   the same; but the first edit may have been
+                                                                           carried out, whatever comes of that
+
+Everything ends within `patience_s`, with an answer that says what is known.
+
+A key under ``jobs/`` that no job can be called by, put there with another tool, is listed, and can be deleted. It may
+have any bytes for a name: with spaces, slashes, or none that are UTF-8 (those stand in the text as Python's
+``surrogateescape`` has them). Nothing but the key itself is touched: a name with a ``~`` would be that of a worker's
+own sequence of another job, and its mark that one's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+from common.clock import Clock
+from common.errors import EtcdError, InvalidInputError, OvertakenError, UnavailableError
+from common.etcd import EtcdClient
+from common.etcd.settle import Patience, Settled, UnsettledError, settle
+from common.instants import iso
+from common.jobs.job import JobSpec
+from common.jobs.reader import check_name
+from common.jobs.values import NEVER
+from common.process import failpoints
+from common.protocol.edits import (
+    ANY_REVISION,
+    Edit,
+    StaleRevisionError,
+    Stored,
+    TooManyJobsError,
+    plan_delete,
+    plan_pause,
+    plan_resume,
+    plan_save,
+    readable,
+    remove_odd,
+)
+from common.protocol.keys import Keys
+from common.protocol.member import Member
+from common.protocol.placement import is_eligible
+from common.protocol.saved_job import Change
+from common.protocol.txn import Txn
+from common.timings import Timings
+from manager.background.housekeeping import Delivery
+from manager.views.advice import save_warnings, schedule_problems
+from manager.watch.eligibility import Eligibility
+
+
+def is_odd(name: str) -> bool:
+    """Whether no job can have this name."""
+    try:
+        check_name(name)
+    except InvalidInputError:
+        return True
+    return False
+
+
+def check_encodable(name: str) -> None:
+    """InvalidInputError where the text stands for no bytes at all, so that no key can have it for a name."""
+    try:
+        name.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        check_name(name)
+
+
+def plan_removal(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
+    """The edit that deletes the key, which never was a job. InvalidInputError: there is no such key."""
+    if before.job is None:
+        check_name(before.name)
+    return remove_odd(keys, before, now_ms=now_ms, by=by)
+
+
+def placing_warnings(spec: JobSpec, members: Sequence[Member]) -> tuple[str, ...]:
+    """A warning where workers are live and none of them has the labels and the slots that the job asks for."""
+    if not members or any(is_eligible(spec, member.labels, member.slots) for member in members):
+        return ()
+    reason = Eligibility(spec, members).takers("").reason
+    return (f"it cannot run on any worker that is live now: {reason}",)
+
+
+_log = logging.getLogger(__name__)
+
+_COMPETING_S = 0.03
+
+
+class RefuseWrongClock(Protocol):
+    """Asked before an edit is dated."""
+
+    async def __call__(self, decided_ms: int | None = None) -> None:
+        """ClockOffError where it may not be; ``decided_ms``: the newest fire of the job that is decided."""
+
+
+async def trust_clock(decided_ms: int | None = None) -> None:
+    """For who has nothing to compare the clock with."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saved:
+    """What a save did."""
+
+    before: Stored
+    """What it replaced."""
+    revision: int
+    """The job's revision now."""
+    changed: bool
+    """False: the same spec was there already, and nothing was written."""
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """What a pause, a resume, an unblocking or a delete did."""
+
+    before: Stored
+    revision: int
+    """Of the write; of a delete whose answer was lost it is not known, 0."""
+    changed: bool
+    """False: it was so already, and nothing was written."""
+    edit: Edit | None
+    """What was carried out."""
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Outcome:
+    before: Stored
+    revision: int
+    edit: Edit | None
+
+
+class JobService:
+    """Saves, pauses, resumes and deletes; any number of managers may do so at once."""
+
+    def __init__(
+        self,
+        etcd: EtcdClient,
+        keys: Keys,
+        *,
+        clock: Clock,
+        timings: Timings,
+        deliver: Callable[[Delivery], None],
+        on_edited: Callable[[str], None] = lambda _job: None,
+        workers: Callable[[], Sequence[Member]] = tuple,
+        jobs: Callable[[], int] = int,
+        max_jobs: int = 1_000_000,
+        patience_s: float = 4.0,
+        refuse_wrong_clock: RefuseWrongClock = trust_clock,
+    ) -> None:
+        """``on_edited``: an edit of this job was carried out, and has left the former spec behind. ``workers``: the
+        live ones. ``jobs``: how many there are, as far as is known; with ``max_jobs`` no other is made.
+
+        ``refuse_wrong_clock``: raises ClockOffError where an edit may not be dated by this clock.
+        """
+        self._refuse_wrong_clock = refuse_wrong_clock
+        self._etcd = etcd
+        self._keys = keys
+        self._clock = clock
+        self._timings = timings
+        self._deliver = deliver
+        self._on_edited = on_edited
+        self._workers = workers
+        self._jobs = jobs
+        self._max_jobs = max_jobs
+        self._patience_s = patience_s
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By job, while one is edited here: edits through one manager compete with those through others alone."""
+
+    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
+        """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
+
+        InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not
+        at the revision `if_match` (0: there must be none). TooManyJobsError: it would be one more than there may be.
+        OvertakenError: it changed each time before.
+        UnavailableError: its text says whether the job may have been saved.
+        """
+        self._refuse_unfit(spec)
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            self._refuse_one_more(stored)
+            return plan_save(
+                self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers()
+            )
+
+        return self._saved(spec, await self._carry_out(spec.name, plan, "saved"), by)
+
+    async def change(
+        self, name: str, merged: Callable[[JobSpec], JobSpec], *, by: str, if_match: int | None = None
+    ) -> Saved:
+        """Save what becomes of the job as it is, whoever else changes it meanwhile.
+
+        NotFoundError: there is none. Else as `save`.
+        """
+        check_name(name)
+        specs: list[JobSpec] = []
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            spec = merged(readable(stored).spec)
+            self._refuse_unfit(spec)
+            specs.append(spec)
+            return plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, members=self._workers())
+
+        outcome = await self._carry_out(name, plan, "saved")
+        return self._saved(specs[-1], outcome, by)
+
+    def _saved(self, spec: JobSpec, outcome: _Outcome, by: str) -> Saved:
+        if outcome.edit is not None:
+            self._say("job.saved", spec.name, outcome, by)
+        mark_ms = outcome.edit.mark_ms if outcome.edit else outcome.before.mark_ms
+        return Saved(
+            before=outcome.before,
+            revision=outcome.revision,
+            changed=outcome.edit is not None,
+            warnings=self._warnings(spec, mark_ms, outcome.before.problem) + _warnings_of(outcome.edit),
+        )
+
+    async def check(self, spec: JobSpec) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The warnings that a save of this spec would give, and which fires it would take away.
+
+        The latter is not known without etcd. InvalidInputError where the spec would be refused for itself.
+        """
+        self._refuse_unfit(spec)
+        warnings = self._warnings(spec)
+        try:
+            stored = await self._read(spec.name)
+        except (EtcdError, UnavailableError):
+            return warnings, ()
+        return warnings, _warnings_of(plan_save(self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=""))
+
+    async def pause(self, name: str, *, by: str, reason: str | None = None) -> Changed:
+        """The job fires no more, and says since when, by whom, why; what runs goes on. NotFoundError: no such job."""
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            return plan_pause(
+                self._keys, stored, reason=reason, now_ms=self._clock.wall_ms(), by=by, members=self._workers()
+            )
+
+        return await self.switch("paused", name, plan, by)
+
+    async def resume(self, name: str, *, by: str) -> Changed:
+        """The job fires again from now on; nothing is made up for.
+
+        An `at` that is past by less than its grace fires at once, as when it is saved.
+        InvalidInputError: it would never fire again.
+        """
+        check_name(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            now_ms = self._clock.wall_ms()
+            edit = plan_resume(self._keys, stored, now_ms=now_ms, by=by)
+            if edit is not None and stored.saved is not None:
+                self._refuse_unfit(replace(stored.saved.spec, enabled=True))
+            return edit
+
+        done = await self.switch("resumed", name, plan, by)
+        if done.edit is None or done.before.saved is None:
+            return done
+        resumed = replace(done.before.saved.spec, enabled=True)
+        return replace(done, warnings=self._warnings(resumed, done.edit.mark_ms))
+
+    async def delete(self, name: str, *, by: str, if_match: int | None = None) -> Changed:
+        """Delete the job; what runs goes on. StaleRevisionError: it is not at the revision ``if_match``.
+
+        Also a key that no job can be called by; InvalidInputError: there is none of that name either.
+        """
+        check_encodable(name)
+
+        def plan(stored: Stored) -> Edit | None:
+            _refuse_stale(stored, if_match)
+            now_ms = self._clock.wall_ms()
+            if is_odd(name):
+                return plan_removal(self._keys, stored, now_ms=now_ms, by=by)
+            return plan_delete(self._keys, stored, now_ms=now_ms, by=by, members=self._workers())
+
+        return await self.switch("deleted", name, plan, by)
+
+    # Saves and deletes
+
+    async def switch(
+        self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, **said: str | None
+    ) -> Changed:
+        """Carry out what is planned on the job as it is, in the end; the log says so, with what was ``said``."""
+        outcome = await self._carry_out(name, plan, done)
+        if outcome.edit is not None:
+            self._say(f"job.{done}", name, outcome, by, **said)
+        return Changed(
+            before=outcome.before, revision=outcome.revision, changed=outcome.edit is not None, edit=outcome.edit,
+            warnings=_warnings_of(outcome.edit),
+        )  # fmt: skip
+
+    def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
+        schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
+        return schedule + placing_warnings(spec, self._workers())
+
+    def _refuse_unfit(self, spec: JobSpec) -> None:
+        lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
+        problems = self._timings.job_problems(
+            lost_after_s=None if lost_after_s == NEVER else lost_after_s,
+            kill_grace_s=spec.kill_grace_s,
+            misfire_grace_s=spec.misfire.grace_s,
+        )
+        problems += schedule_problems(spec, now_ms=self._clock.wall_ms())
+        if problems:
+            raise InvalidInputError(problems)
+
+    def _refuse_one_more(self, stored: Stored) -> None:
+        """By what is watched, so at no cost; several at once may pass it by as many."""
+        if stored.job is None and self._jobs() >= self._max_jobs:
+            raise TooManyJobsError(
+                f"job {stored.name!r} was not made: there are {self._jobs():,} jobs, and maxJobs is "
+                f"{self._max_jobs:,}; delete some, or raise it on each manager"
+            )
+
+    async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
+        turn = self._turns.setdefault(name, asyncio.Lock())
+        try:
+            async with asyncio.timeout(self._patience_s):
+                await turn.acquire()
+        except TimeoutError:
+            raise OvertakenError(
+                f"job {name!r} was not {done}, and nothing was changed: edits of it that came before had no answer of "
+                "etcd yet; try again"
+            ) from None
+        doubts: list[UnsettledError] = []
+        try:
+            return await self._carry_out_now(name, plan, done, doubts)
+        except Exception as error:
+            if doubts and error is not doubts[-1]:
+                raise doubts[-1] from error
+            raise
+        finally:
+            turn.release()
+
+    async def _carry_out_now(
+        self, name: str, plan: Callable[[Stored], Edit | None], done: str, doubts: list[UnsettledError]
+    ) -> _Outcome:
+        """``doubts``: is given those of edits that may have been carried out, though they are planned anew."""
+        await self._refuse_wrong_clock()
+        deadline = self._clock.monotonic() + self._patience_s
+        stored = await self._read(name)
+        tries = 0
+        while (edit := plan(stored)) is not None:
+            # Once more: it may have jumped before the edit was dated by it.
+            await self._refuse_wrong_clock(stored.mark_ms)
+            try:
+                settled = await self._send(edit, deadline, done)
+            except UnsettledError as error:
+                if error.refusal is None:
+                    raise
+                doubts.append(error)
+                refusal = error.refusal
+            else:
+                if settled.done:
+                    return _Outcome(before=stored, revision=settled.revision, edit=edit)
+                refusal = settled.answer
+            stored, tries = edit.meanwhile(refusal), tries + 1
+            if self._clock.monotonic() > deadline:
+                raise OvertakenError(
+                    f"job {name!r} was not {done}, and nothing was changed: it or its fires changed {tries} times "
+                    "meanwhile, each time before etcd had answered; try again"
+                )
+            # Short however often: each round carries out one of those who compete, so waiting long only loses rounds.
+            await asyncio.sleep(random.uniform(0, _COMPETING_S))
+        if doubts:
+            raise doubts[-1]
+        return _Outcome(before=stored, revision=stored.revision, edit=None)
+
+    async def _read(self, name: str) -> Stored:
+        return Stored.found(name, await self._etcd.txn(Txn((), Stored.look(self._keys, name))))
+
+    async def _send(self, edit: Edit, deadline: float, done: str) -> Settled:
+        name = edit.before.name
+
+        def in_doubt(error: Exception) -> str:
+            return (
+                f"job {name!r} may or may not have been {done}: etcd took it and gave no answer. "
+                f"Look at the job before you try again. ({error})"
+            )
+
+        def note(error: Exception) -> None:
+            extra = {"action": "edit.in_doubt", "job": name, "error": str(error)}
+            _log.warning("an edit of %s is in doubt: it is settled", name, extra=extra)
+
+        patience = Patience.until(deadline, self._clock, in_doubt, note)
+        settled = await settle(self._etcd, self._clock, edit.txn, patience, edit.earlier)
+        if failpoints.armed and settled.answer.succeeded:
+            failpoints.hit("after_commit")
+        if settled.done:
+            self._on_edited(name)
+        # The run key was put at the same revision; after a delete that may not be known: then the steward delivers.
+        if settled.revision and edit.record is not None and edit.record_key is not None:
+            self._deliver(Delivery(record=edit.record, key=edit.record_key, revision=settled.revision))
+        return settled
+
+    def _say(self, action: str, name: str, outcome: _Outcome, by: str, **said: str | None) -> None:
+        assert outcome.edit is not None
+        mark = iso(outcome.edit.mark_ms)
+        extra = {"action": action, "job": name, "by": by, "revision": outcome.revision, "mark": mark, **said}
+        _log.info("%s: %s by %s", action, name, by, extra=extra)
+
+
+def _warnings_of(edit: Edit | None) -> tuple[str, ...]:
+    return () if edit is None else edit.warnings
+
+
+def _refuse_stale(stored: Stored, if_match: int | None) -> None:
+    if if_match is None or if_match == stored.revision or (if_match == ANY_REVISION and stored.revision):
+        return
+    there = f"is at revision {stored.revision}" if stored.job else "does not exist"
+    wanted = "and was to be there" if if_match == ANY_REVISION else f"not at {if_match}"
+    wanted = wanted if if_match else "and was to be made"
+    message = f"job {stored.name!r} {there}, {wanted}; read it again and repeat the change"
+    raise StaleRevisionError(message, there=stored)

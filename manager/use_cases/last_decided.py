@@ -1,0 +1,82 @@
+"""The newest fire of a job that is known to be decided, by what there is of it: for a mark that does not tell."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from common.errors import UnavailableError
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys
+from common.protocol.run import RunEntry
+from common.protocol.txn import KeyValue
+from common.runlog import RunFilter
+from manager.use_cases.unblock import Decided
+from manager.views.fire_verdicts import end_ms, run_id_of
+from manager.views.history import History
+
+_RECORDS: Final = 200
+"""Looked through for one of a planned fire: runs that somebody asked for are among them."""
+
+
+class LastDecided:
+    """Asks etcd, then the log store: in the order in which a run goes."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keys, history: History) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._history = history
+
+    async def before(self, name: str, now_ms: int) -> Decided:
+        """Its plan time, ms since the epoch, at ``now_ms`` or before; None only where waiting would not help.
+
+        UnavailableError: etcd or the log store does not answer.
+        """
+        ends = await self._in_etcd(name)  # first: what goes from there meanwhile is in the log store by then
+        page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
+        recorded = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
+        if not recorded and page.next_cursor is not None:
+            return None, f"the newest {_RECORDS} records of {name} are of no planned fire"
+        if not page.items and await self._had_records(name):
+            return None, f"the records of {name} have been removed with the older ones"
+        ends += recorded
+        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0), ""
+
+    async def _had_records(self, name: str) -> bool:
+        results = await self._history.results([name])
+        if results is None:
+            raise UnavailableError("the log store does not answer")
+        return name in results
+
+    async def _in_etcd(self, name: str) -> list[int]:
+        """The plan times of fires that wait as requests, have a run, or a record. Read anew: a mirror may lag."""
+        ends = [plan_ms async for plan_ms, _ in self._planned(self._keys.requests_of(name))]
+        async for plan_ms, kv in self._planned(self._keys.runs_of(name)):
+            ends += [plan_ms, _range_end_ms(kv)]
+        return ends
+
+    async def _planned(self, prefix: str) -> AsyncIterator[tuple[int, KeyValue]]:
+        """The keys of planned fires, and their plan times."""
+        async for page in self._etcd.read_prefix(prefix):
+            for kv in page.kvs:
+                try:
+                    plan_ms = self._keys.run_of(kv.key).plan_ms
+                except ValueError:
+                    continue  # somebody else's; the steward sets it aside
+                if plan_ms is not None:
+                    yield plan_ms, kv
+
+
+def _range_end_ms(kv: KeyValue) -> int:
+    """The last plan time of the final record in a run key; 0 where that has no record of a range."""
+    try:
+        record = RunEntry.from_json(kv.value).record
+    except ValueError:
+        return 0  # somebody else's value; the key alone tells that the fire is decided
+    return 0 if record is None else record.range_end_ms or 0
+
+
+def _planned_end_ms(document: Mapping[str, Any]) -> int | None:
+    """The plan time of the last fire that the record is about; None: it is of no planned one."""
+    run_id = run_id_of(document)
+    return None if run_id is None or run_id.plan_ms is None else end_ms(document)

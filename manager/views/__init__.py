@@ -1,0 +1,11 @@
+"""What is shown: jobs with what they came to, runs and fires, those to come and those that never were among them.
+
+shapes.py                       the JSON of jobs, workers and runs
+rows.py                         jobs as shown, with what they came to
+run_list.py history.py pending.py ending.py
+                                runs that go, then those that are over, page by page; those that wait; those that are
+                                over, but for processes that cannot be ended
+fires.py fire_verdicts.py       the fires of one job, and why one did not run: what is read, and what that says
+advice.py                       what the user should know of a schedule
+inventory.py                    what etcd holds, read straight
+"""

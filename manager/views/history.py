@@ -1,0 +1,214 @@
+"""Runs: those with a verdict from the log store, those that wait or are going from etcd."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from common.clock import Clock
+from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
+from common.etcd import EtcdClient
+from common.protocol.keys import Keys, RunId
+from common.protocol.kill import Kill
+from common.protocol.run import RunEntry
+from common.protocol.txn import KeyValue
+from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
+from manager.views.ending import EndingRuns, LeftProcesses, shown
+from manager.views.pending import Pending, Seen
+from manager.views.shapes import open_run_view, run_view
+
+MOST: Final = 500
+NO_RECORDS: Final = (
+    "the log store cannot be reached: of fires that are over only what etcd still knows is shown, and runs that have "
+    "ended meanwhile may be shown as running"
+)
+
+
+async def kept_records(etcd: EtcdClient, keys: Keys, runs: Iterable[RunId]) -> list[dict[str, Any]]:
+    """The log documents that are in the keys of these runs, of the newest 500 at most; where etcd is away, none.
+
+    Skipped and missed fires have one there, and runs that were settled by others than their worker.
+    """
+    newest = sorted((run for run in runs if run.plan_ms is not None), key=lambda run: run.plan_ms or 0)[-MOST:]
+    try:
+        found = await etcd.get_many([keys.run(run) for run in newest]) if newest else {}
+    except (EtcdError, UnavailableError):
+        return []
+    documents = []
+    for kv in found.values():
+        try:
+            record = RunEntry.from_json(kv.value).record
+        except ValueError:
+            continue
+        if record is not None:
+            documents.append(record.to_document())
+    return documents
+
+
+_LOG_PART: Final = 20
+_LOG_PART_BYTES: Final = 2**20
+"""How many log documents, with how much output, are read at once; at least one."""
+_READS_AT_ONCE: Final = 4
+"""Of documents with outputs: others wait. Each may be as large as the log store's largest."""
+
+
+class History:
+    """Reads runs; whatever the log store cannot be asked for is said to be unavailable, not absent."""
+
+    def __init__(
+        self,
+        runlog: RunLog,
+        pending: Pending,
+        ending: EndingRuns,
+        *,
+        clock: Clock,
+        deadline_s: float,
+        is_away: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``is_away``: whether the log store is known to be away."""
+        self._runlog = runlog
+        self._pending = pending
+        self._ending = ending
+        self._clock = clock
+        self._deadline_s = deadline_s
+        self._is_away = is_away
+        self._reading = asyncio.Semaphore(_READS_AT_ONCE)
+        self._telling = asyncio.Semaphore(_READS_AT_ONCE)  # taken until its client has taken the part
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the log store is known to be away."""
+        return self._is_away()
+
+    async def job_log(self, job: str, *, skip: int, limit: int) -> AsyncGenerator[list[dict[str, Any]]]:
+        """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once."""
+        sizes = await self._runlog.job_log_ids(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+        for part in _parts(sizes):
+            async with self._telling:
+                if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
+                    yield there  # retention may have removed all of them meanwhile
+
+    async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage:
+        """A page of records, newest plan time first."""
+        return await self._runlog.runs(wanted, cursor=cursor, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def results(self, jobs: Sequence[str], *, including: Iterable[RunId] = ()) -> Mapping[str, JobResults] | None:
+        """What each of these jobs came to, those runs included that the log has only just got; None: it is away."""
+        if not jobs:
+            return {}
+        if self._is_away():
+            return None  # whoever looks at a page need not wait until that is found once more
+        try:
+            return await self._runlog.job_results(jobs, including=including, deadline_seconds=self._deadline_s)
+        except UnavailableError:
+            return None
+
+    async def failing(self, limit: int) -> frozenset[str]:
+        """The names of the jobs whose newest record is a failure."""
+        return frozenset(await self._runlog.failing_jobs(limit=limit, deadline_seconds=self._deadline_s))
+
+    async def count_failing(self, jobs: Container[str], limit: int) -> int:
+        """How many of these jobs have a failure as their newest record; no more than ``limit`` are counted.
+
+        The log store knows it of deleted jobs, too, so it may have to be asked for more names than are counted.
+        """
+        count, after = 0, ""
+        while count < limit:
+            names = await self._runlog.failing_jobs(after=after, limit=limit, deadline_seconds=self._deadline_s)
+            count += sum(name in jobs for name in names)
+            if len(names) < limit:
+                break
+            after = names[-1]
+        return min(count, limit)
+
+    async def statistics(self, job: str | None, days: Sequence[int]) -> list[DayCounts]:
+        """What those of the days (since 1970-01-01) came to that have any record, oldest first; None: of all jobs."""
+        return await self._runlog.statistics(job, days, deadline_seconds=self._deadline_s)
+
+    async def record(self, run: RunId) -> dict[str, Any] | None:
+        """The run's document with its output; None where there is none (yet)."""
+        async with self._reading:
+            return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
+
+    async def output(self, text: str) -> str:
+        """The output of the run of this id. NotFoundError where it has none yet."""
+        document = await self.record(read_run_id(text))
+        if document is None:
+            raise NotFoundError(f"there is no output of {text}: it is there once the run has ended and is in the log")
+        return str(document.get("output", ""))
+
+    async def run(self, text: str) -> dict[str, Any]:
+        """The run of this id, from the moment at which it was asked for. NotFoundError where nobody knows it."""
+        run = read_run_id(text)
+        # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
+        seen, away = None, None
+        try:
+            seen = await self._pending.look(run)
+        except (EtcdError, UnavailableError) as error:
+            away = error
+        if seen is not None and seen.request is not None:
+            return await self._pending.view(seen)
+        document = await self._document(run, known=seen is not None and seen.run is not None)
+        if document is not None:
+            return shown(run_view(document), await self._what_is_left(run, seen))
+        if seen is None or seen.run is None:
+            if away is not None:
+                raise away
+            raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
+        return shown(self._open(run, seen.run, seen.lock, seen.kill), await self._what_is_left(run, seen))
+
+    async def _what_is_left(self, run: RunId, seen: Seen | None) -> LeftProcesses | None:
+        return await self._ending.of(run) if seen is not None and seen.run is not None else None
+
+    def _open(self, run: RunId, kv: KeyValue, lock: KeyValue | None, kill: KeyValue | None) -> dict[str, Any]:
+        try:
+            entry = RunEntry.from_json(kv.value)
+        except ValueError as error:
+            raise NotFoundError(f"the run key of {run} in etcd is not one of ours: {error}") from error
+        has_lock = lock is not None and lock.create_revision == kv.create_revision
+        now_ms = self._clock.wall_ms()
+        view = open_run_view(
+            run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=entry.locked and not has_lock
+        )  # fmt: skip
+        if kill is not None and kill.create_revision > kv.create_revision:
+            view["killPendingMs"] = _pending_ms(run, kill, now_ms)
+        return view
+
+    async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
+        """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""
+        try:
+            return await self.record(run)
+        except UnavailableError:
+            if not known:
+                raise
+            return None
+
+
+def read_run_id(text: str) -> RunId:
+    """A run id as a user gives it; InvalidInputError where it is none."""
+    try:
+        return RunId.parse(text)
+    except ValueError as error:
+        remedy = "<job>@<plan time in ms>#<attempt>, with # written as %23 in an address"
+        raise InvalidInputError([Problem(field="id", message=f"is {text[:80]!r}", remedy=remedy)]) from error
+
+
+def _pending_ms(run: RunId, kv: KeyValue, now_ms: int) -> int | None:
+    try:
+        return max(0, now_ms - Kill.from_json(kv.value, run_id=run, revision=kv.create_revision).at_ms)
+    except ValueError:
+        return None  # somebody else's; the workers set it aside
+
+
+def _parts(sizes: Mapping[object, int]) -> Iterator[list[object]]:
+    """The ids in their order, as many together as may be read at once."""
+    part, held = list[object](), 0
+    for one, size in sizes.items():
+        if part and (len(part) >= _LOG_PART or held + size > _LOG_PART_BYTES):
+            yield part
+            part, held = [], 0
+        part.append(one)
+        held += size
+    if part:
+        yield part

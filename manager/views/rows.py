@@ -1,0 +1,99 @@
+"""Jobs as the console shows them: what the watch knows, joined with what the log store says they came to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from common.clock import Clock
+from common.words.phrases import DEFAULT
+from manager.views.ending import EndingRuns, shown
+from manager.views.fire_verdicts import NOT_TAKEN, first_due_ms
+from manager.views.history import History
+from manager.views.shapes import job_row
+from manager.watch.catalog import CatalogPage, JobQuery, KnownJob, ListState
+from manager.watch.eligibility import Eligibility
+from manager.watch.watching import Watching
+
+MAX_FAILING: Final = 10_000
+"""How many failing jobs a list can be narrowed to."""
+NO_RESULTS: Final = "the log store cannot be reached: last results are not shown"
+
+
+class Rows:
+    """Lists and single jobs; none of it asks etcd."""
+
+    def __init__(
+        self,
+        watching: Watching,
+        history: History,
+        ending: EndingRuns,
+        *,
+        standstill: Callable[[], str | None],
+        clock: Clock,
+    ) -> None:
+        """``standstill``: why nothing starts anywhere, where that is known."""
+        self._watching = watching
+        self._history = history
+        self._ending = ending
+        self._standstill = standstill
+        self._clock = clock
+
+    async def page(
+        self, query: JobQuery, *, cursor: str | None, limit: int, language: str = DEFAULT
+    ) -> tuple[CatalogPage, list[dict[str, Any]], list[str]]:
+        """A page of the catalog, its rows, and warnings. UnavailableError: nothing has been read yet."""
+        await self._watching.ready()
+        match query.state:
+            case ListState.RUNNING:
+                query = replace(query, state=None, among=self._watching.open_runs.jobs)
+            case ListState.FAILING:
+                query = replace(query, state=None, among=await self._history.failing(MAX_FAILING))
+            case _:
+                pass
+        page = self._watching.catalog.page(query, cursor=cursor, limit=limit)
+        rows, warnings = await self.rows(page.jobs, language=language)
+        return page, rows, [*self._watching.warnings, *warnings]
+
+    async def rows(
+        self, jobs: Sequence[KnownJob], *, language: str = DEFAULT
+    ) -> tuple[list[dict[str, Any]], list[str]]:
+        """The rows of these jobs; and warnings where the log store is away."""
+        results = await self._history.results(_names(jobs))
+        now_ms = self._clock.wall_ms()
+        of = self._watching.open_runs.of
+        rows = [
+            job_row(
+                job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language,
+                blocked_ms=self._watching.blocked.of(job.name),
+            )
+            for job in jobs
+        ]  # fmt: skip
+        ending = await self._ending.all()
+        for job, row in zip(jobs, rows, strict=True):
+            row["running"] = [shown(run, ending.get(run["id"])) for run in row["running"]]
+            row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
+        return rows, [] if results is not None else [NO_RESULTS]
+
+    def _first_fire(self, job: KnownJob, row: dict[str, Any], now_ms: int) -> dict[str, Any] | None:
+        """The first fire, where it is due and nothing has come of any; it may wait for slots, which no watch shows."""
+        if job.saved is None or row["lastResult"] is not None or row["running"]:
+            return None
+        if self._watching.open_runs.awaits_record(job.name):
+            return None
+        plan_ms = first_due_ms(job.saved.spec, job.saved.anchor_ms, now_ms)
+        if plan_ms is None:
+            return None
+        reason = Eligibility(job.saved.spec, self._watching.members).takers(str(plan_ms)).reason
+        return {"planTime": plan_ms, "reason": reason or self._standstill() or NOT_TAKEN}
+
+    async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
+        """The row of one job, with its warnings in it."""
+        (row,), warnings = await self.rows([job], language=language)
+        return {**row, "warnings": [*self._watching.warnings, *warnings]}
+
+
+def _names(jobs: Iterable[KnownJob]) -> list[str]:
+    # What is not a job may have any bytes for a name, and never ran.
+    return [job.name for job in jobs if job.saved is not None]

@@ -1,0 +1,215 @@
+"""The jobs as a watch on etcd has shown them: every list, search and count is answered from here, without any server.
+
+It may be behind by what is on its way, and by an outage while etcd is away. So it is for looking at, and never the base
+of an edit: an edit reads etcd. One bad key harms nobody else: it is listed with its problem.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Self, TypeAlias
+
+from common.errors import InvalidInputError, Problem
+from common.etcd import Change
+from common.protocol.keys import Keys
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import KeyValue
+from manager.watch.waiting import Changes
+
+Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
+"""The slots and labels that a job asks for."""
+
+
+class ListState(StrEnum):
+    """What a list of jobs can be narrowed to."""
+
+    ENABLED = "enabled"
+    PAUSED = "paused"
+    BROKEN = "broken"
+    """Its value in etcd is not a job."""
+    RUNNING = "running"
+    """A run of it is going, whatever else it is."""
+    FAILING = "failing"
+    """Its newest record says failed, timeout, lost or missed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownJob:
+    """A job as etcd held it at its revision."""
+
+    name: str
+    revision: int
+    create_revision: int
+    saved: SavedJob | None
+    """None: the value is not a job."""
+    problem: str | None
+    text: str
+    """What a search looks into: name, command and labels, case folded."""
+
+    @classmethod
+    def read(cls, name: str, kv: KeyValue) -> Self:
+        """Read the value; one that does not parse is shown with its problem."""
+        saved, problem, text = None, None, name
+        try:
+            saved = SavedJob.from_json(kv.value, name=name)
+            labels = (f"{label}={value}" for label, value in saved.spec.labels.items())
+            text = "\n".join((name, saved.spec.command_line, *labels))
+        except InvalidInputError as error:
+            problem = str(error)
+        return cls(
+            name=name, revision=kv.mod_revision, create_revision=kv.create_revision, saved=saved, problem=problem,
+            text=text.casefold(),
+        )  # fmt: skip
+
+    @property
+    def state(self) -> ListState:
+        """Enabled, paused or broken."""
+        if self.saved is None:
+            return ListState.BROKEN
+        return ListState.ENABLED if self.saved.spec.enabled else ListState.PAUSED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobQuery:
+    """Which jobs: all conditions must hold; the default is every job."""
+
+    text: str = ""
+    """In the name, the command or a label, whatever its case."""
+    labels: tuple[tuple[str, str | None], ...] = ()
+    """Each with its value, or None: any value."""
+    state: ListState | None = None
+    among: Container[str] | None = None
+    """Their names are in here (those that run, those that fail); None: whatever their names."""
+
+    @property
+    def takes_all(self) -> bool:
+        return not self.text and not self.labels and self.state is None and self.among is None
+
+    def takes(self, job: KnownJob) -> bool:
+        if self.state is not None and self.state is not job.state:
+            return False
+        if self.among is not None and job.name not in self.among:
+            return False
+        if self.text and self.text not in job.text:
+            return False
+        labels = job.saved.spec.labels if job.saved else {}
+        return all(name in labels and value in (None, labels[name]) for name, value in self.labels)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogPage:
+    """Some jobs in the order of their names, how many there are in all, and where the next page starts."""
+
+    jobs: Sequence[KnownJob]
+    total: int
+    next_cursor: str | None
+
+
+class Catalog:
+    """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
+
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None]) -> None:
+        self._keys = keys
+        self._on_changed = on_changed
+        self._jobs: dict[str, KnownJob] = {}
+        self._names: list[str] = []  # sorted
+        self.states: Counter[ListState] = Counter()
+        """How many are enabled, paused and broken."""
+        self.broken: set[str] = set()
+        self.needs: dict[Need, dict[str, None]] = {}
+        """The enabled jobs that ask for labels or slots, by what they ask for."""
+        self.changes = Changes()
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._jobs
+
+    def get(self, name: str) -> KnownJob | None:
+        """The job as it was last seen."""
+        return self._jobs.get(name)
+
+    def problem_of(self, name: str) -> str | None:
+        """Why a job is broken."""
+        return None if (job := self._jobs.get(name)) is None else job.problem
+
+    def page(self, query: JobQuery, *, cursor: str | None, limit: int) -> CatalogPage:
+        """The next `limit` jobs after the cursor. InvalidInputError where the cursor is not one of ours."""
+        after = None if cursor is None else decode_cursor(cursor)
+        names = self._names
+        if not query.takes_all:
+            names = [name for name in names if query.takes(self._jobs[name])]
+        start = 0 if after is None else bisect_right(names, after)
+        jobs = [self._jobs[name] for name in names[start : start + limit]]
+        more = start + limit < len(names)
+        return CatalogPage(
+            jobs=jobs, total=len(names), next_cursor=encode_cursor(jobs[-1].name) if more and jobs else None
+        )
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in."""
+        for change in changes:
+            name = change.key.removeprefix(self._keys.jobs)
+            if change.new is None:
+                self._forget(name)
+            else:
+                self._take(KnownJob.read(name, change.new))
+            self._on_changed(name)
+        self.changes.notify()
+
+    def _take(self, job: KnownJob) -> None:
+        if (known := self._jobs.get(job.name)) is None:
+            self._names.insert(bisect_left(self._names, job.name), job.name)
+        else:
+            self._uncount(known)
+        self._jobs[job.name] = job
+        self.states[job.state] += 1
+        if job.saved is None:
+            self.broken.add(job.name)
+        elif (need := _need(job)) is not None:
+            self.needs.setdefault(need, {})[job.name] = None
+
+    def _forget(self, name: str) -> None:
+        if (known := self._jobs.pop(name, None)) is not None:
+            del self._names[bisect_left(self._names, name)]
+            self._uncount(known)
+
+    def _uncount(self, known: KnownJob) -> None:
+        self.states[known.state] -= 1
+        self.broken.discard(known.name)
+        if (need := _need(known)) is not None:
+            self.needs[need].pop(known.name)
+            if not self.needs[need]:
+                del self.needs[need]
+
+
+def _need(job: KnownJob) -> Need | None:
+    """What it asks of a worker; None: nothing that one could lack, or nothing now."""
+    if job.saved is None or not job.saved.spec.enabled:
+        return None
+    spec = job.saved.spec
+    return (spec.slots, tuple(sorted(spec.workers.items()))) if spec.workers or spec.slots > 1 else None
+
+
+def encode_cursor(name: str) -> str:
+    """Where a page goes on: after this name. Opaque, and the same for every manager."""
+    return base64.urlsafe_b64encode(b"j" + name.encode(errors="surrogateescape")).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str) -> str:
+    """The name to go on after; InvalidInputError where the text is no cursor."""
+    try:
+        text = base64.b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, UnicodeError):
+        text = b""
+    if text[:1] != b"j" or len(text) < 2:
+        remedy = "give the nextCursor of the page before, unchanged, or leave it out"
+        raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
+    return text[1:].decode(errors="surrogateescape")

@@ -1,0 +1,269 @@
+"""Live events: one hub that hears of every change, and tells all browsers in batches, however slow one of them is.
+
+    mirrors --(names)--> what has changed --(twice a second at most)--> one text --> a bounded queue for each browser
+
+An event says what to look at again, not what happened: so events may be joined, and who has missed some fetches again
+what it shows. With nobody listening nothing is gathered and nothing is asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from common.clock import Clock
+from common.errors import EtcronError, UnavailableError
+from common.json_text import dumps
+from common.protocol.keys import RunId
+from common.runlog import JobResults
+from common.version import VERSION
+
+_log = logging.getLogger(__name__)
+
+MAX_CLIENTS: Final = 256
+"""Each costs a connection and a short queue; beyond, 503."""
+MOST_NAMES: Final = 200
+"""More jobs than this in one batch are told as "all": nobody shows so many."""
+_QUEUED: Final = 64
+
+
+class TooManyClientsError(UnavailableError):
+    """Too many pages listen to this manager already. Close some of them, or start another manager."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """How often what happens; in seconds."""
+
+    gather_s: float = 0.1
+    """How long changes are gathered, so that what belongs together goes together."""
+    spacing_s: float = 0.4
+    """The least pause after a batch."""
+    heartbeat_s: float = 10.0
+    look_s: float = 1.0
+    """How often the state of the servers, which others look at, is compared with what was told."""
+
+
+class Client:
+    """One browser's bounded queue. Who does not keep up is told to fetch everything again, and then no more."""
+
+    def __init__(self, abort: Callable[[], None]) -> None:
+        self._abort = abort
+        self._waiting: deque[bytes] = deque()
+        self._wake = asyncio.Event()
+        self._is_last = False
+        self.is_writing = False
+
+    def offer(self, event: bytes) -> None:
+        """Queue the event, or, where too many wait already, the one that stands for all of them, as the last."""
+        if self._is_last:
+            return
+        if len(self._waiting) >= _QUEUED:
+            self._waiting.clear()
+            event, self._is_last = spell("jobs", {"all": True}), True
+        self._waiting.append(event)
+        self._wake.set()
+
+    def end(self) -> None:
+        """Nothing more comes; a connection that takes nothing is cut."""
+        self._is_last = True
+        self._wake.set()
+        if self.is_writing:
+            self._abort()
+
+    async def next(self) -> bytes | None:
+        """What is to be sent now; None at the end."""
+        while not self._waiting:
+            if self._is_last:
+                return None
+            self._wake.clear()
+            await self._wake.wait()
+        events = b"".join(self._waiting)
+        self._waiting.clear()
+        return events
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What has happened since the last batch."""
+
+    jobs: set[str] = field(default_factory=set)
+    runs: set[str] = field(default_factory=set)
+    """Jobs whose runs have changed."""
+    settled: dict[RunId, None] = field(default_factory=dict)
+    workers: bool = False
+
+
+class EventHub:
+    """Hears of changes (it is the `Listener` of `Watching`) and tells its clients."""
+
+    def __init__(
+        self,
+        *,
+        manager: str,
+        clock: Clock,
+        running: Callable[[str], list[dict[str, Any]]],
+        results: Callable[[Iterable[RunId]], Awaitable[Mapping[str, JobResults]]],
+        health: Callable[[], Mapping[str, Any]],
+        ending: Callable[[], Awaitable[Iterable[str]]],
+        pace: Pace,
+        max_clients: int = MAX_CLIENTS,
+    ) -> None:
+        """``running``: a job's open runs as shown; ``results``: what the jobs of these runs came to.
+
+        ``ending``: the jobs of which other runs are ending than when it was last asked; no key in etcd tells that.
+        """
+        self._manager = manager
+        self._clock = clock
+        self._running = running
+        self._results = results
+        self._health = health
+        self._ending = ending
+        self._pace = pace
+        self._max_clients = max_clients
+        self._clients: set[Client] = set()
+        self._changes = _Changes()
+        self._dirty = asyncio.Event()
+        self._numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._clients)
+
+    # What the mirrors say
+
+    def job_changed(self, name: str) -> None:
+        if self._clients:
+            self._changes.jobs.add(name)
+            self._dirty.set()
+
+    def runs_changed(self, job: str) -> None:
+        if self._clients:
+            self._changes.runs.add(job)
+            self._dirty.set()
+
+    def run_settled(self, run: RunId) -> None:
+        if self._clients:
+            self._changes.settled[run] = None
+            self._dirty.set()
+
+    def workers_changed(self) -> None:
+        if self._clients:
+            self._changes.workers = True
+            self._dirty.set()
+
+    # Clients
+
+    def join(self, abort: Callable[[], None]) -> Client:
+        """A new client, greeted; ``abort`` cuts its connection. TooManyClientsError beyond the limit."""
+        if len(self._clients) >= self._max_clients:
+            raise TooManyClientsError
+        client = Client(abort)
+        hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
+        client.offer(b"retry: 2000\n" + self._numbered("hello", hello))
+        client.offer(self._numbered("health", self._health()))
+        self._clients.add(client)
+        return client
+
+    def leave(self, client: Client) -> None:
+        self._clients.discard(client)
+
+    def close(self) -> None:
+        """Every client's stream ends now."""
+        for client in list(self._clients):
+            client.end()
+
+    # Telling
+
+    async def run(self) -> None:
+        """Tell changes, the state of the servers and heartbeats, for ever; every stream ends with it."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._tell_changes(), name="events: changes")
+                tasks.create_task(self._tell_health(), name="events: health")
+                tasks.create_task(self._tell_ending(), name="events: ending")
+                tasks.create_task(self._beat(), name="events: heartbeat")
+        finally:
+            self.close()
+
+    async def _tell_changes(self) -> None:
+        while True:
+            await self._dirty.wait()
+            await asyncio.sleep(self._pace.gather_s)
+            self._dirty.clear()
+            changes, self._changes = self._changes, _Changes()
+            if self._clients:
+                await self._tell_batch(changes)
+            await asyncio.sleep(self._pace.spacing_s)
+
+    async def _tell_batch(self, changes: _Changes) -> None:
+        if changes.workers:
+            self._tell("workers", {})
+        touched = changes.runs | {run.job_name for run in changes.settled}
+        if len(changes.jobs | touched) > MOST_NAMES:
+            self._tell("jobs", {"all": True})
+            return
+        if changes.jobs:
+            self._tell("jobs", {"names": sorted(changes.jobs)})
+        if touched:
+            results = await self._ask_results(changes.settled)
+            jobs = {job: self._job_view(job, results.get(job)) for job in sorted(touched)}
+            self._tell("runs", {"jobs": jobs})
+
+    async def _ask_results(self, settled: Iterable[RunId]) -> Mapping[str, JobResults]:
+        try:
+            return await self._results(settled)
+        except EtcronError as error:
+            # The event of its state says the rest, and who sees the log store come back fetches again.
+            extra = {"action": "events.without_results", "error": str(error)}
+            _log.debug("results are not told", extra=extra)
+            return {}
+
+    def _job_view(self, job: str, results: JobResults | None) -> dict[str, Any]:
+        view: dict[str, Any] = {"running": self._running(job), "last": None}
+        if results is not None:
+            view |= {"last": results.last, "lastRun": results.last_run, "recent": list(results.recent)}
+        return view
+
+    async def _tell_health(self) -> None:
+        told = _state_in(self._health())
+        while True:
+            await asyncio.sleep(self._pace.look_s)
+            health = self._health()
+            if _state_in(health) != told:
+                told = _state_in(health)
+                self._tell("health", health)
+
+    async def _tell_ending(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.look_s)
+            if self._clients:
+                for job in await self._ending():
+                    self.runs_changed(job)
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._pace.heartbeat_s)
+            self._tell("ping", {"nowMs": self._clock.wall_ms()})
+
+    def _tell(self, kind: str, data: Mapping[str, Any]) -> None:
+        event = self._numbered(kind, data)
+        for client in self._clients:
+            client.offer(event)
+
+    def _numbered(self, kind: str, data: Mapping[str, Any]) -> bytes:
+        return b"id: %s-%d\n" % (self._manager.encode(), next(self._numbers)) + spell(kind, data)
+
+
+def _state_in(health: Mapping[str, Any]) -> tuple[Any, Any]:
+    """What of it is worth an event; the words about a problem may change all the time."""
+    return health["etcd"], health["logStore"]
+
+
+def spell(kind: str, data: Mapping[str, Any]) -> bytes:
+    """One event as it goes over the wire; the data is one line of JSON in ASCII."""
+    return f"event: {kind}\ndata: {dumps(data)}\n\n".encode()

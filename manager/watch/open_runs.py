@@ -1,0 +1,149 @@
+"""The runs that are going, as a watch on etcd has shown them: claimed or running, by job."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Container, Iterable, Sequence
+from itertools import chain
+
+from msgspec import Struct
+
+from common.etcd import Change
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import EntryState, RunEntry, Trigger
+from common.protocol.txn import KeyValue
+from common.runlog import RunFilter
+from manager.watch.waiting import Changes
+
+Place = tuple[int, str]
+"""Where a run stands in a list: its plan time, then its id."""
+
+
+class OpenRun(Struct, frozen=True, kw_only=True):
+    """A run that has been claimed and has not ended."""
+
+    run_id: RunId
+    plan_ms: int
+    dispatch_ms: int
+    claim_ms: int
+    worker: str
+    trigger: Trigger
+
+    @property
+    def place(self) -> Place:
+        return self.plan_ms, str(self.run_id)
+
+    def has_started(self, now_ms: int) -> bool:
+        """Whether its time has come; when its process really began only its record will tell."""
+        return self.dispatch_ms <= now_ms
+
+    @property
+    def start_ms(self) -> int:
+        """When it was to start: its dispatch time, or its claim where that came later."""
+        return max(self.dispatch_ms, self.claim_ms)
+
+
+class OpenRuns:
+    """Job to its open runs, kept in step by a mirror of ``runs/``."""
+
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None], on_settled: Callable[[RunId], None]) -> None:
+        """``on_changed`` hears of a job whose runs have changed; ``on_settled`` of a run whose record the log has."""
+        self._keys = keys
+        self._on_changed = on_changed
+        self._on_settled = on_settled
+        self._by_job: dict[str, dict[RunId, OpenRun]] = {}
+        self._count = 0
+        self._unrecorded: dict[str, set[RunId]] = {}
+        self.changes = Changes()
+
+    def __len__(self) -> int:
+        return self._count
+
+    def oldest_ms(self, now_ms: int) -> int:
+        """For how long that run has been going which was to start first; 0 where none goes."""
+        starts = (run.start_ms for runs in self._by_job.values() for run in runs.values())
+        return max(0, now_ms - min(starts, default=now_ms))
+
+    @property
+    def jobs(self) -> Container[str]:
+        """The names of the jobs that have an open run."""
+        return self._by_job
+
+    def of(self, job: str) -> list[OpenRun]:
+        """The job's open runs, oldest plan time first."""
+        runs = self._by_job.get(job)
+        return sorted(runs.values(), key=lambda run: (run.plan_ms, run.run_id)) if runs else []
+
+    def newest(self, wanted: RunFilter, *, after: Place | None, limit: int) -> list[OpenRun]:
+        """So many of those that match, newest plan time first; `after`: those that come after this place alone."""
+        by_job = self._by_job.values() if wanted.job is None else (self._by_job.get(wanted.job, {}),)
+        runs: Iterable[OpenRun] = chain.from_iterable(runs.values() for runs in by_job)
+        matching = (run for run in runs if _matches(run, wanted) and (after is None or run.place < after))
+        return heapq.nlargest(limit, matching, key=lambda run: run.place)
+
+    def has(self, run: RunId) -> bool:
+        """Whether the run is still going."""
+        return run in self._by_job.get(run.job_name, ())
+
+    def awaits_record(self, job: str) -> bool:
+        """Whether something has come of one of its fires already of which the log has no record yet."""
+        return job in self._unrecorded
+
+    def unrecorded(self, job: str) -> frozenset[RunId]:
+        """Those of the job that have come to something of which the log has no record yet."""
+        return frozenset(self._unrecorded.get(job, ()))
+
+    def on_changes(self, changes: Sequence[Change]) -> None:
+        """The mirror's changes, taken in; a key that is not one of ours is left to the steward."""
+        for change in changes:
+            try:
+                run_id = self._keys.run_of(change.key)
+                run = None if change.new is None else _read(run_id, change.new)
+            except ValueError:
+                continue
+            had = self._forget(run_id)
+            if run is not None:
+                self._by_job.setdefault(run_id.job_name, {})[run_id] = run
+                self._count += 1
+            elif change.new is not None:
+                self._unrecorded.setdefault(run_id.job_name, set()).add(run_id)
+            if had or run is not None:
+                self._on_changed(run_id.job_name)
+            if change.new is None:
+                self._on_settled(run_id)
+        self.changes.notify()
+
+    def _forget(self, run_id: RunId) -> bool:
+        """Whether it was open."""
+        unrecorded = self._unrecorded.get(run_id.job_name)
+        if unrecorded is not None:
+            unrecorded.discard(run_id)
+            if not unrecorded:
+                del self._unrecorded[run_id.job_name]
+        runs = self._by_job.get(run_id.job_name)
+        if runs is None or runs.pop(run_id, None) is None:
+            return False
+        self._count -= 1
+        if not runs:
+            del self._by_job[run_id.job_name]
+        return True
+
+
+def _matches(run: OpenRun, wanted: RunFilter) -> bool:
+    """But for its job, which has been looked up, and statuses, which it has none of yet."""
+    return (
+        (wanted.worker is None or run.worker == wanted.worker)
+        and (wanted.from_ms is None or run.plan_ms >= wanted.from_ms)
+        and (wanted.to_ms is None or run.plan_ms < wanted.to_ms)
+    )
+
+
+def _read(run_id: RunId, kv: KeyValue) -> OpenRun | None:
+    """The run in the key, None where it has ended; ValueError where it is none of ours."""
+    entry = RunEntry.from_json(kv.value)
+    if entry.state is not EntryState.OPEN:
+        return None
+    return OpenRun(
+        run_id=run_id, plan_ms=entry.plan_ms, dispatch_ms=entry.dispatch_ms, claim_ms=entry.claim_ms,
+        worker=entry.worker, trigger=entry.trigger,
+    )  # fmt: skip

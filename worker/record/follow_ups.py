@@ -1,0 +1,83 @@
+"""Ending a run in its worker's place, and what follows an end: from the catalog, or asked of etcd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+from common.errors import EtcronError
+from common.etcd import EtcdClient
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_followed
+from common.protocol.keys import Keys, RunId
+from common.protocol.run import RunEntry, RunRecord
+from common.protocol.run_writes import KeyAfter, LeftRun, end
+from common.protocol.saved_job import SavedJob
+from common.protocol.txn import Guards
+from worker.catalog import Catalog
+
+
+class FollowUps:
+    """Reads; writes nothing. What it gives goes into the caller's own transaction."""
+
+    def __init__(self, client: EtcdClient, keys: Keys, catalog: Catalog) -> None:
+        self._client = client
+        self._keys = keys
+        self._catalog = catalog
+
+    def known(self, end: End) -> FollowUp | None:
+        """What follows, by the catalog alone: so it is for nearly every run. None: etcd has to be asked."""
+        if may_be_followed(end):
+            return None
+        return follow(self._keys, end, Facts(job=self._catalog.of_run(end.run_id)))
+
+    async def asked(self, ends: Sequence[End]) -> list[FollowUp]:
+        """What follows each of them, as etcd knows it. EtcdError, UnavailableError: it does not answer."""
+        found = await self._client.get_many([key for end in ends for key in Facts.keys_of(self._keys, end)])
+        return [follow(self._keys, end, Facts.found(self._keys, end, found)) for end in ends]
+
+
+_TRIES: Final = 20
+"""How often what follows is read again because it has changed meanwhile."""
+
+
+class RecordFinder(Protocol):
+    """Where delivered records can be looked up."""
+
+    async def find(self, run_ids: Sequence[RunId], *, deadline_seconds: float) -> Mapping[str, RunRecord]:
+        """Those that exist, by run id; UnavailableError where the store does not answer in time."""
+
+
+async def end_run(
+    client: EtcdClient,
+    keys: Keys,
+    follow_ups: FollowUps,
+    run: LeftRun,
+    record: RunRecord,
+    becomes: RunEntry | KeyAfter,
+    *,
+    only_if: Guards = (),
+) -> int | None:
+    """End the run with this record: its key ``becomes`` this, its lock goes, and what follows comes, in one.
+
+    The new revision, or None where the run key or the lock is not as it was, or ``only_if`` is false: look again.
+    """
+    for _ in range(_TRIES):
+        follow_up = NOTHING
+        if not run.has_ended:
+            [follow_up] = await follow_ups.asked([End.by(run.entry, record, frees_lock=run.holds_lock)])
+        result = await client.txn(end(keys, run, becomes, follow_up, only_if=only_if))
+        if result.succeeded:
+            return result.revision
+        if not follow_up.compares:
+            break  # nothing but its own: the run is not as it was
+    return None
+
+
+async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: RunEntry) -> tuple[str, Mapping[str, str]]:
+    """The command and labels that the run was claimed with, as far as etcd still knows them."""
+    try:
+        kv = await client.get(keys.job(run_id.job_name), revision=entry.revision)
+        spec = SavedJob.from_json(kv.value, name=run_id.job_name).spec if kv is not None else None
+    except EtcronError:  # compacted, or unreadable: the record does without
+        spec = None
+    return (spec.command_line, spec.labels) if spec is not None else ("", {})

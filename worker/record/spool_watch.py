@@ -1,0 +1,62 @@
+"""While the spool refuses records no new fires are taken; that it takes them again is found out by trying.
+
+    taking --a record refused--> refusing --a trial of a mebibyte succeeded--> taking
+
+Nothing is appended while no fires are taken, so nobody else would notice. A record that fits in between proves
+nothing: the next one may be larger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from worker.record.spool import SpoolError
+
+_log = logging.getLogger(__name__)
+
+TRY_AGAIN_S: Final = 5.0
+
+
+class SpoolWatch:
+    """Tells, in order, that the spool refuses records and that it takes them again."""
+
+    def __init__(
+        self,
+        *,
+        try_out: Callable[[], Awaitable[None]],
+        tell: Callable[[str | None], Awaitable[None]],
+        every_s: float = TRY_AGAIN_S,
+    ) -> None:
+        """``try_out`` raises SpoolError while records are refused; ``tell`` is given the fault, or None."""
+        self._try_out = try_out
+        self._tell = tell
+        self._every_s = every_s
+        self._fault: str | None = None
+        self._refused = asyncio.Event()
+
+    def note(self, fault: str | None) -> None:
+        """A record was refused; None: one was taken."""
+        if fault is not None and self._fault is None:
+            self._fault = fault
+            self._refused.set()
+
+    async def run(self) -> None:
+        """Watches until cancelled."""
+        while True:
+            await self._refused.wait()
+            await self._tell(self._fault)
+            while not await self._takes():  # noqa: ASYNC110 - it is asked, and does not tell
+                await asyncio.sleep(self._every_s)
+            self._fault = None
+            self._refused.clear()
+            await self._tell(None)
+
+    async def _takes(self) -> bool:
+        try:
+            await self._try_out()
+        except SpoolError:
+            return False
+        return True

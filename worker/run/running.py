@@ -1,0 +1,178 @@
+"""A run whose process was started: what is known of it, what it has printed, its exit, its outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import math
+import os
+import resource
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from common.clock import Clock
+from common.protocol.run import Verdict
+from worker.launch import Ending, Launch, Outcome, exit_in_words
+from worker.launcher.link import Starting
+from worker.machine.process_group import ProcessGroup
+from worker.run.output import Output
+
+_KIB = 1024
+_RSS_IS_COARSE_KIB = 2048
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a process ended and what it used."""
+
+    exit_code: int | None = None
+    signal: int | None = None
+    max_rss: int | None = None
+    """Bytes, of the largest process; None where the kernel's figure is the worker's (see ``OwnPeak``)."""
+    cpu_seconds: float | None = None
+
+
+class OwnPeak:
+    """The most memory that this process has ever held; the kernel is asked only where that matters.
+
+    A child starts in its parent's memory, and the kernel carries the parent's peak over exec into the child's
+    ``ru_maxrss``. So a figure up to the worker's own says nothing of the command.
+    """
+
+    def __init__(self) -> None:
+        self._at_least_kib = 0
+
+    def is_exceeded_by(self, peak_kib: int) -> bool:
+        """Whether a child's peak is its own."""
+        if peak_kib <= self._at_least_kib + _RSS_IS_COARSE_KIB:
+            return False
+        self._at_least_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return peak_kib > self._at_least_kib + _RSS_IS_COARSE_KIB
+
+
+def reap(pid: int, own_peak: OwnPeak) -> Exit:
+    """Take the exit of a child that has exited; from here on its number may be given away.
+
+    Where something else in this process has taken it already, nothing is known of it.
+    """
+    try:
+        _, status, usage = os.wait4(pid, 0)
+    except ChildProcessError:
+        return Exit()
+    code = os.waitstatus_to_exitcode(status)
+    return Exit(
+        exit_code=code if code >= 0 else None,
+        signal=-code if code < 0 else None,
+        max_rss=usage.ru_maxrss * _KIB if own_peak.is_exceeded_by(usage.ru_maxrss) else None,
+        cpu_seconds=round(usage.ru_utime + usage.ru_stime, 6),
+    )
+
+
+class EndDates:
+    """Dates ends. What follows a run is due its delay after that date, also on workers whose clocks are right.
+
+    A wall clock that has jumped during the run says nothing of its end until it has been compared with the others';
+    but the boot clock knows how long the run has gone on, and the start was dated by a clock that was trusted.
+    """
+
+    def __init__(self, clock: Clock, *, is_vouched_for: Callable[[], bool] = lambda: True) -> None:
+        """``is_vouched_for``: whether the wall clock is right, as far as anybody can tell."""
+        self._clock = clock
+        self._is_vouched_for = is_vouched_for
+
+    def now_ms(self, *, start_ms: int, started_s: float) -> int:
+        """The date of an end just now, in ms since the epoch, of what began at this wall and at this boot time."""
+        wall_ms = self._clock.wall_ms()  # first: who reads it finds out that it has jumped
+        if self._is_vouched_for():
+            return wall_ms
+        return start_ms + math.ceil((self._clock.boottime() - started_s) * 1000)
+
+
+_PIPE_CAPACITY = 65_536
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Running:
+    """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
+
+    __slots__ = (
+        "ending", "exit", "group", "hung_at", "launch", "output", "pipe", "seen_peak_rss", "start_ms", "started_s",
+        "starting", "timeout",
+    )  # fmt: skip
+
+    def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float) -> None:
+        self.launch = launch
+        self.group = ProcessGroup(pid)
+        self.pipe: int | None = pipe
+        self.starting: Starting | None = None
+        """Only of one that the launcher starts: whether its command was executed at all is known at its end."""
+        self.hung_at: str | None = None
+        """Where it was, in words, when it was ended before its command had been executed."""
+        self.output = Output(launch.output_limit)
+        self.start_ms = start_ms
+        self.started_s = started_s
+        """The same on the boot clock."""
+        self.seen_peak_rss = 0
+        """Bytes: the most memory that one of its processes was seen with (see ``usage``)."""
+        self.ending: Ending | None = None
+        """Why it is being ended from outside."""
+        self.exit: Exit | None = None
+        """Set once its first process has been reaped."""
+        self.timeout: asyncio.TimerHandle | None = None
+
+    @property
+    def pid(self) -> int:
+        """The first process: leader of its group and of its session."""
+        return self.group.leader
+
+    def read_output(self) -> int | None:
+        """Take at most a usual pipe's worth of what was printed; how many bytes, 0 at its end, None where none come.
+
+        No more than that at a time, so that who prints without end leaves the loop to others.
+        """
+        if self.pipe is None:
+            return 0
+        try:
+            chunk = os.read(self.pipe, _PIPE_CAPACITY)
+        except BlockingIOError:
+            return None
+        self.output.add(chunk)
+        return len(chunk)
+
+    def read_rest(self) -> None:
+        """Take all that was printed before now: until a read brings nothing, for one need not bring all.
+
+        Its command may have widened the pipe, where memory pages are greater it holds more from the start, and with
+        O_DIRECT it gives one write at a time. No more than it can hold, for somebody may go on printing.
+        """
+        taken = 0
+        while self.pipe is not None and (size := self.read_output()):
+            taken += max(size, _PAGE)  # what was written with O_DIRECT has a page for itself, however short it is
+            if taken >= _PIPE_CAPACITY and taken >= fcntl.fcntl(self.pipe, fcntl.F_GETPIPE_SZ):
+                return
+
+    def outcome(self, end_ms: int, survivors: Sequence[int], left: ProcessGroup | None = None) -> Outcome:
+        """The outcome, once nothing of it is left (but ``survivors``, which could not be ended). To be asked once.
+
+        ``left``: its group, where some of them are in it.
+        """
+        ended, ending = self.exit or Exit(), self.ending
+        err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
+        if err and self.hung_at is not None:
+            err += f"; {self.hung_at}"
+        if err and survivors:
+            err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
+        return Outcome(
+            run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
+            exit_code=ended.exit_code, signal=ended.signal, max_rss=self._max_rss(ended), cpu_seconds=ended.cpu_seconds,
+            output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
+            reason=ending.reason if ending else None, by=ending.by if ending else None, left=left,
+        )  # fmt: skip
+
+    def _max_rss(self, ended: Exit) -> int | None:
+        return max(ended.max_rss or 0, self.seen_peak_rss) or None
+
+    def _verdict(self, ended: Exit) -> Verdict:
+        if self.ending is not None:
+            return self.ending.kind
+        return Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED
