@@ -15,10 +15,12 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,8 @@ _CODE = Path(__file__).parent
 _FETCHED_SERIES = ("3.5", "3.4")
 """Of Debian's: the first of these that there is."""
 _FETCH_LIMIT_S = 30
+_END_S = 3
+"""Between asking what fetches to end, and ending it."""
 QUOTA_BYTES = 2 * 1024**3
 _ETCD_LOSES_WRITES = ((3, 5, 0), (3, 5, 2))
 _ETCD_OLDEST = (3, 4, 0)
@@ -206,14 +210,19 @@ async def fetch(place: Path, stopping: asyncio.Event, *, limit_s: float = _FETCH
     # `timeout` ends apt and all that it started, also once this process has been killed.
     limited = ("timeout", "-k", "2", str(limit_s), "sh", str(_CODE / "fetch_etcd.sh"), str(place), *_FETCHED_SERIES)
     try:
-        process = await asyncio.create_subprocess_exec(*limited, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE)
+        process = await asyncio.create_subprocess_exec(
+            *limited, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, start_new_session=True
+        )
     except OSError as error:
         return str(error)
     talking, stop = asyncio.ensure_future(process.communicate()), asyncio.ensure_future(stopping.wait())
     await asyncio.wait((talking, stop), return_when=asyncio.FIRST_COMPLETED)
     stop.cancel()
-    if not talking.done():
-        process.terminate()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if not talking.done():  # the group: `timeout` may end before it knows what it has started
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+            await asyncio.wait((talking,), timeout=_END_S)
     _, said = await talking
     match process.returncode:
         case 0:
