@@ -25,6 +25,7 @@ from common.protocol.kill import Kill
 from common.protocol.member import Beat
 from common.protocol.run import OUT_OF_TOUCH, Verdict
 from common.runlog import RunLog
+from worker.admission import Reason
 from worker.data_directory import DataDirectory
 from worker.launch import Ending, Outcome
 from worker.members import LooksAfresh
@@ -58,7 +59,6 @@ class Agent:
         self._clock = clock
         self._settled_former = False
         self._given_up: dict[RunId, Run] = {}
-        self._stopping = False
         self._has_to_begin = False
         """Whether broadcast jobs begin once the clock is right."""
         self._early_jumps: list[float] = []
@@ -103,13 +103,11 @@ class Agent:
     async def shut_down(self, stop: Stop) -> None:
         """In order: intake, what has not started, what runs, records, session."""
         parts = self.parts
-        self._stopping = True
-        parts.scheduler.accepting = parts.requests.accepting = False
-        parts.dispatcher.stopping = True
+        parts.admission.set(Reason.STOP, "stopping")
         parts.dispatcher.wake()
         try:
             async with asyncio.timeout(_PUBLISH_S):  # others find out anyway
-                await parts.registry.set_fault("stop", "stopping")
+                await parts.registry.announce()
         except TimeoutError:
             pass
         await self._drained(stop)
@@ -164,14 +162,14 @@ class Agent:
         for mirror in (*parts.mirrors.values(), parts.members_mirror, parts.drain_watch.mirror):
             await mirror.synced.wait()
         await parts.clock_check.first()
+        parts.admission.set(Reason.CLOCK, parts.clock_check.fault)
         await self._apply_drain(parts.drain_watch.drain)
         self._begin_broadcast(session, since_ms)
         parts.scheduler.session = parts.requests.session = session
-        self._accept_or_not()
+        self._wake_all()
         parts.scheduler.look_afresh("a session was opened")
         parts.requests.replan()
         parts.steward.stand_under(session)
-        parts.dispatcher.wake()
 
     async def _settle_former(self, session: Session) -> None:
         """Once in the life of the process."""
@@ -197,19 +195,16 @@ class Agent:
         if self.parts.drain_watch.drain is None and not self._has_to_begin:
             self.parts.broadcast.begin(session, since_ms)
 
-    def _accept_or_not(self) -> None:
-        parts = self.parts
-        accepts = parts.registry.not_accepting is None and parts.clock_check.fault is None
-        parts.scheduler.accepting = parts.requests.accepting = accepts
-        self._start_or_not(parts.drain_watch.drain)
-        parts.scheduler.wake()
-        parts.requests.wake()
+    async def _admit(self, reason: Reason, why: str | None) -> None:
+        """At once; saying so takes as long as etcd does."""
+        self.parts.admission.set(reason, why)
+        self._wake_all()
+        await self.parts.registry.announce()
 
-    def _start_or_not(self, drain: Drain | None) -> None:
-        """Whether what is claimed is started here, or handed on."""
-        dispatcher = self.parts.dispatcher
-        dispatcher.is_clock_off = self.parts.clock_check.fault is not None
-        dispatcher.stopping = self._stopping or dispatcher.is_clock_off or drain is not None
+    def _wake_all(self) -> None:
+        self.parts.scheduler.wake()
+        self.parts.requests.wake()
+        self.parts.dispatcher.wake()
 
     # What one part tells the others
 
@@ -236,9 +231,7 @@ class Agent:
 
     def slot_free(self) -> None:
         """A slot came free."""
-        self.parts.dispatcher.wake()
-        self.parts.scheduler.wake()
-        self.parts.requests.wake()
+        self._wake_all()
 
     def lock_freed(self, job: str) -> None:
         """This worker has freed the job's lock."""
@@ -254,25 +247,22 @@ class Agent:
         parts.clock_check.jumped(by_s)
         if parts.settlement.session is not None:
             parts.settlement.session.confirm_soon()  # the machine may have stood still, and its boot clock with it
-        parts.scheduler.accepting = parts.requests.accepting = False
-        self._start_or_not(parts.drain_watch.drain)
+        parts.admission.set(Reason.CLOCK, parts.clock_check.fault)
+        parts.admission.is_planning_anew = True
         asyncio.get_running_loop().call_soon(self._plan_anew)
 
     def _plan_anew(self) -> None:
-        self._accept_or_not()
+        self.parts.admission.is_planning_anew = False
         self.parts.scheduler.clock_jumped()
         self.parts.requests.replan()
-        self.parts.dispatcher.wake()
+        self._wake_all()
 
     async def clock_judged(self, fault: str | None) -> None:
         """The clock is off, or (None) may be trusted again."""
-        parts, session = self.parts, self.parts.scheduler.session
-        self._accept_or_not()
-        await parts.registry.set_fault("clock", fault)
+        session = self.parts.scheduler.session
         if fault is None and self._has_to_begin and session is not None:
             self._begin_broadcast(session, self._clock.wall_ms())
-        self._accept_or_not()
-        parts.dispatcher.wake()
+        await self._admit(Reason.CLOCK, fault)
 
     def kill_wished(self, kill: Kill) -> None:
         """Somebody wants a run ended: also one that was given up as lost, and goes on."""
@@ -353,27 +343,19 @@ class Agent:
             # Before anything else may be decided: what is open is as it was before the drain.
             self._begin_broadcast(session, self._clock.wall_ms())
         await self._apply_drain(drain)
-        self._accept_or_not()
-        parts.dispatcher.wake()
 
     async def _apply_drain(self, drain: Drain | None) -> None:
-        self._start_or_not(drain)
-        await self.parts.registry.set_fault("drain", None if drain is None else str(drain))
+        await self._admit(Reason.DRAIN, None if drain is None else str(drain))
 
     async def spool_refuses(self, fault: str | None) -> None:
         """The spool takes no records, or (None) takes them again."""
-        parts = self.parts
         if fault is None:
-            parts.settlement.spool_takes()
-        else:  # at once: saying so takes as long as etcd does
-            parts.scheduler.accepting = parts.requests.accepting = False
-        await parts.registry.set_fault("spool", fault)
-        self._accept_or_not()
+            self.parts.settlement.spool_takes()
+        await self._admit(Reason.SPOOL, fault)
 
     async def guardian_away(self, fault: str | None) -> None:
         """Nothing can be started, for there is no guardian; or (None) there is one again."""
-        await self.parts.registry.set_fault("guardian", fault)
-        self._accept_or_not()
+        await self._admit(Reason.GUARDIAN, fault)
 
     def describe(self) -> Beat:
         """What the beat says of this worker."""
@@ -385,7 +367,7 @@ class Agent:
         return Beat(
             kind="worker", wall_ms=self._clock.wall_ms(), free_slots=parts.table.free_slots,
             running=parts.table.running, waiting=parts.scheduler.waiting, unsent_records=delivery.waiting,
-            problem=parts.registry.not_accepting
+            problem=parts.admission.why_not
             or "; ".join(filter(None, (parts.clock_check.awaited, parts.refusals.problem, store, scarce)))
             or None,
             not_permitted=parts.steward.not_permitted, clock=parts.clock_watch.name,

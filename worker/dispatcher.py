@@ -28,6 +28,7 @@ from common.protocol.proposals import Result
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.run_writes import hand_on, take_over
 from common.protocol.txn import Share, Txn
+from worker.admission import Admission
 from worker.kills import Kills
 from worker.launch import Launch
 from worker.launcher.unstartable import NotNowError
@@ -72,6 +73,7 @@ class Dispatcher:
         on_slot_free: Callable[[], None],
         stuck_before: Callable[[str], int],
         is_guarded: Callable[[], bool],
+        admission: Admission,
         clock: Clock,
     ) -> None:
         """``stuck_before(job)``: of how many runs of it, of a former life, something lives that cannot be ended.
@@ -90,6 +92,7 @@ class Dispatcher:
         self._on_slot_free = on_slot_free
         self._stuck_before = stuck_before
         self._is_guarded = is_guarded
+        self._admission = admission
         self._clock = clock
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
@@ -99,10 +102,6 @@ class Dispatcher:
         self._stamping = 0
         """Slots of the runs whose claims are being renewed: they start as soon as that is done."""
         self._tasks: asyncio.TaskGroup | None = None
-        self.stopping = False
-        """Whether claimed runs are handed on rather than started."""
-        self.is_clock_off = False
-        """Whether that is because this worker does not know the time."""
 
     def won(self, result: Result, session: Session) -> None:
         """Take over a claim that etcd has granted."""
@@ -150,7 +149,7 @@ class Dispatcher:
         """
         waiting: list[Run] = []
         for _ in range(_STARTS_IN_A_TURN):
-            if not self._ready or (self._ready[0][0] > now_ms and not self.stopping):
+            if not self._ready or (self._ready[0][0] > now_ms and self._admission.starts_claimed):
                 break
             run = heapq.heappop(self._ready)[2]
             if run.phase is not Phase.CLAIMED or self._table.get(run.run_id) is not run:
@@ -190,9 +189,9 @@ class Dispatcher:
         kill = self._kills.of(run.run_id, run.fence)
         if kill is not None:
             self._end_unstarted(run, Verdict.KILLED, "before start", kill=kill)
-        elif now_ms > run.start_by_ms and not self.is_clock_off:
+        elif now_ms > run.start_by_ms and not self._admission.is_clock_off:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
-        elif self.stopping:
+        elif not self._admission.starts_claimed:
             self._to_hand_on.append(run)
         elif self._has_too_many_stuck(run.run_id.job):
             self._end_unstarted(
@@ -340,13 +339,15 @@ class Dispatcher:
 
     def _handed_on(self, run: Run) -> None:
         extra = {"action": "run.handed_on", "run": str(run.run_id)}
-        why = "nothing starts here now" if self.stopping or not self._is_guarded() else "no free slot"
+        may_start = self._admission.starts_claimed and self._is_guarded()
+        why = "no free slot" if may_start else "nothing starts here now"
         _log.info("%s is handed on: %s", run.run_id, why, extra=extra)
         self._table.forget(run)
         self._on_slot_free()
 
     def _handing_on(self, run: Run) -> Txn:
-        return hand_on(self._keys, run, now_ms=run.dispatch_ms if self.is_clock_off else self._clock.wall_ms())
+        now_ms = run.dispatch_ms if self._admission.is_clock_off else self._clock.wall_ms()
+        return hand_on(self._keys, run, now_ms=now_ms)
 
 
 def _hand_on_ms(run: Run) -> int:

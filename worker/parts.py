@@ -19,6 +19,7 @@ from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
 from common.runlog import RunLog
 from worker.absences import Absences
+from worker.admission import Admission
 from worker.catalog import Catalog
 from worker.data_directory import DataDirectory
 from worker.dispatcher import Dispatcher
@@ -111,6 +112,7 @@ class Parts:
         self.table = RunTable(affordable_slots(config.slots))
         self.table.on_room = events.slot_free
         self.refusals = Refusals(clock)
+        self.admission = Admission()
         self.clock_check = ClockCheck(
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
             on_change=events.clock_judged,
@@ -214,7 +216,8 @@ class Parts:
             client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
-            stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding, clock=clock,
+            stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding,
+            admission=self.admission, clock=clock,
         )  # fmt: skip
 
     def _decide(self) -> None:
@@ -225,13 +228,13 @@ class Parts:
         self.scheduler = Scheduler(
             client=client, keys=keys, worker=self._identity.worker, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=doubts, refusals=self.refusals, claimant=self.dispatcher,
-            absences=self.absences, locks=self.locks, timings=timings, clock=clock,
+            absences=self.absences, admission=self.admission, locks=self.locks, timings=timings, clock=clock,
             held=lambda: self.clock_check.held,
         )  # fmt: skip
         self.requests = RequestQueue(
             client=client, keys=keys, identity=self._identity, catalog=self.catalog, members=self.members,
             kills=self.kills, table=self.table, claims=self.claims, refusals=self.refusals, locks=self.locks,
-            timings=timings, on_won=self.dispatcher.add, clock=clock,
+            timings=timings, on_won=self.dispatcher.add, admission=self.admission, clock=clock,
         )  # fmt: skip
         self.mirrors = {
             Watched.JOBS: Mirror(client, keys.jobs, self.catalog.on_changes, clock=clock),
@@ -260,7 +263,7 @@ class Parts:
             client=self._client, keys=self.keys, identity=self._identity, slots=self.table.slots,
             labels=config.labels,
             ttl_s=config.lease_ttl_s, on_opened=events.session_opened, on_ended=events.session_ended,
-            describe=events.describe, clock=self._clock,
+            describe=events.describe, admission=self.admission, clock=self._clock,
         )  # fmt: skip
 
     def _look_after_others(self) -> None:

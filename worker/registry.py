@@ -28,6 +28,7 @@ from common.protocol.roster import Left, RosterEntry, take_leave
 from common.protocol.txn import KeyValue
 from common.schedules.schedule import tzdata_version
 from common.version import VERSION
+from worker.admission import Admission
 from worker.identity import CopiedDirectoryError
 
 _log = logging.getLogger(__name__)
@@ -55,6 +56,7 @@ class Registry:
         on_opened: Callable[[Session], Awaitable[None]],
         on_ended: Callable[[], None],
         describe: Callable[[], Beat],
+        admission: Admission,
         clock: Clock,
     ) -> None:
         """``on_opened`` is awaited while the session is kept alive; ``describe`` gives the beat, without its load."""
@@ -65,13 +67,13 @@ class Registry:
         self._on_opened = on_opened
         self._on_ended = on_ended
         self._describe = describe
+        self._admission = admission
         self._clock = clock
         self._member = Member(
             worker=identity.worker, session="", instance=identity.instance, host=identity.host,
             address=client_address(client), slots=slots, labels=labels, version=VERSION,
             tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
         )  # fmt: skip
-        self._faults: dict[str, str] = {}
         self._published: Member | None = None
         self._closing = False
         self._detached_since: dict[tuple[str, int], float] = {}
@@ -82,24 +84,20 @@ class Registry:
 
     @property
     def not_accepting(self) -> str | None:
-        """Why no new fires are taken."""
-        return "; ".join(self._faults.values()) or None
+        """Why no new fires are taken, as the others are told."""
+        return self._member.not_accepting
 
-    async def set_fault(self, source: str, fault: str | None) -> None:
-        """Say under the session's key why no new fires are taken (None: this source has no reason any more)."""
-        before = self.not_accepting
-        if fault is None:
-            self._faults.pop(source, None)
-        else:
-            self._faults[source] = fault
-        if self.not_accepting == before:
+    async def announce(self) -> None:
+        """Say under the session's key why no new fires are taken, or that they are, where that has changed."""
+        why = self._admission.why_not
+        if why == self.not_accepting:
             return
-        self._member = replace(self._member, not_accepting=self.not_accepting)
-        extra = {"action": "worker.accepting", "fault": self.not_accepting}
-        if self.not_accepting is None:
+        self._member = replace(self._member, not_accepting=why)
+        extra = {"action": "worker.accepting", "fault": why}
+        if why is None:
             _log.info("takes new fires", extra=extra)
         else:
-            _log.warning("takes no new fires: %s", self.not_accepting, extra=extra)
+            _log.warning("takes no new fires: %s", why, extra=extra)
         await self._publish()
 
     async def run(self) -> None:
@@ -128,7 +126,7 @@ class Registry:
 
     async def _take_leave(self, session: Session) -> None:
         """Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does."""
-        left = Left.DRAINED if "drain" in self._faults else Left.STOPPED
+        left = Left.DRAINED if self._admission.is_drained else Left.STOPPED
         entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
         with suppress(EtcdError, UnavailableError, TimeoutError):
             async with asyncio.timeout(_LEAVE_S):

@@ -27,6 +27,7 @@ from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.absences import Absences
+from worker.admission import Admission
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.plan.doubts import Doubts
@@ -64,10 +65,11 @@ class Planner:
         self.doubts = Doubts(self.client, self.claims, self.keys, self.clock)
         self.refusals = Refusals(self.clock)
         self.locks = LockWatch(self.client, self.keys)
+        self.admission = Admission()
         self.scheduler = Scheduler(
             client=self.client, keys=self.keys, worker=self.name, catalog=self.catalog, members=self.members,
             table=self.table, claims=self.claims, doubts=self.doubts, refusals=self.refusals, claimant=self,
-            absences=self.absences, locks=self.locks, timings=Timings(), clock=self.clock,
+            absences=self.absences, admission=self.admission, locks=self.locks, timings=Timings(), clock=self.clock,
         )  # fmt: skip
 
     def won(self, result: Result, session: Session) -> None:
@@ -93,7 +95,7 @@ class Planner:
 
     def begin(self) -> None:
         """Let it decide."""
-        self.scheduler.session, self.scheduler.accepting = self.session, True
+        self.scheduler.session = self.session
         self.scheduler.look_afresh("a test begins")
 
     def free_slots(self) -> None:

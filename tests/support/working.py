@@ -212,7 +212,7 @@ class Working:
     def is_deciding(self) -> bool:
         """Whether it takes fires and requests."""
         scheduler = self.parts.scheduler
-        return scheduler.session is not None and scheduler.accepting
+        return scheduler.session is not None and self.parts.admission.takes_fires
 
     async def deciding(self) -> None:
         await wait_until(

@@ -25,6 +25,7 @@ from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue, Put, Txn, TxnResult
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
+from worker.admission import Admission
 from worker.catalog import Catalog
 from worker.disk import Disk
 from worker.dispatcher import Dispatcher
@@ -155,11 +156,12 @@ class Workshop:
             on_written=lambda _: None, on_over=lambda _, __: None,
         )  # fmt: skip
         self.settlement.session = session
+        self.admission = Admission()
         self.dispatcher = Dispatcher(
             client=client, keys=keys, identity=ME, table=self.table, members=self.members,
             kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement,
             refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
-            stuck_before=lambda _: 0, is_guarded=lambda: self.guarded, clock=self.clock,
+            stuck_before=lambda _: 0, is_guarded=lambda: self.guarded, admission=self.admission, clock=self.clock,
         )  # fmt: skip
         self.executor.on_not_now = self.dispatcher.not_started
 

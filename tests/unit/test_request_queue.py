@@ -18,6 +18,7 @@ from common.protocol.run import Trigger
 from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
+from worker.admission import Admission, Reason
 from worker.plan.lock_waits import LockWatch
 from worker.plan.request_claiming import NOTHING, Tried
 from worker.plan.request_queue import AT_ONCE, RequestQueue
@@ -53,17 +54,18 @@ class Worker:
         self.revision = 100
         unneeded = cast(Any, None)
         self.locks = LockWatch(cast(Any, self), KEYS)
+        self.admission = Admission()
         self.queue = RequestQueue(
             client=cast(Any, self), keys=KEYS, identity=cast(Any, SimpleNamespace(worker="w1")),
             catalog=cast(Any, SimpleNamespace(of_run=lambda run_id: self.jobs.get(run_id.job_name))),
             members=cast(Any, SimpleNamespace(place=self._place)),
             kills=cast(Any, SimpleNamespace(by_run=self.killed)), table=self.table, claims=unneeded,
-            refusals=unneeded, locks=self.locks, timings=Timings(), on_won=self.won.append, clock=self.clock,
+            refusals=unneeded, locks=self.locks, timings=Timings(), on_won=self.won.append,
+            admission=self.admission, clock=self.clock,
         )  # fmt: skip
         self.tasks = Tasks()
         self.queue._tasks = cast(Any, self.tasks)
         self.queue.session = cast(Any, "a session")
-        self.queue.accepting = True
         self.answer = NOTHING
         cast(Any, self.queue._claiming).claim = self._claim
 
@@ -278,7 +280,7 @@ def test_nothing_is_tried_without_a_session_or_by_who_does_not_accept(worker: Wo
     if why == "no session":
         worker.queue.session = None
     else:
-        worker.queue.accepting = False
+        worker.admission.set(Reason.STOP, "stopping")
     assert worker.tries() == []
 
 

@@ -26,6 +26,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.txn import KeyValue
 from common.timings import Timings
+from worker.admission import Admission
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Members
@@ -67,6 +68,7 @@ class RequestQueue:
         locks: LockWatch,
         timings: Timings,
         on_won: Callable[[Run], None],
+        admission: Admission,
         clock: Clock,
     ) -> None:
         self._keys = keys
@@ -79,6 +81,7 @@ class RequestQueue:
         locks.add(self)
         self._timings = timings
         self._on_won = on_won
+        self._admission = admission
         self._clock = clock
         self._alarm = Alarm(clock)
         self._claiming = RequestClaiming(
@@ -96,7 +99,6 @@ class RequestQueue:
         """Jobs that are to be planned anew, in turns."""
         self._quarantine = Quarantine("requests of job")
         self.session: Session | None = None
-        self.accepting = False
 
     @property
     def claims_in_flight(self) -> int:
@@ -248,7 +250,7 @@ class RequestQueue:
 
     def _try_due(self, now_ms: int) -> int | None:
         """Starts the tries whose time has come, the most urgent job's first, then the oldest; the time of the next."""
-        if self.session is None or not self.accepting:
+        if self.session is None or not self._admission.takes_fires:
             return None
         for job in self._requests.collect(now_ms, urgency=self._urgency):
             self._plan(job)

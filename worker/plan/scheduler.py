@@ -26,6 +26,7 @@ from common.protocol.planner import Decision, Held, decide
 from common.protocol.proposals import Blocker, Proposal, start_by_ms
 from common.timings import Timings
 from worker.absences import Absences
+from worker.admission import Admission
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.pacing import ENOUGH_FOR_S, TURN_S
@@ -66,6 +67,7 @@ class Scheduler:
         refusals: Refusals,
         claimant: Claimant,
         absences: Absences,
+        admission: Admission,
         locks: LockWatch,
         timings: Timings,
         clock: Clock,
@@ -113,6 +115,7 @@ class Scheduler:
             decider=self,
             clock=clock,
         )
+        self._admission = admission
         self._hedges = Hedges()
         self._quarantine = Quarantine("fire of job")
         self._tasks: asyncio.TaskGroup | None = None
@@ -133,8 +136,6 @@ class Scheduler:
         self._out_of_reach = False
         self.session: Session | None = None
         """Under which decisions are made; None: none are made."""
-        self.accepting = False
-        """Whether new fires are taken."""
 
     # What others tell
 
@@ -186,7 +187,7 @@ class Scheduler:
         pending = self._pending_of.get(split_sequence(sequence)[0])
         if pending is None or pending.job.sequence != sequence or not pending.job.keeps_one:
             return
-        may_decide = self.session is not None and self.accepting and not self._blind
+        may_decide = self.session is not None and self._admission.takes_fires and not self._blind
         if may_decide and self._lock_waits.freed(pending, self._clock.wall_ms()):
             self._alarm.ring()
 
@@ -216,7 +217,7 @@ class Scheduler:
 
     def _turn(self, now_ms: int) -> int | None:
         """Does what is due; the wall time at which to look again."""
-        if self.session is None or not self.accepting:
+        if self.session is None or not self._admission.takes_fires:
             if self.session is None and self._looked_under is not None:
                 self._absences.lost_touch(self._looked_under.confirmed_boottime)
             self._looked_under = None

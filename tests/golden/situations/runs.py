@@ -8,6 +8,7 @@ from common.protocol.run import Verdict
 from tests.golden.stage import Stage, situation
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
+from worker.admission import Reason
 from worker.runs import Run
 
 
@@ -78,7 +79,7 @@ async def several_are_handed_on_together_by_who_stops(stage: Stage) -> None:
         for name in ("a", "b"):
             await shop.claim(name, plan_ms=NOON + 200)
         async with stage.recorded():
-            shop.dispatcher.stopping = True
+            shop.admission.set(Reason.STOP, "stopping")
             shop.dispatcher.wake()
             await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
 

@@ -20,6 +20,7 @@ from tests.support.deciding import MINUTE, NOON, SECOND, World, planning
 from tests.support.etcd_server import EtcdServer
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
+from worker.admission import Reason
 
 MINUTELY = "0 * * * * * *"
 
@@ -117,7 +118,7 @@ async def test_claim_in_doubt_is_watched_on_while_its_mark_may_still_come_to_whe
         await own.has_lost.wait()  # the claim, which presumes that one
         while planner.scheduler._wants_look is not None:  # noqa: ASYNC110 - not a moment later than it
             await asyncio.sleep(0)
-        planner.scheduler.accepting = False  # it is told where the mark is, and would go on from there
+        planner.admission.set(Reason.STOP, "stopping")  # it is told where the mark is, and would go on from there
         await world.settled()
         await world.set_mark(NOON + MINUTE)  # somebody has decided it
         assert await own.let_go()

@@ -13,6 +13,7 @@ from common.protocol.run import EntryState, RunRecord, Verdict, final_entry
 from tests.support.etcd_server import EtcdServer
 from tests.support.waiting import wait_until
 from tests.support.workshop import NOON, SECOND, Workshop, workshop
+from worker.admission import Reason
 from worker.runs import Phase
 
 
@@ -210,7 +211,7 @@ async def test_no_slot_and_no_other_worker_it_waits(etcd: EtcdServer, prefix: st
 async def test_stopping_it_hands_on_what_has_not_started(etcd: EtcdServer, prefix: str) -> None:
     async with workshop(etcd.endpoint, prefix) as shop:
         runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(3)]
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
         assert shop.executor.started == []
@@ -225,7 +226,7 @@ async def test_who_does_not_know_the_time_hands_on_and_records_nothing(
     async with workshop(etcd.endpoint, prefix) as shop:
         run = await shop.claim(plan_ms=NOON + 200, grace_s=5)
         shop.clock.set_wall(NOON + jump_ms)
-        shop.dispatcher.stopping = shop.dispatcher.is_clock_off = True
+        shop.admission.set(Reason.CLOCK, "its clock is off")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.get(run.run_id) is None, description="it is handed on")
         assert shop.executor.started == []
@@ -257,14 +258,14 @@ async def test_several_are_handed_on_by_one_write_and_one_that_was_rewritten_mea
     async with workshop(etcd.endpoint, prefix) as shop:
         runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(5)]
         writes = shop.client.writes
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
         assert shop.client.writes == writes + 1
-        shop.dispatcher.stopping = False
+        shop.admission.set(Reason.STOP, None)
         more = [await shop.claim(f"more{number}", plan_ms=NOON + 200) for number in range(3)]
         await shop.client.put(shop.keys.run(more[1].run_id), more[1].entry.to_json())
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.claimed == 0, description="those, too")
         assert shop.executor.started == []
@@ -278,7 +279,7 @@ async def test_handing_on_several_in_doubt_hands_on_each_once(etcd: EtcdServer, 
     async with workshop(etcd.endpoint, prefix) as shop:
         runs = [await shop.claim(f"job{number}", plan_ms=NOON + 200) for number in range(3)]
         shop.client.losing, shop.client.carry_out = 1, carried_out
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.claimed == 0, description="all are handed on")
         assert shop.executor.started == []
@@ -307,7 +308,7 @@ async def test_run_that_was_given_up_as_lost_is_not_handed_on(etcd: EtcdServer, 
         run = await shop.claim(plan_ms=NOON + 200, overlap="allow")
         lost = RunRecord(run_id=run.run_id, status=Verdict.LOST)
         await shop.client.put(shop.keys.run(run.run_id), final_entry(lost).to_json())
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.get(run.run_id) is None, description="it is forgotten here")
         entry = await shop.entry(run)
@@ -322,7 +323,7 @@ async def test_run_whose_lock_is_anothers_is_not_handed_on_and_says_so(etcd: Etc
         lock = shop.keys.lock("job")
         await shop.client.delete(lock)
         await shop.client.put(lock, b"another run")
-        shop.dispatcher.stopping = True
+        shop.admission.set(Reason.STOP, "stopping")
         shop.dispatcher.wake()
         await wait_until(lambda: shop.table.claimed == 0, description="it is not waited for any more")
         await shop.settled()

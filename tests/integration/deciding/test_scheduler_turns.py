@@ -17,6 +17,7 @@ from common.protocol.run import Verdict
 from common.protocol.txn import KeyValue, Txn
 from tests.support.deciding import MINUTE, NOON, SECOND, Ranked, planning
 from tests.support.waiting import wait_until
+from worker.admission import Reason
 
 MINUTELY = "0 * * * * * *"
 PLAN = str(NOON + MINUTE)
@@ -159,7 +160,7 @@ async def test_a_look_afresh_reads_only_the_marks_of_which_this_worker_is_first_
             return await read(keys)
 
         monkeypatch.setattr(client, "get_many", read_and_tell)
-        world.planners[0].scheduler.accepting = False  # else it would claim its own in time
+        world.planners[0].admission.set(Reason.STOP, "stopping")  # else it would claim its own in time
         world.at(NOON + MINUTE + 10)
         await world.settled()
         world.planners[0].begin()
@@ -232,12 +233,12 @@ async def test_worker_that_accepts_again_reads_the_marks_before_it_decides(clien
     async with planning(client, prefix) as world:
         await world.save(overlap="allow")
         planner = world.planners[0]
-        planner.scheduler.accepting = False
+        planner.admission.set(Reason.STOP, "stopping")
         planner.scheduler.wake()
         await world.settled()
         world.at(NOON + 30 * SECOND)
         await world.settled()
-        planner.scheduler.accepting = True
+        planner.admission.set(Reason.STOP, None)
         planner.scheduler.wake()
         await world.mark_comes_to(NOON + 30 * SECOND)
         assert planner.wins == [NOON + 30 * SECOND]

@@ -69,8 +69,9 @@ async def test_one_reason_of_two_that_goes_lets_no_fires_in(place: Place, caplog
     caplog.set_level(logging.INFO, "worker.registry")
     async with working(place) as worker:
         await worker.deciding()
-        for source, fault in (("spool", "full"), ("clock", "off"), ("spool", None), ("clock", None)):
-            await worker.parts.registry.set_fault(source, fault)
+        spool, clock = worker.agent.spool_refuses, worker.agent.clock_judged
+        for say, fault in ((spool, "full"), (clock, "off"), (spool, None), (clock, None)):
+            await say(fault)
     told = [one.getMessage() for one in caplog.records if getattr(one, "action", "") == "worker.accepting"]
     assert told[:4] == [
         "takes no new fires: full", "takes no new fires: full; off", "takes no new fires: off", "takes new fires",
@@ -82,7 +83,7 @@ async def test_what_changed_while_etcd_was_away_is_published_later(place: Place,
         await worker.deciding()
         registry = worker.parts.registry
         session, registry.session = registry.session, None
-        await registry.set_fault("spool", "full")
+        await worker.agent.spool_refuses("full")
         assert await not_accepting(world) is None
         registry.session = session
 

@@ -101,11 +101,13 @@ async def test_a_worker_without_slots_leaves_it_to_another(place: Place, world: 
         busy.parts.table.running_slots -= 1
 
 
-async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) -> None:
+async def test_what_was_handed_on_is_run_by_another(
+    place: Place, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = await world.save()
     async with working(place, "w1") as one:
         await one.deciding()
-        one.agent._stopping = one.parts.dispatcher.stopping = True  # also once it is asked again whether it accepts
+        monkeypatch.setattr(one.parts.dispatcher, "_is_guarded", lambda: False)  # nothing starts
         run_id = await world.ask(job, SystemClock().wall_ms())
 
         async def handed_on() -> bool:
@@ -113,7 +115,6 @@ async def test_what_was_handed_on_is_run_by_another(place: Place, world: World) 
             return kv is not None and b"handedOn" in kv.value
 
         await wait_until(handed_on, description="it is handed on")
-        one.parts.requests.accepting = False
         await one.agent.spool_refuses("not this one")
         async with working(place, "w2") as other:
             await other.deciding()

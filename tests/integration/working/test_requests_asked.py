@@ -18,6 +18,7 @@ from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
+from worker.admission import Reason
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -78,7 +79,9 @@ async def test_a_program_gets_them_after_its_own_and_no_shell_between(place: Pla
 
 
 @pytest.mark.parametrize("origin", [Origin.RUN_NOW, Origin.CHAIN])
-async def test_what_is_handed_on_keeps_all_that_was_asked(place: Place, world: World, origin: Origin) -> None:
+async def test_what_is_handed_on_keeps_all_that_was_asked(
+    place: Place, world: World, origin: Origin, monkeypatch: pytest.MonkeyPatch
+) -> None:
     job = await world.save(command="echo $WHAT $*")
     run_id = RunId.planned("job", now_ms()) if origin is Origin.CHAIN else RunId("job", "r-1")
     asked = request(
@@ -87,12 +90,12 @@ async def test_what_is_handed_on_keeps_all_that_was_asked(place: Place, world: W
     )  # fmt: skip
     async with working(place, "w1") as one:
         await one.deciding()
-        one.parts.dispatcher.stopping = True
-        one.parts.requests.accepting = False
+        monkeypatch.setattr(one.parts.dispatcher, "_is_guarded", lambda: False)  # nothing starts
+        one.parts.admission.set(Reason.SPOOL, "not yet")
         await put(world, asked)
         before = await world.etcd.get(asked.key(world.keys))
         assert before is not None
-        one.parts.requests.accepting = True
+        one.parts.admission.set(Reason.SPOOL, None)
         one.parts.requests.wake()
 
         async def handed_on() -> bool:
@@ -100,7 +103,7 @@ async def test_what_is_handed_on_keeps_all_that_was_asked(place: Place, world: W
             return kv is not None and kv.create_revision != before.create_revision
 
         await wait_until(handed_on, description="it is handed on")
-        one.parts.requests.accepting = False  # or it would take it again
+        one.parts.admission.set(Reason.SPOOL, "not again")
 
         async def left() -> bool:
             return not one.agent._claims and await world.has(asked.key(world.keys))
