@@ -132,7 +132,7 @@ async def test_its_own_session_of_another_name_is_waited_for(place: Place, world
         value = (await world.sessions())[0].value
     lease = await world.etcd.lease_grant(SHORT_TTL_S)
     await world.etcd.put(world.keys.worker("before", f"{lease.id:x}"), value, lease=lease.id)
-    async with working(place, lease_ttl_s=5) as worker:
+    async with working(place, lease_ttl_s=30) as worker:
         await worker.deciding()
         assert await world.sessions("before") == []
 
