@@ -25,7 +25,7 @@ async def test_files_of_a_worker_are_private_with_any_umask(tmp_path: Path) -> N
         def written() -> set[str]:
             return {str(path.relative_to(data)) for path in data.rglob("*")}
 
-        wanted = {"lock", "name", "instance", "guardian.lock", "spool", "spool/cursor", "spool/name"}
+        wanted = {"lock", "name", "instance", "guardian.lock", "spool", "spool/cursor"}
         await wait_until(lambda: wanted <= written(), description="the worker has its files", timeout=20)
         assert {path.name for path in data.rglob("*") if path.stat().st_mode & 0o077} == set()
     finally:
