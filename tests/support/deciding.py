@@ -27,7 +27,7 @@ from common.timings import Timings
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.absences import Absences
-from worker.admission import Admission
+from worker.admission import Admission, Reason
 from worker.catalog import Catalog
 from worker.members import Members
 from worker.plan.doubts import Doubts
@@ -96,6 +96,7 @@ class Planner:
     def begin(self) -> None:
         """Let it decide."""
         self.scheduler.session = self.session
+        self.admission.set(Reason.STOP, None)
         self.scheduler.look_afresh("a test begins")
 
     def free_slots(self) -> None:

@@ -18,6 +18,7 @@ from common.protocol.txn import Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, Working, World, working
+from worker.admission import Admission
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -107,7 +108,7 @@ async def test_what_was_handed_on_is_run_by_another(
     job = await world.save()
     async with working(place, "w1") as one:
         await one.deciding()
-        monkeypatch.setattr(one.parts.dispatcher, "_is_guarded", lambda: False)  # nothing starts
+        monkeypatch.setattr(Admission, "starts_claimed", False)
         run_id = await world.ask(job, SystemClock().wall_ms())
 
         async def handed_on() -> bool:
@@ -116,6 +117,7 @@ async def test_what_was_handed_on_is_run_by_another(
 
         await wait_until(handed_on, description="it is handed on")
         await one.agent.spool_refuses("not this one")
+        monkeypatch.undo()
         async with working(place, "w2") as other:
             await other.deciding()
             assert (await world.record(run_id))["worker"] == "w2"

@@ -18,7 +18,7 @@ from common.protocol.txn import KeyValue, Put, Txn
 from tests.support.proxy import Mode, Proxy
 from tests.support.waiting import wait_until
 from tests.support.working import Place, World, working
-from worker.admission import Reason
+from worker.admission import Admission, Reason
 
 pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
 
@@ -90,7 +90,7 @@ async def test_what_is_handed_on_keeps_all_that_was_asked(
     )  # fmt: skip
     async with working(place, "w1") as one:
         await one.deciding()
-        monkeypatch.setattr(one.parts.dispatcher, "_is_guarded", lambda: False)  # nothing starts
+        monkeypatch.setattr(Admission, "starts_claimed", False)
         one.parts.admission.set(Reason.SPOOL, "not yet")
         await put(world, asked)
         before = await world.etcd.get(asked.key(world.keys))
@@ -116,6 +116,7 @@ async def test_what_is_handed_on_keeps_all_that_was_asked(
         told = ("args", "env", "note", "by", "create_ms", "trigger", "avoid", "expires_ms", "plan_ms")
         assert {name: getattr(given, name) for name in told} == {name: getattr(asked, name) for name in told}
         await one.agent.spool_refuses("not this one")
+        monkeypatch.undo()
         async with working(place, "w2") as other:
             await other.deciding()
             record = await world.record(run_id)
