@@ -1,7 +1,7 @@
 """Whether this worker takes fires, and every reason why it does not.
 
     takes --a reason comes--> refuses: at once, and then the others are told (``Registry.announce``)
-    refuses --the last reason goes--> takes
+    refuses --the last reason goes, and the others have been told--> takes: sooner, they would rank it nowhere
     either --the clock is being read--> decides nothing until what it planned by it is planned anew
 
 Who finds a reason sets it here, with words for people; nobody else keeps a flag of it.
@@ -32,15 +32,21 @@ class Admission:
 
     def __init__(self) -> None:
         self._reasons: dict[Reason, str] = {}
+        self._refuses = False
         self.is_planning_anew = False
         """The clock has jumped, and what was planned by it has not been planned again."""
 
     def set(self, reason: Reason, why: str | None) -> None:
-        """From now on no fires are taken, for this; or (None) no longer for this."""
+        """From now on no fires are taken, for this; or (None) no longer for this, once that is announced."""
         if why is None:
             self._reasons.pop(reason, None)
         else:
             self._reasons[reason] = why
+            self._refuses = True
+
+    def announced(self) -> None:
+        """The others have been told what holds now, or will be: etcd was asked."""
+        self._refuses = bool(self._reasons)
 
     @property
     def why_not(self) -> str | None:
@@ -50,7 +56,7 @@ class Admission:
     @property
     def takes_fires(self) -> bool:
         """Whether fires, and runs that were asked for, are claimed now."""
-        return not self._reasons and not self.is_planning_anew
+        return not self._refuses and not self.is_planning_anew
 
     @property
     def starts_claimed(self) -> bool:

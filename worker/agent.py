@@ -196,10 +196,11 @@ class Agent:
             self.parts.broadcast.begin(session, since_ms)
 
     async def _admit(self, reason: Reason, why: str | None) -> None:
-        """At once; saying so takes as long as etcd does."""
+        """A reason holds at once, and has claimed runs handed on; one that goes, when etcd has been told."""
         self.parts.admission.set(reason, why)
         self._wake_all()
         await self.parts.registry.announce()
+        self._wake_all()
 
     def _wake_all(self) -> None:
         self.parts.scheduler.wake()

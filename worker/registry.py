@@ -90,8 +90,11 @@ class Registry:
     async def announce(self) -> None:
         """Say under the session's key why no new fires are taken, or that they are, where that has changed."""
         why = self._admission.why_not
-        if why == self.not_accepting:
-            return
+        if why != self.not_accepting:
+            await self._tell(why)
+        self._admission.announced()
+
+    async def _tell(self, why: str | None) -> None:
         self._member = replace(self._member, not_accepting=why)
         extra = {"action": "worker.accepting", "fault": why}
         if why is None:

@@ -97,6 +97,7 @@ class Planner:
         """Let it decide."""
         self.scheduler.session = self.session
         self.admission.set(Reason.STOP, None)
+        self.admission.announced()
         self.scheduler.look_afresh("a test begins")
 
     def free_slots(self) -> None:

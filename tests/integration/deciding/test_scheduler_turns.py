@@ -239,6 +239,7 @@ async def test_worker_that_accepts_again_reads_the_marks_before_it_decides(clien
         world.at(NOON + 30 * SECOND)
         await world.settled()
         planner.admission.set(Reason.STOP, None)
+        planner.admission.announced()
         planner.scheduler.wake()
         await world.mark_comes_to(NOON + 30 * SECOND)
         assert planner.wins == [NOON + 30 * SECOND]

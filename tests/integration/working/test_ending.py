@@ -193,9 +193,12 @@ async def test_group_that_is_gone_by_the_next_start_holds_nothing(place: Place, 
     async with working(place) as worker:
         await worker.deciding()
         run_id = await left(world, mount)
-        [shown] = worker.parts.ending.listed
+        await wait_until(
+            lambda: bool(worker.parts.ending.listed[0].processes), description="what is left of it is seen"
+        )
+        [process] = worker.parts.ending.listed[0].processes
     mount.come_back()
-    await wait_until(lambda: not os.path.exists(f"/proc/{shown.processes[0]}"), description="it is gone")
+    await wait_until(lambda: not os.path.exists(f"/proc/{process}"), description="it is gone")
     async with working(place) as worker:
         await worker.deciding()
         await settled(world, run_id)

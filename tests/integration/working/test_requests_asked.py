@@ -96,6 +96,7 @@ async def test_what_is_handed_on_keeps_all_that_was_asked(
         before = await world.etcd.get(asked.key(world.keys))
         assert before is not None
         one.parts.admission.set(Reason.SPOOL, None)
+        one.parts.admission.announced()
         one.parts.requests.wake()
 
         async def handed_on() -> bool:
