@@ -51,6 +51,11 @@ def plan_key(plan_ms: int) -> str:
     return f"{max(plan_ms, 0):016d}"
 
 
+def plan_ms_of(key: str) -> int:
+    """The plan time that a page key says."""
+    return int(key.partition("/")[0])
+
+
 def page_key(record: RunRecord) -> str:
     """What pages sort by; unique. It never looks like a date, which nx-27017 would compare as one."""
     return f"{plan_key(record.plan_ms)}/{record.run_id}"

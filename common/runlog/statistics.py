@@ -34,7 +34,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from common.protocol.run import Verdict
 from common.protocol.values import LARGEST
 from common.runlog.client import Document, by_ids
-from common.runlog.documents import PAGE_KEY, plan_key
+from common.runlog.documents import PAGE_KEY, plan_key, plan_ms_of
 
 HOUR_MS: Final = 3_600_000
 ROLLED_UP_DAYS: Final = 7
@@ -95,6 +95,12 @@ class Statistics:
         for document in documents:
             _count(document, to)
         return str(documents[-1][PAGE_KEY]) if len(documents) == limit else None
+
+    async def newest_hour(self, before: int) -> int | None:
+        """The hour of the newest record that is planned before that hour begins; None: there is none."""
+        span = {"$gte": plan_key(0), "$lt": plan_key(before * HOUR_MS)}
+        newest = await self._log.find_one({PAGE_KEY: span}, {PAGE_KEY: 1}, sort=[(PAGE_KEY, pymongo.DESCENDING)])
+        return None if newest is None else plan_ms_of(newest[PAGE_KEY]) // HOUR_MS
 
     async def put(self, hour: int, found: Mapping[str, Counts]) -> None:
         """This is what the hour's records come to, by job."""

@@ -159,6 +159,11 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._statistics.count(hour, after, limit, to)
 
+    async def newest_hour(self, before: int, *, deadline_seconds: float = _READ_SECONDS) -> int | None:
+        """The hour (since the epoch, of the plan time) of the newest record before that hour; None: there is none."""
+        async with asking(self._client, deadline_seconds):
+            return await self._statistics.newest_hour(before)
+
     async def put_hour(
         self, hour: int, found: Mapping[str, Counts], *, deadline_seconds: float = _WRITE_SECONDS
     ) -> None:

@@ -29,6 +29,9 @@ class Store:
         self.failures: list[Exception] = []
         self.clock = FakeClock()
         self.step_ms = 0
+        self.filled: set[int] | None = None
+        """The hours that have records; None: all."""
+        self.asked: list[int] = []
         self.put: list[int] = []
         self.counted: dict[int, int] = {}
 
@@ -36,8 +39,14 @@ class Store:
         if self.failures:
             raise self.failures.pop()
         self.clock.advance(self.step_ms)
+        self.asked.append(hour)
+        if self.filled is None or hour in self.filled:
+            to["job"] = {"success": 1}
         done = len(after) + 1
         return "x" * done if done < self.steps else None
+
+    async def newest_hour(self, before: int) -> int | None:
+        return max((hour for hour in self.filled or () if hour < before), default=None)
 
     async def put_hour(self, hour: int, found: Mapping[str, Counts]) -> None:
         self.put.append(hour)
@@ -90,6 +99,16 @@ async def test_the_newest_hour_is_counted_first_and_those_of_a_week_at_first() -
     store.clock.advance(DAY_MS)
     await store.keeping().count()
     assert min(store.counted) == first + 24
+
+
+async def test_hours_without_records_are_passed_by_the_next_record() -> None:
+    store = Store()
+    newest = store.clock.wall_ms() // HOUR_MS
+    first = (newest // 24 - ROLLED_UP_DAYS) * 24
+    store.filled = {newest - 2, newest - 3, newest - 90}
+    await store.keeping().count()
+    assert store.asked == [newest, newest - 2, newest - 3, newest - 4, newest - 90, newest - 91]
+    assert sorted(store.counted) == list(range(first, newest + 1)), "an empty hour is counted, too"
 
 
 async def test_a_pass_begins_no_other_hour_once_it_has_taken_a_minute() -> None:

@@ -39,6 +39,8 @@ class StatisticsStore(Protocol):
 
     async def count_hour(self, hour: int, *, after: str, limit: int, to: dict[str, Counts]) -> str | None: ...
 
+    async def newest_hour(self, before: int) -> int | None: ...
+
     async def put_hour(self, hour: int, found: Mapping[str, Counts]) -> None: ...
 
     async def counted_hours(self) -> dict[int, int]: ...
@@ -81,9 +83,13 @@ class StatisticsKeeping:
         newest, today = now_ms // HOUR_MS, now_ms // _DAY_MS
         counted = await self._store.counted_hours()
         hours = range(newest, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
+        newest_filled: int | None = newest
         for hour in hours:
             if is_due(hour, counted.get(hour), now_ms) and self._clock.monotonic() - began < COUNT_EVERY_S:
-                await self._count(hour)
+                # Most hours of a small or new installation are empty: those up to the next record are passed at once.
+                is_empty = newest_filled is None or hour > newest_filled
+                if not is_empty and not await self._count(hour):
+                    newest_filled = await self._store.newest_hour(hour)
                 counted[hour] = now_ms
         await self._store.put_counted_hours({hour: at_ms for hour, at_ms in counted.items() if hour in hours})
         while await self._rested(self._store.roll_up_statistics(today - ROLLED_UP_DAYS)):
@@ -92,12 +98,14 @@ class StatisticsKeeping:
             if await self._rested(self._store.forget_statistics(today - KEPT_DAYS, limit=STEP)) < STEP:
                 break
 
-    async def _count(self, hour: int) -> None:
+    async def _count(self, hour: int) -> bool:
+        """Whether it has any record."""
         found: dict[str, Counts] = {}
         after: str | None = ""
         while after is not None:
             after = await self._rested(self._store.count_hour(hour, after=after, limit=STEP, to=found))
         await self._store.put_hour(hour, found)
+        return bool(found)
 
     async def _rested(self, step: Awaitable[T]) -> T:
         """What the step came to, after a rest where there may be another."""

@@ -59,6 +59,15 @@ async def test_days_count_runs_by_verdict_and_say_how_long_they_took(runlog: Run
     assert await runlog.statistics("nobody", [DAY]) == []
 
 
+async def test_newest_hour_that_has_records_is_found_from_any_hour(runlog: RunLog) -> None:
+    hour = PLAN_0_MS // HOUR_MS
+    assert await runlog.newest_hour(hour) is None
+    await runlog.write([record(0), record(1, plan_ms=PLAN_0_MS - 5 * HOUR_MS)])
+    assert await runlog.newest_hour(hour + 100) == hour
+    assert await runlog.newest_hour(hour) == hour - 5
+    assert await runlog.newest_hour(hour - 5) is None
+
+
 async def test_jobs_are_counted_whatever_they_are_called(runlog: RunLog) -> None:
     names = ["007", "2024-01-01-backup", "a.b", "$set", "all", "Ω mega"]
     await runlog.write([record(1, job=name) for name in names])
