@@ -219,7 +219,8 @@ def parse(expr: str, job: str = "") -> Cron:
         both_days_restricted=both_days_restricted,
     )
     if cron.next_local(FIRST_LOCAL - 1) is None:
-        raise _impossible_date(fields)
+        message = f"there is no such date from {FIRST_YEAR} to {LAST_YEAR} (day-of-month month day-of-week year)"
+        raise _error(" ".join(fields[3:]), message, "choose a date that exists", field="day-of-month")
     return cron
 
 
@@ -241,36 +242,24 @@ def seven_fields(expr: str) -> tuple[str, str, str, str, str, str, str]:
         case [minute, hour, day, month, weekday]:
             return "0", minute, hour, day, month, weekday, "*"
         case [macro] if macro.startswith("@"):
-            return _macro(macro)
+            if macro.upper() not in _MACROS:
+                known = " ".join(name.lower() for name in _MACROS)
+                remedy = f"write one of {known}, or seven fields; for an interval use `every`"
+                raise _error(macro, "is not a macro", remedy)
+            return _MACROS[macro.upper()]
+        case [_, _, _, _, _, _] as six:
+            line = " ".join(six)
+            readings = f"with seconds first it is `{line} *`, with a year last `0 {line}`"
+            raise _error(expr, f"six fields can be read in two ways: {readings}", "write the one that you mean")
         case fields:
-            raise _wrong_number_of_fields(expr, fields)
+            message = f"has {len(fields)} field{'' if len(fields) == 1 else 's'}"
+            remedy = "write seven: second minute hour day-of-month month day-of-week year, or a crontab's five"
+            raise _error(expr, message, remedy)
 
 
 def uses_hash(expr: str) -> bool:
     """Whether the expression has an ``H``, and so differs from job to job."""
     return _HASHED.search(expr) is not None
-
-
-def _macro(text: str) -> tuple[str, str, str, str, str, str, str]:
-    if text.upper() not in _MACROS:
-        known = " ".join(name.lower() for name in _MACROS)
-        raise _error(text, "is not a macro", f"write one of {known}, or seven fields; for an interval use `every`")
-    return _MACROS[text.upper()]
-
-
-def _wrong_number_of_fields(expr: str, fields: list[str]) -> ScheduleError:
-    if len(fields) == 6:
-        line = " ".join(fields)
-        readings = f"with seconds first it is `{line} *`, with a year last `0 {line}`"
-        return _error(expr, f"six fields can be read in two ways: {readings}", "write the one that you mean")
-    message = f"has {len(fields)} field{'' if len(fields) == 1 else 's'}"
-    remedy = "write seven: second minute hour day-of-month month day-of-week year, or a crontab's five"
-    return _error(expr, message, remedy)
-
-
-def _impossible_date(fields: tuple[str, ...]) -> ScheduleError:
-    message = f"there is no such date from {FIRST_YEAR} to {LAST_YEAR} (day-of-month month day-of-week year)"
-    return _error(" ".join(fields[3:]), message, "choose a date that exists", field="day-of-month")
 
 
 def _error(text: str, message: str, remedy: str, *, field: str = "expression") -> ScheduleError:

@@ -111,14 +111,13 @@ class DayOfWeekRule:
 
     def days(self, length: int, first_weekday: int) -> int:
         """The mask of matching days in a month of so many days that begins on that weekday (0 is Sunday)."""
-        return sum(1 << day for day in range(1, length + 1) if self._matches(day, length, first_weekday))
-
-    def _matches(self, day: int, length: int, first_weekday: int) -> bool:
-        weekday = (first_weekday + day - 1) % 7
-        is_last = day + 7 > length
-        return bool(
-            self.plain >> weekday & 1 or (is_last and self.last >> weekday & 1) or (weekday, (day + 6) // 7) in self.nth
-        )
+        mask = 0
+        for day in range(1, length + 1):
+            weekday = (first_weekday + day - 1) % 7
+            weekdays = self.plain | self.last if day + 7 > length else self.plain
+            if weekdays >> weekday & 1 or (weekday, (day + 6) // 7) in self.nth:
+                mask |= 1 << day
+        return mask
 
 
 EVERY_DAY_OF_MONTH = DayOfMonthRule(plain=(1 << 32) - 2)
@@ -153,7 +152,10 @@ def parse_day_of_month(text: str, job: str) -> DayOfMonthRule:
         if item == "LW":
             last_weekday = True
         elif match := _LAST_DAY_ITEM.fullmatch(item):
-            before_last |= 1 << _days_before_last(item, match["before"])
+            before = int(match["before"] or 0)
+            if before > 30 or (match["before"] is not None and before == 0):
+                raise _error(DAY, item, "no month has that day", "write L, or L-1 to L-30")
+            before_last |= 1 << before
         elif match := _NEAREST_ITEM.fullmatch(item):
             nearest |= 1 << _number(DAY, match["day"])
         else:
@@ -171,7 +173,10 @@ def parse_day_of_week(text: str, job: str) -> DayOfWeekRule:
         if match := _LAST_WEEKDAY_ITEM.fullmatch(item):
             last |= 1 << _number(WEEKDAY, match["weekday"]) % 7
         elif match := _NTH_WEEKDAY_ITEM.fullmatch(item):
-            nth.add((_number(WEEKDAY, match["weekday"]) % 7, _which_weekday(item, match["nth"])))
+            weekday, number = _number(WEEKDAY, match["weekday"]) % 7, int(match["nth"])
+            if not 1 <= number <= 5:
+                raise _error(WEEKDAY, item, "no month has that weekday", "write #1 to #5, or 5L for the last Friday")
+            nth.add((weekday, number))
         else:
             plain |= _item_mask(WEEKDAY, item, job)
     return DayOfWeekRule(plain=plain, last=last, nth=frozenset(nth))
@@ -267,20 +272,6 @@ def _step(cron_field: CronField, text: str | None) -> int:
         message = f"the field has only {cron_field.cycle} values and starts again after them"
         raise _error(cron_field, f"/{text}", message, f"write a step of at most {cron_field.cycle}, or use `every`")
     return step
-
-
-def _days_before_last(item: str, text: str | None) -> int:
-    before = 0 if text is None else int(text)
-    if before > 30 or (text is not None and before == 0):
-        raise _error(DAY, item, "no month has that day", "write L, or L-1 to L-30")
-    return before
-
-
-def _which_weekday(item: str, text: str) -> int:
-    nth = int(text)
-    if not 1 <= nth <= 5:
-        raise _error(WEEKDAY, item, "no month has that weekday", "write #1 to #5, or 5L for the last Friday")
-    return nth
 
 
 def _not_understood(cron_field: CronField, item: str) -> ScheduleError:

@@ -157,17 +157,14 @@ def _fire_days(fires: OpenFires) -> Days:
 @lru_cache(maxsize=_CACHED_DAYS)
 def _open_days(calendar: Calendar) -> Days:
     parsed = [_parse_entry(entry) for entry in calendar.entries]
-    listed = days_written(_days_of_years([span for span in parsed if isinstance(span, _YearlySpan)])).bits
+    yearly = [span for span in parsed if isinstance(span, _YearlySpan)]
+    leap, other = (_days_of_year(year, yearly) for year in (_LEAP_YEAR, _OTHER_YEAR))
+    listed = days_written("".join(leap if is_leap(year) else other for year in YEARS)).bits
     for span in parsed:
         if not isinstance(span, _YearlySpan):
             first, last = (day.toordinal() - EPOCH_ORDINAL for day in span)
             listed |= ((1 << last + 1 - first) - 1) << first
     return Days(listed if calendar.include else EVERY_DAY.bits ^ listed)
-
-
-def _days_of_years(spans: list[_YearlySpan]) -> str:
-    leap, other = (_days_of_year(year, spans) for year in (_LEAP_YEAR, _OTHER_YEAR))
-    return "".join(leap if is_leap(year) else other for year in YEARS)
 
 
 def _days_of_year(year: int, spans: list[_YearlySpan]) -> str:

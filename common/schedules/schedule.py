@@ -60,7 +60,11 @@ def _gap_note(cron: Cron, zone: Zone, transition: Transition, at: int) -> str | 
         return None
     does_not = "does not exist" if first == last else "do not exist"
     times = _time(first) if first == last else f"{_time(first)} to {_time(last)}"
-    outcome = f"runs {_run_time(first, last, _local(zone, at))}" if cron.is_fixed_time else "no fire then"
+    outcome = "no fire then"
+    if cron.is_fixed_time:
+        local = _local(zone, at)
+        day = "" if _date(local) == _date(first) else f" on {_date(local)}"
+        outcome = f"runs {'' if first == last else 'once, '}at {_time(local)}{day}"
     return f"{times} {does_not} on {_date(first)} in {zone.name}; {outcome}"
 
 
@@ -73,12 +77,6 @@ def _fold_note(cron: Cron, zone: Zone, at: int) -> str | None:
             outcome = "the first time only" if cron.is_fixed_time else f"both times, this is the {which}"
             return f"{_time(local)} comes twice on {_date(local)} in {zone.name}; runs {outcome}"
     return None
-
-
-def _run_time(first: int, last: int, local: int) -> str:
-    once = "" if first == last else "once, "
-    day = "" if _date(local) == _date(first) else f" on {_date(local)}"
-    return f"{once}at {_time(local)}{day}"
 
 
 def _local(zone: Zone, at: int) -> int:
@@ -250,13 +248,21 @@ class CronSchedule(Schedule):
     def search_next_ms(self, ms: int) -> int | None:
         """As `next_after_ms`, found anew."""
         after = min(max(ms // 1000, _EARLIEST), _LATEST)
-        at = self._next_fixed(after) if self._cron.is_fixed_time else self._next_real(after)
+        if self._cron.is_fixed_time:
+            local = self._cron.next_local(self._zone.latest_local(after))
+            at = None if local is None else self._zone.first_instant(local)
+        else:
+            at = self._next_real(after)
         return None if at is None else at * 1000
 
     def search_last_ms(self, ms: int) -> int | None:
         """As `last_before_ms`, found anew."""
         before = min(max(-(-ms // 1000), _EARLIEST), _LATEST)
-        at = self._last_fixed(before) if self._cron.is_fixed_time else self._last_real(before)
+        if self._cron.is_fixed_time:
+            local = self._cron.previous_local(self._zone.latest_local(before - 1) + 1)
+            at = None if local is None else self._zone.first_instant(local)
+        else:
+            at = self._last_real(before)
         return None if at is None else at * 1000
 
     def _shown(self, after_ms: int, at_ms: int) -> Fire:
@@ -264,14 +270,6 @@ class CronSchedule(Schedule):
         after = min(max(after_ms // 1000, _EARLIEST), _LATEST)
         note = transition_note(self._cron, self._zone, after, at_ms // 1000)
         return Fire(at=at, local=at.astimezone(self._zone.info), note=note)
-
-    def _next_fixed(self, after: int) -> int | None:
-        local = self._cron.next_local(self._zone.latest_local(after))
-        return None if local is None else self._zone.first_instant(local)
-
-    def _last_fixed(self, before: int) -> int | None:
-        local = self._cron.previous_local(self._zone.latest_local(before - 1) + 1)
-        return None if local is None else self._zone.first_instant(local)
 
     def _next_real(self, after: int) -> int | None:
         """Looks through the segments of constant offset, from the one that the instant lies in."""

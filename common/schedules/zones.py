@@ -25,7 +25,6 @@ from datetime import datetime
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
-from importlib.resources.abc import Traversable
 from zoneinfo import ZoneInfo
 
 import tzdata  # type: ignore[import-untyped]
@@ -98,12 +97,14 @@ def load_zone(name: str) -> Zone:
     """The zone of an IANA name, exactly as written there; read once. ScheduleError (``timezone``) for other text."""
     if name not in zone_names():
         raise _unknown(name)
-    resource = _resource(name)
+    resource = files("tzdata").joinpath("zoneinfo", *name.split("/"))
     with resource.open("rb") as stream:
         info = ZoneInfo.from_file(stream, key=name)
     tzif = resource.read_bytes()
     listed = [at for at in _listed_transitions(tzif) if at > _FIRST_SECOND]
-    ruled = _rule_transitions(info, since=max(listed, default=_FIRST_SECOND)) if _has_rule(tzif) else ()
+    # The TZ string at the end of the file: one with daylight saving, as CET-1CEST,M3.5.0,M10.5.0/3, has commas.
+    has_rule = b"," in tzif[tzif.rindex(b"\n", 0, -1) :]
+    ruled = _rule_transitions(info, since=max(listed, default=_FIRST_SECOND)) if has_rule else ()
     starts, offsets = _segments(info, (*listed, *ruled))
     return Zone(
         name=name,
@@ -125,10 +126,6 @@ def tzdata_version() -> str:
     return str(tzdata.IANA_VERSION)
 
 
-def _resource(name: str) -> Traversable:
-    return files("tzdata").joinpath("zoneinfo", *name.split("/"))
-
-
 def _unknown(name: str) -> ScheduleError:
     by_lowercase = {known.lower(): known for known in sorted(zone_names())}
     near = get_close_matches(shortened(name).lower(), by_lowercase, n=3, cutoff=0.6)
@@ -143,11 +140,6 @@ def _listed_transitions(tzif: bytes) -> list[int]:
     second_block = _HEADER.size + timecnt * 5 + typecnt * 6 + charcnt + leapcnt * 8 + isstdcnt + isutcnt
     timecnt = _HEADER.unpack_from(tzif, second_block)[5]
     return list(struct.unpack_from(f">{timecnt}q", tzif, second_block + _HEADER.size))
-
-
-def _has_rule(tzif: bytes) -> bool:
-    """Whether the TZ string at the end of the file has daylight saving, as ``CET-1CEST,M3.5.0,M10.5.0/3`` has."""
-    return b"," in tzif[tzif.rindex(b"\n", 0, -1) :]
 
 
 def _rule_transitions(info: ZoneInfo, *, since: int) -> Iterator[int]:
