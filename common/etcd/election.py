@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
@@ -87,7 +88,13 @@ class Election:
         try:
             async with asyncio.TaskGroup() as tasks:
                 watching = tasks.create_task(self._mirror.run(), name=f"election {self.key}: watch")
-                await self._stand()
+                while not self._session.ended.is_set():
+                    if self._is_due():
+                        await self._ask()
+                    self._signal()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(_LOOK_S):
+                            await self._changed.wait()
                 watching.cancel()
         finally:
             self._lose("the session is over" if self._session.ended.is_set() else "the candidacy has ended")
@@ -108,14 +115,7 @@ class Election:
 
     # Standing
 
-    async def _stand(self) -> None:
-        while not self._session.ended.is_set():
-            if self._due():
-                await self._ask()
-            self._signal()
-            await self._next_look()
-
-    def _due(self) -> bool:
+    def _is_due(self) -> bool:
         now = self._clock.monotonic()
         vacant = self._holder is None and now >= self._not_before
         # The mirror tells nothing of a key that came and went between two messages, but its revision moves on.
@@ -173,14 +173,6 @@ class Election:
     def _seen(self, changes: list[Change]) -> None:
         if any(change.key == self.key for change in changes):
             self._changed.set()
-
-    async def _next_look(self) -> None:
-        """Until the key changes, or it is time to look anyway."""
-        try:
-            async with asyncio.timeout(_LOOK_S):
-                await self._changed.wait()
-        except TimeoutError:
-            return
 
     # Leading
 

@@ -180,15 +180,12 @@ class Mirror:
             # A watch that does not last is no success, or a large prefix would be read without end.
             lasted = self._clock.monotonic() - started > 2 * _MAX_BACKOFF_S
             failures = 0 if lasted else failures + 1
-            await self._pause(failures, reason)
-
-    async def _pause(self, failures: int, reason: str) -> None:
-        pause_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)
-        level = logging.DEBUG if self._interrupted else logging.WARNING  # one line for each change of state
-        self._interrupted = True
-        extra = {"action": "mirror.interrupted", "prefix": self.prefix, "pause_s": round(pause_s, 2)}
-        _log.log(level, "mirror of %s interrupted, reads again: %s", self.prefix, reason, extra=extra)
-        await asyncio.sleep(pause_s)
+            pause_s = min(_MAX_BACKOFF_S, _FIRST_BACKOFF_S * 2.0 ** min(failures, 10)) * random.uniform(0.5, 1.0)
+            level = logging.DEBUG if self._interrupted else logging.WARNING  # one line for each change of state
+            self._interrupted = True
+            extra = {"action": "mirror.interrupted", "prefix": self.prefix, "pause_s": round(pause_s, 2)}
+            _log.log(level, "mirror of %s interrupted, reads again: %s", self.prefix, reason, extra=extra)
+            await asyncio.sleep(pause_s)
 
     # Reading
 
@@ -296,8 +293,11 @@ class Mirror:
         while True:
             response = await stream.read()
             self.last_alive = self._clock.monotonic()
-            if response.canceled:
-                raise _cancelled(response)
+            if response.canceled:  # which the server also says right after creating the watch
+                if revision := response.compact_revision:
+                    raise EtcdCompactedError(f"the watch needs revisions that were compacted up to {revision}")
+                why = response.cancel_reason or "no reason given"
+                raise _OutOfStepError(f"the server cancelled the watch: {why}")
             # A revision's events may be spread over fragments: nothing is told before the last one.
             fragments.extend(response.events)
             if fragments and not response.fragment:
@@ -415,10 +415,3 @@ async def _write_within(seconds: float, stream: Stream, request: dict[str, Any])
             await stream.write(_rpc.messages.WatchRequest(**request))
     except TimeoutError:
         raise _InterruptedError(f"the server took no request for {seconds:g} s") from None
-
-
-def _cancelled(response: Any) -> EtcdError | _OutOfStepError:
-    """Why the server cancelled the watch, which it also does right after creating it."""
-    if response.compact_revision:
-        return EtcdCompactedError(f"the watch needs revisions that were compacted up to {response.compact_revision}")
-    return _OutOfStepError(f"the server cancelled the watch: {response.cancel_reason or 'no reason given'}")

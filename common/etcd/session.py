@@ -66,7 +66,7 @@ class Session:
         self._stream: Stream | None = None
         self._writing = asyncio.Lock()
         self._missing = False  # whether the last keep-alive was not answered
-        self._woken = asyncio.Event()
+        self._woken = asyncio.Event()  # once it has ended, or is to be confirmed
         self.lease_id = lease.id
         self.id = f"{lease.id:x}"
         """The lease's id in hex, as in the key's name."""
@@ -138,8 +138,10 @@ class Session:
         try:
             while not self.ended.is_set():
                 confirmed = await self._keep_alive()
-                pause = self.ttl_s / KEEP_ALIVES_PER_TTL if confirmed else _RETRY_S
-                await self._woken_within(pause)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.ttl_s / KEEP_ALIVES_PER_TTL if confirmed else _RETRY_S):
+                        await self._woken.wait()
+                self._woken.clear()
         finally:
             self._drop_stream()
 
@@ -188,27 +190,24 @@ class Session:
         try:
             if not await self._lease_kept():
                 self._end(Ending.LEASE_GONE)
-            elif await self._key_attached():
-                self._confirm(sent_boottime)
-                return True
+                return False
+            if not await self._key_attached():
+                return False
         except EtcdLeaseGoneError:
             self._end(Ending.LEASE_GONE)
+            return False
         except (UnavailableError, EtcdError) as error:
-            self._miss(error)
-        return False
-
-    def _confirm(self, sent_boottime: float) -> None:
+            level = logging.DEBUG if self._missing else logging.WARNING  # one line for each change of state
+            self._missing = True
+            extra = {"action": "session.unconfirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
+            _log.log(level, "session %s is not confirmed: %s", self.key, error, extra=extra)
+            return False
         if self._missing:
             self._missing = False
             extra = {"action": "session.confirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
             _log.info("session %s is confirmed again after %.1f s", self.key, self.silent_s, extra=extra)
         self.confirmed_boottime = max(self.confirmed_boottime, sent_boottime)
-
-    def _miss(self, error: Exception) -> None:
-        level = logging.DEBUG if self._missing else logging.WARNING  # one line for each change of state
-        self._missing = True
-        extra = {"action": "session.unconfirmed", "key": self.key, "silent_s": round(self.silent_s, 1)}
-        _log.log(level, "session %s is not confirmed: %s", self.key, error, extra=extra)
+        return True
 
     async def _lease_kept(self) -> bool:
         """Whether the lease still exists; if so, it has its full TTL again."""
@@ -234,15 +233,12 @@ class Session:
             elif kv.lease == self.lease_id:
                 return True
             else:
-                return await self._attach_again(kv)
+                extra = {"action": "session.detached", "key": self.key}
+                _log.warning("session key %s was detached from its lease; it is put again", self.key, extra=extra)
+                compare = mod_revision_is(self.key, kv.mod_revision)
+                result = await self._client.txn(Txn([compare], [Put(self.key, self._value, self.lease_id)]))
+                return result.succeeded
         return False
-
-    async def _attach_again(self, kv: KeyValue) -> bool:
-        extra = {"action": "session.detached", "key": self.key}
-        _log.warning("session key %s was detached from its lease; it is put again", self.key, extra=extra)
-        compare = mod_revision_is(self.key, kv.mod_revision)
-        result = await self._client.txn(Txn([compare], [Put(self.key, self._value, self.lease_id)]))
-        return result.succeeded
 
     # Ending
 
@@ -254,13 +250,6 @@ class Session:
             extra = {"action": "session.ended", "key": self.key, "ending": ending.name.lower()}
             level = logging.INFO if ending is Ending.CLOSED else logging.WARNING
             _log.log(level, "session %s is over: %s", self.key, ending.value, extra=extra)
-
-    async def _woken_within(self, seconds: float) -> None:
-        """Until it has ended, or is to be confirmed."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        self._woken.clear()
 
     def _drop_stream(self) -> None:
         stream, self._stream = self._stream, None
