@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import ssl
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,13 @@ def file_fault(path: Path) -> str | None:
 
 def client_problems(field: str, files: TlsFiles) -> list[Problem]:
     """Every mistake in a client's files."""
-    problems = [_named(f"{field}.ca", fault) for fault in (_ca_fault(files.ca),) if fault]
+    fault = file_fault(files.ca)
+    if fault is None:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files.ca)
+        except ssl.SSLError:
+            fault = f"{files.ca} holds no certificate in PEM"
+    problems = [_named(f"{field}.ca", fault)] if fault is not None else []
     if (files.cert is None) != (files.key is None):
         there, missing = ("cert", "key") if files.key is None else ("key", "cert")
         message = f"has {there}, but no {missing}"
@@ -70,7 +77,8 @@ def pair_problems(cert_field: str, cert: Path, key_field: str, key: Path, *, ser
         _shake_hands(cert, key, server_side=server_side)
     except ssl.SSLCertVerificationError as error:
         message = f"{cert}: {error.verify_message}"
-        return [Problem(field=cert_field, message=message, remedy=_certificate_remedy(server_side))]
+        remedy = f"give a certificate that is valid now, and for {'a server' if server_side else 'a client'}"
+        return [Problem(field=cert_field, message=message, remedy=remedy)]
     except ssl.SSLError as error:
         return [_pair_problem(cert_field, cert, key_field, key, error)]
     return []
@@ -108,16 +116,6 @@ def pinned_context(cert: Path) -> ssl.SSLContext:
     return context
 
 
-def _ca_fault(path: Path) -> str | None:
-    if fault := file_fault(path):
-        return fault
-    try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
-    except ssl.SSLError:
-        return f"{path} holds no certificate in PEM"
-    return None
-
-
 def _shake_hands(cert: Path, key: Path, *, server_side: bool) -> None:
     """A handshake in memory in which the side that owns the certificate is looked at by the other one."""
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -132,15 +130,10 @@ def _shake_hands(cert: Path, key: Path, *, server_side: bool) -> None:
     there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
     sides = [client.wrap_bio(back, there), server.wrap_bio(there, back, server_side=True)]
     for _ in range(_ROUNDS):
-        sides = [side for side in sides if not _done(side)]
-
-
-def _done(side: ssl.SSLObject) -> bool:
-    try:
-        side.do_handshake()
-    except ssl.SSLWantReadError:
-        return False
-    return True
+        for side in tuple(sides):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+                sides.remove(side)
 
 
 def _pair_problem(cert_field: str, cert: Path, key_field: str, key: Path, error: ssl.SSLError) -> Problem:
@@ -154,11 +147,6 @@ def _pair_problem(cert_field: str, cert: Path, key_field: str, key: Path, error:
         return Problem(field=cert_field, message=message, remedy="give a PEM file, its own certificate first")
     message = f"{key} holds no key in PEM, or one with a password"
     return Problem(field=key_field, message=message, remedy="give a PEM file with a key without a password")
-
-
-def _certificate_remedy(server_side: bool) -> str:
-    side = "a server" if server_side else "a client"
-    return f"give a certificate that is valid now, and for {side}"
 
 
 def _named(field: str, fault: str) -> Problem:

@@ -22,7 +22,12 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     try:
         await client.txn(never_writes(key_prefix))
     except EtcdAccessError as error:
-        raise ConfigError([_named(error.problem, key_prefix)]) from None
+        problem = error.problem
+        if "permission denied" in problem.message:  # with the very command that gives it
+            message = f"this user may not read and write every key under {key_prefix}/"
+            remedy = f"etcdctl role grant-permission ROLE readwrite --prefix=true {key_prefix}/"
+            problem = Problem(field=problem.field, message=message, remedy=remedy)
+        raise ConfigError([problem]) from None
     except UnavailableError:
         # A certificate of etcd's that has expired is renewed there, and then this configuration works as it is.
         if problems := [problem for problem in await client.tls_problems() if problem.field != "etcdTls"]:
@@ -32,15 +37,6 @@ async def check_access(client: EtcdClient, key_prefix: str) -> None:
     if client.user_is_ignored:
         message = "is set, and etcd asks nobody for a password: whoever reaches it may do anything"
         raise ConfigError([Problem(field="etcdUser", message=message, remedy="etcdctl auth enable, or take it out")])
-
-
-def _named(problem: Problem, key_prefix: str) -> Problem:
-    """With the very command, where a permission is missing."""
-    if "permission denied" not in problem.message:
-        return problem
-    message = f"this user may not read and write every key under {key_prefix}/"
-    remedy = f"etcdctl role grant-permission ROLE readwrite --prefix=true {key_prefix}/"
-    return Problem(field=problem.field, message=message, remedy=remedy)
 
 
 FIRST_USER: Final = "root"

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 import ssl
-from pathlib import Path
 from typing import Any, Final
 
 from common.errors import ConfigError, Problem, UnavailableError
@@ -55,16 +54,16 @@ class Certificates:
         return True
 
     def _look(self) -> list[tuple[int, int]]:
-        paths = [path for path in (self.files.ca, self.files.cert, self.files.key) if path is not None]
-        return [_stamp(path) for path in paths]
-
-
-def _stamp(path: Path) -> tuple[int, int]:
-    try:
-        found = path.stat()
-    except OSError:
-        return 0, 0
-    return found.st_mtime_ns, found.st_ino
+        stamps = []
+        for path in (self.files.ca, self.files.cert, self.files.key):
+            if path is not None:
+                try:
+                    found = path.stat()
+                except OSError:
+                    stamps.append((0, 0))
+                else:
+                    stamps.append((found.st_mtime_ns, found.st_ino))
+        return stamps
 
 
 def _credentials(files: TlsFiles) -> Any:
@@ -97,14 +96,18 @@ async def tls_problem(address: str, files: TlsFiles | None) -> Problem | None:
     except ssl.SSLError as error:
         spoke_tls = "ALERT" in (error.reason or "") or isinstance(error, ssl.SSLCertVerificationError)
         if files is not None and spoke_tls:
-            return _problem(address, files, name, error)
+            return _mistrust(address, files, name, error)
     except TimeoutError:
         return None
     except OSError:
         spoke_tls = False
     if spoke_tls == (files is not None):
         return None
-    return _one_sided(address, files)
+    if files is None:
+        remedy = f"write https://{address} and give etcdTls"
+        return Problem(field="etcdEndpoints", message=f"etcd at {address} speaks TLS", remedy=remedy)
+    remedy = f"write http://{address} and take etcdTls out, or have etcd listen with TLS"
+    return Problem(field="etcdEndpoints", message=f"what listens at {address} does not speak TLS", remedy=remedy)
 
 
 async def _shake_hands(host: str, port: int, context: ssl.SSLContext, name: str) -> bool:
@@ -120,17 +123,14 @@ async def _shake_hands(host: str, port: int, context: ssl.SSLContext, name: str)
     return True
 
 
-def _one_sided(address: str, files: TlsFiles | None) -> Problem:
-    if files is None:
-        remedy = f"write https://{address} and give etcdTls"
-        return Problem(field="etcdEndpoints", message=f"etcd at {address} speaks TLS", remedy=remedy)
-    remedy = f"write http://{address} and take etcdTls out, or have etcd listen with TLS"
-    return Problem(field="etcdEndpoints", message=f"what listens at {address} does not speak TLS", remedy=remedy)
-
-
-def _problem(address: str, files: TlsFiles, name: str, error: ssl.SSLError) -> Problem:
+def _mistrust(address: str, files: TlsFiles, name: str, error: ssl.SSLError) -> Problem:
     if not isinstance(error, ssl.SSLCertVerificationError):
-        return _refused_client(address, files)
+        if files.cert is None:
+            message = f"etcd at {address} asks for a client certificate"
+            return Problem(field="etcdTls.cert", message=message, remedy="give cert and key")
+        message = f"etcd at {address} does not accept the client certificate {files.cert}"
+        remedy = "give one that its --trusted-ca-file has signed for clients"
+        return Problem(field="etcdTls.cert", message=message, remedy=remedy)
     if error.verify_code in _WRONG_NAME:
         message = f"the certificate of etcd at {address} is not made out for {name}"
         remedy = "give a name that stands in it as serverName, or the endpoint by that name"
@@ -140,12 +140,3 @@ def _problem(address: str, files: TlsFiles, name: str, error: ssl.SSLError) -> P
         return Problem(field="etcdTls", message=message, remedy="renew it there, and look at the clocks")
     message = f"the certificate of etcd at {address} is not signed by {files.ca}: {error.verify_message}"
     return Problem(field="etcdTls.ca", message=message, remedy="give the certificate of the authority that signed it")
-
-
-def _refused_client(address: str, files: TlsFiles) -> Problem:
-    if files.cert is None:
-        message = f"etcd at {address} asks for a client certificate"
-        return Problem(field="etcdTls.cert", message=message, remedy="give cert and key")
-    message = f"etcd at {address} does not accept the client certificate {files.cert}"
-    remedy = "give one that its --trusted-ca-file has signed for clients"
-    return Problem(field="etcdTls.cert", message=message, remedy=remedy)

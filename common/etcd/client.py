@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from common.clock import Clock, SystemClock
 from common.errors import EtcdAccessError, EtcdCompactedError, EtcdLeaseGoneError, Problem
@@ -270,7 +270,17 @@ class EtcdClient:
             ("alarm", _rpc.messages.AlarmRequest()),
             what="the question for its status",
         )
-        return _status(address, status, alarms)
+        kinds = _rpc.messages.AlarmType
+        return Status(
+            endpoint=address,
+            version=status.version,
+            db_size_bytes=status.dbSize,
+            db_size_in_use_bytes=status.dbSizeInUse,
+            member=status.header.member_id,
+            leader=status.leader,
+            revision=status.header.revision,
+            alarms=tuple(sorted({kinds.Name(alarm.alarm) for alarm in alarms.alarms})),
+        )
 
 
 def _summary(txn: Txn) -> str:
@@ -278,17 +288,3 @@ def _summary(txn: Txn) -> str:
     then = txn.then
     first = repr(then[0].prefix if isinstance(then[0], DeletePrefix | GetPrefix) else then[0].key) if then else "none"
     return f"a transaction of {len(txn.compares)} compares and {len(then)} operations (the first on {first})"
-
-
-def _status(address: str, status: Any, alarms: Any) -> Status:
-    kinds = _rpc.messages.AlarmType
-    return Status(
-        endpoint=address,
-        version=status.version,
-        db_size_bytes=status.dbSize,
-        db_size_in_use_bytes=status.dbSizeInUse,
-        member=status.header.member_id,
-        leader=status.leader,
-        revision=status.header.revision,
-        alarms=tuple(sorted({kinds.Name(alarm.alarm) for alarm in alarms.alarms})),
-    )

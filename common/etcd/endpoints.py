@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 from common.clock import Clock
@@ -107,7 +107,14 @@ class Endpoints:
         reasons = {address: why.get(address) or await self._why(address) for address in addresses}
         extra = {"action": "etcd.unanswered", "asked": what, "reasons": reasons}
         _log.debug("no etcd took %s", what, extra=extra)
-        return _away(reasons)
+        # For people: which members, and why, each reason once. What was asked of them, the log tells.
+        short = {address: failures.in_short(words) for address, words in reasons.items()}
+        by_reason = dict.fromkeys(short.values())
+        told = [
+            reason if len(by_reason) == 1 else f"{', '.join(one for one in short if short[one] == reason)}: {reason}"
+            for reason in by_reason
+        ]
+        return EtcdAwayError(", ".join(short), "; ".join(told))
 
     async def close(self) -> None:
         """Ends every connection."""
@@ -130,14 +137,13 @@ class Endpoints:
         if channel is None:
             if _rpc.lacks_descriptors():
                 raise UnavailableError("etcd is not asked: this process has no file descriptors to spare")
-            channel = self._channels[address] = self._new_channel(address)
+            if self._certificates is None:
+                channel = _rpc.Channel(address)
+            else:
+                name = self._certificates.files.server_name
+                channel = _rpc.Channel(address, credentials=self._certificates.credentials, server_name=name)
+            self._channels[address] = channel
         return channel
-
-    def _new_channel(self, address: str) -> _rpc.Channel:
-        if self._certificates is None:
-            return _rpc.Channel(address)
-        name = self._certificates.files.server_name
-        return _rpc.Channel(address, credentials=self._certificates.credentials, server_name=name)
 
     async def _connects(self, channel: _rpc.Channel, deadline: float) -> bool:
         """Whether the channel is ready, or becomes so at its next attempt."""
@@ -190,14 +196,3 @@ class Endpoints:
             problem = await tls_problem(address, files)
             self._tls_problems[address] = (self._clock.monotonic(), problem)
         return problem
-
-
-def _away(reasons: Mapping[str, str]) -> EtcdAwayError:
-    """For people: which members, and why, each reason once. What was asked of them, the log tells."""
-    short = {address: failures.in_short(words) for address, words in reasons.items()}
-    by_reason = dict.fromkeys(short.values())
-    told = [
-        reason if len(by_reason) == 1 else f"{', '.join(one for one in short if short[one] == reason)}: {reason}"
-        for reason in by_reason
-    ]
-    return EtcdAwayError(", ".join(short), "; ".join(told))

@@ -89,7 +89,14 @@ def refusal(error: Exception, *, what: str, address: str) -> EtcdRefusedError:
     """The error to raise for a refused request; the most precise class that there is."""
     details = _rpc.details_of(error)
     message = f"etcd at {address} refused {what}: {details}"
-    if (remedy := _access_remedy(error)) is not None:
+    remedy = None
+    if _rpc.code_of(error) == "PERMISSION_DENIED":
+        remedy = "grant a role of this user's readwrite on the keys (etcdctl role grant-permission, --prefix=true)"
+    elif details == _NO_USER:
+        remedy = "etcd asks who we are: set etcdUser, and etcdPasswordFile"
+    elif token_refused(error):
+        remedy = "the token was refused twice; it is tried again"
+    if remedy is not None:
         return EtcdAccessError(Problem(field="etcdUser", message=message, remedy=remedy))
     if details.startswith(_BUSY):
         return EtcdBusyError(message)
@@ -108,15 +115,6 @@ def token_refused(error: Exception) -> bool:
 def auth_is_off(error: Exception) -> bool:
     """Whether etcd says that it has no users: authentication is not enabled."""
     return _AUTH_IS_OFF in _rpc.details_of(error)
-
-
-def _access_remedy(error: Exception) -> str | None:
-    """What helps where etcd has refused this user; None: that was not the reason."""
-    if _rpc.code_of(error) == "PERMISSION_DENIED":
-        return "grant a role of this user's readwrite on the keys (etcdctl role grant-permission, --prefix=true)"
-    if _rpc.details_of(error) == _NO_USER:
-        return "etcd asks who we are: set etcdUser, and etcdPasswordFile"
-    return "the token was refused twice; it is tried again" if token_refused(error) else None
 
 
 def answer_too_large(error: Exception) -> bool:

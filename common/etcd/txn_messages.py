@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from common.etcd import _rpc
 from common.etcd.types import key_revisions, key_value, range_end, to_bytes
-from common.protocol.compares import Compare, Target
+from common.protocol.compares import Target
 from common.protocol.txn import (
     MAX_COMPARES,
     MAX_OPS,
@@ -42,7 +42,11 @@ def txn_request(txn: Txn) -> Any:
     _refuse_impossible(txn.otherwise)
     request = _rpc.messages.TxnRequest()
     for compare in txn.compares:
-        _add_compare(request.compare, compare)
+        key = to_bytes(compare.key)
+        message = request.compare.add(result=compare.relation, target=compare.target, key=key)
+        setattr(message, _OPERAND_OF[compare.target], compare.operand)
+        if compare.prefix:
+            message.key, message.range_end = key or b"\0", range_end(key)
     if len(request.compare) > MAX_COMPARES:
         raise ValueError(f"{len(request.compare)} compares in one transaction; etcd takes {MAX_COMPARES}")
     for operations, branch in ((request.success, txn.then), (request.failure, txn.otherwise)):
@@ -97,14 +101,6 @@ def txn_result(txn: Txn, response: Any) -> TxnResult:
         revision=response.header.revision,
         results=tuple(_result(operation, answer) for operation, answer in zip(branch, answers, strict=True)),
     )
-
-
-def _add_compare(compares: Any, compare: Compare) -> None:
-    key = to_bytes(compare.key)
-    message = compares.add(result=compare.relation, target=compare.target, key=key)
-    setattr(message, _OPERAND_OF[compare.target], compare.operand)
-    if compare.prefix:
-        message.key, message.range_end = key or b"\0", range_end(key)
 
 
 def _add_operation(operations: Any, operation: Operation) -> None:
