@@ -11,9 +11,12 @@ from common.runlog import RunLog
 
 def open_etcd(config: SharedConfig, *, timeout_s: float, clock: Clock | None = None) -> EtcdClient:
     """A client of the configured etcd; nothing is sent yet. ConfigError: it can never work."""
-    return EtcdClient(
-        config.etcd_endpoints, timeout=timeout_s, tls=config.etcd_tls, user=_etcd_user(config), clock=clock
-    )
+    user = None
+    if config.etcd_user is not None and config.etcd_password_file is not None:
+        user = EtcdUser.with_password_file(config.etcd_user, config.etcd_password_file)
+    elif config.etcd_user is not None:
+        user = EtcdUser.with_password(config.etcd_user, config.etcd_password or "")
+    return EtcdClient(config.etcd_endpoints, timeout=timeout_s, tls=config.etcd_tls, user=user, clock=clock)
 
 
 def open_runlog(config: SharedConfig) -> RunLog:
@@ -25,11 +28,3 @@ def open_runlog(config: SharedConfig) -> RunLog:
         connect_timeout_ms=config.mongodb_connect_timeout_ms,
         password=password_in(file) if file is not None else None,
     )
-
-
-def _etcd_user(config: SharedConfig) -> EtcdUser | None:
-    if config.etcd_user is None:
-        return None
-    if config.etcd_password_file is not None:
-        return EtcdUser.with_password_file(config.etcd_user, config.etcd_password_file)
-    return EtcdUser.with_password(config.etcd_user, config.etcd_password or "")

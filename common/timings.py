@@ -48,8 +48,21 @@ class Timings:
 
     def problems(self, kill_grace_s: float = DEFAULT_KILL_GRACE_S) -> list[Problem]:
         """What does not fit, all of it; for a job with this grace between TERM and KILL."""
-        found = (self._ttl_problem(), self._keepalive_problem(), self._hedge_problem())
-        return [problem for problem in found if problem] + self._lost_after_problems(self.lost_after_s, kill_grace_s)
+        problems: list[Problem] = []
+        if self.lease_ttl_s < LEAST_TTL_S:
+            message = f"{self.lease_ttl_s} is less than etcd grants"
+            problems.append(Problem(field="leaseTtlSeconds", message=message, remedy=f"give at least {LEAST_TTL_S}"))
+        if self.keepalive_s * 3 >= self.lease_ttl_s:
+            message = f"{self.lease_ttl_s} s is too short for a keep-alive every {self.keepalive_s:g} s"
+            remedy = f"give more than {self.keepalive_s * 3:g} (3 x the keep-alive)"
+            problems.append(Problem(field="leaseTtlSeconds", message=message, remedy=remedy))
+        bound_ms = self.claim_lead_ms + self.max_clock_skew_ms
+        if self.hedge_ms <= bound_ms:
+            message = f"{self.hedge_ms} lets the second worker in rank overtake the first"
+            sum_of = f"claimLeadMs {self.claim_lead_ms} + maxClockSkewMs {self.max_clock_skew_ms}"
+            remedy = f"give more than {bound_ms} ({sum_of}), or lower those"
+            problems.append(Problem(field="hedgeMs", message=message, remedy=remedy))
+        return problems + self._lost_after_problems(self.lost_after_s, kill_grace_s)
 
     def job_problems(self, *, lost_after_s: float | None, kill_grace_s: float, misfire_grace_s: float) -> list[Problem]:
         """What of a job's own timings does not fit these; `lost_after_s` None stands for "never"."""
@@ -63,35 +76,6 @@ class Timings:
                 )
             )
         return problems
-
-    def _ttl_problem(self) -> Problem | None:
-        if self.lease_ttl_s >= LEAST_TTL_S:
-            return None
-        return Problem(
-            field="leaseTtlSeconds",
-            message=f"{self.lease_ttl_s} is less than etcd grants",
-            remedy=f"give at least {LEAST_TTL_S}",
-        )
-
-    def _keepalive_problem(self) -> Problem | None:
-        if self.keepalive_s * 3 < self.lease_ttl_s:
-            return None
-        return Problem(
-            field="leaseTtlSeconds",
-            message=f"{self.lease_ttl_s} s is too short for a keep-alive every {self.keepalive_s:g} s",
-            remedy=f"give more than {self.keepalive_s * 3:g} (3 x the keep-alive)",
-        )
-
-    def _hedge_problem(self) -> Problem | None:
-        bound_ms = self.claim_lead_ms + self.max_clock_skew_ms
-        if self.hedge_ms > bound_ms:
-            return None
-        return Problem(
-            field="hedgeMs",
-            message=f"{self.hedge_ms} lets the second worker in rank overtake the first",
-            remedy=f"give more than {bound_ms} (claimLeadMs {self.claim_lead_ms} + maxClockSkewMs "
-            f"{self.max_clock_skew_ms}), or lower those",
-        )
 
     def _lost_after_problems(self, lost_after_s: float, kill_grace_s: float) -> list[Problem]:
         bound_s = self.least_lost_after_s(kill_grace_s)

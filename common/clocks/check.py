@@ -156,19 +156,16 @@ class ClockCheck:
                 left_s = self._first_s + for_s - self._clock.monotonic()
                 if left_s <= 0 or not await self.look() or self._is_judged:
                     return
-                self._await_first(for_s, left_s)
+                until = from_ms(self._clock.wall_ms() + round(left_s * 1000))
+                awaited = "decides nothing before its clock has been compared with the others'"
+                self.awaited = f"{awaited}, or it is {until:%H:%M:%S} UTC"
+                if for_s > self._first_for_s:
+                    self._first_for_s = for_s
+                    extra = {"action": "clock.awaited", "for_s": for_s}
+                    _log.info("decides nothing before its clock has been compared, or for %g s", for_s, extra=extra)
                 await asyncio.sleep(_FIRST_LOOK_S)
         finally:
             self.awaited = None
-
-    def _await_first(self, for_s: float, left_s: float) -> None:
-        until = from_ms(self._clock.wall_ms() + round(left_s * 1000))
-        awaited = "decides nothing before its clock has been compared with the others'"
-        self.awaited = f"{awaited}, or it is {until:%H:%M:%S} UTC"
-        if for_s > self._first_for_s:
-            self._first_for_s = for_s
-            extra = {"action": "clock.awaited", "for_s": for_s}
-            _log.info("decides nothing before its clock has been compared, or for %g s", for_s, extra=extra)
 
     async def look(self) -> bool:
         """Read the comparison and judge by it; False: etcd did not answer, and all stays as it is."""
@@ -236,13 +233,9 @@ class ClockCheck:
         if self.fault == self._told and not self._has_to_tell:
             return
         before, self._told, self._has_to_tell = self._told, self.fault, False
-        if self.fault != before:
-            self._log_change(before)
-        await self._on_change(self.fault)
-
-    def _log_change(self, before: str | None) -> None:
         extra = {"action": "clock.off" if self.fault else "clock.trusted", "fault": self.fault or before}
-        if self.fault is not None:
-            _log.warning("decides nothing: %s", self.fault, extra=extra)
-        else:
+        if self.fault is None and before is not None:
             _log.warning("trusts its clock again%s", "" if self._was_compared else ": nobody compares it", extra=extra)
+        elif self.fault != before:
+            _log.warning("decides nothing: %s", self.fault, extra=extra)
+        await self._on_change(self.fault)

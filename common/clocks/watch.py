@@ -42,20 +42,16 @@ class ClockWatch:
         """Tells of a jump beyond the skew that is allowed, once for each; the wall clock, in ms, after that."""
         wall_ms = self._clock.wall_ms()
         if abs(wall_ms / 1000 - self._clock.boottime() - self._offset_s) > self._max_skew_s:
-            self._look_again()
+            # Once more: a process that was frozen between its readings of the two clocks saw a jump that was none.
+            by_s = self._now_s() - self._offset_s
+            if abs(by_s) > self._max_skew_s:
+                self._offset_s += by_s
+                self._jumps += 1
+                extra = {"action": "clock.jumped", "by_s": round(by_s, 3)}
+                _log.warning("the clock jumped by %.3f s", by_s, extra=extra)
+                self._on_jump(by_s)
             wall_ms = self._clock.wall_ms()
         return wall_ms
-
-    def _look_again(self) -> None:
-        """A process that is frozen between its readings of the two clocks sees a jump where there is none."""
-        by_s = self._now_s() - self._offset_s
-        if abs(by_s) <= self._max_skew_s:
-            return
-        self._offset_s += by_s
-        self._jumps += 1
-        extra = {"action": "clock.jumped", "by_s": round(by_s, 3)}
-        _log.warning("the clock jumped by %.3f s", by_s, extra=extra)
-        self._on_jump(by_s)
 
     def agreed(self) -> None:
         """The wall clock is right now: what it is off from here on counts."""

@@ -160,7 +160,10 @@ def load_manager_config(
     config = ManagerConfig(**_arguments(ManagerConfig, gathered))
     beyond = not is_loopback(config.host.strip("[]"))
     if beyond and not config.allow_unauthenticated:
-        gathered.problems.append(_unauthenticated(config))
+        origin = config.origins.get("host", "default")
+        message = f'{origin} has "{config.host}", beyond this machine, without a login'
+        remedy = 'give 127.0.0.1, or set "allowUnauthenticated": true if everyone who reaches it may run commands'
+        gathered.problems.append(Problem(field="host", message=message, remedy=remedy))
     _refuse(config, gathered)
     if beyond:
         gathered.notes.append(
@@ -188,16 +191,18 @@ def shown(config: SharedConfig) -> Iterator[tuple[str, str, str]]:
 
 def file_object(config: SharedConfig) -> dict[str, object]:
     """The configuration as the JSON object of a file that gives it again (secrets included)."""
-    values = {key.name: getattr(config, attribute) for attribute, key in _keyed_fields(type(config))}
-    plain = {name: _plain(value) for name, value in values.items()}
-    return {name: value for name, value in plain.items() if value is not None}
-
-
-def _plain(value: object) -> object:
-    """As JSON takes it."""
-    if isinstance(value, TlsFiles):
-        return value.to_json()
-    return str(value) if isinstance(value, Path) else value
+    found: dict[str, object] = {}
+    for attribute, key in _keyed_fields(type(config)):
+        match getattr(config, attribute):
+            case None:
+                pass
+            case TlsFiles() as files:
+                found[key.name] = files.to_json()
+            case Path() as path:
+                found[key.name] = str(path)
+            case value:
+                found[key.name] = value
+    return found
 
 
 def _keyed_fields(table: type[SharedConfig]) -> list[tuple[str, Key]]:
@@ -232,11 +237,3 @@ def _refuse(config: SharedConfig, gathered: Gathered) -> None:
     if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:
         raise ConfigError(problems)
     gathered.notes.extend(access_notes(config))
-
-
-def _unauthenticated(config: ManagerConfig) -> Problem:
-    return Problem(
-        field="host",
-        message=f'{config.origins.get("host", "default")} has "{config.host}", beyond this machine, without a login',
-        remedy='give 127.0.0.1, or set "allowUnauthenticated": true if everyone who reaches it may run commands',
-    )

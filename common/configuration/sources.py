@@ -91,8 +91,13 @@ def _gather_file(
             gathered.notes.append(f"{path}: {name} does nothing in etcron; it can be taken out")
         elif name in other and other[name].legacy:
             gathered.notes.append(f"{path}: {name} does nothing in a {program}")
+        elif name in other:
+            message = f"file {path} has it, but it is not a key of a {program}"
+            remedy = "move it to the other program's file"
+            gathered.problems.append(Problem(field=name, message=message, remedy=remedy))
         else:
-            gathered.problems.append(_misplaced(path, name, own, other, program))
+            message, remedy = f"file {path} has this unknown key", _did_you_mean(name, own)
+            gathered.problems.append(Problem(field=_shorten(name), message=message, remedy=remedy))
 
 
 def _gather_environment(
@@ -106,13 +111,6 @@ def _gather_environment(
         elif variable.startswith(PREFIX) and variable not in elsewhere:
             remedy = _did_you_mean(variable, [*by_variable, *elsewhere])
             gathered.problems.append(Problem(field=variable, message="no key of that name", remedy=remedy))
-
-
-def _misplaced(path: Path, name: str, own: Mapping[str, Key], other: Mapping[str, Key], program: str) -> Problem:
-    if name in other:
-        message = f"file {path} has it, but it is not a key of a {program}"
-        return Problem(field=name, message=message, remedy="move it to the other program's file")
-    return Problem(field=_shorten(name), message=f"file {path} has this unknown key", remedy=_did_you_mean(name, own))
 
 
 def _did_you_mean(name: str, known: Collection[str]) -> str:

@@ -112,7 +112,10 @@ class LineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         message = _plain(record.getMessage())
-        parts = [f"{_utc(record)} {record.levelname:<7} {record.name}  {message}", _fields(record)]
+        utc = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        extras = ((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
+        fields = " ".join(f"{name}={_shown(value)}" for name, value in extras)
+        parts = [f"{utc} {record.levelname:<7} {record.name}  {message}", fields]
         line = "  ".join(part for part in parts if part)
         if record.exc_info:
             told = self.formatException(record.exc_info).split("\n")
@@ -123,15 +126,6 @@ class LineFormatter(logging.Formatter):
 def _without_password(found: re.Match[str]) -> str:
     _, at, host = found[2].rpartition("@")
     return f"{found[1]}:***@{host}" if at else found[0]
-
-
-def _utc(record: logging.LogRecord) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-
-
-def _fields(record: logging.LogRecord) -> str:
-    extras = ((name, value) for name, value in record.__dict__.items() if name not in _STANDARD)
-    return " ".join(f"{name}={_shown(value)}" for name, value in extras)
 
 
 def _shown(value: object) -> str:

@@ -106,13 +106,10 @@ def last_order(record: RunRecord) -> str:
     verdict as it was), then the later attempt; a verdict before a ``lost``.
     """
     newest_ms = max(record.plan_ms, record.range_end_ms or 0)
-    attempt = f"{_has_started(record):d}{record.run_id.attempt:05d}"
+    # A run that was lost counts as one that started: nobody knows better.
+    has_started = record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
+    attempt = f"{has_started:d}{record.run_id.attempt:05d}"
     return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"
-
-
-def _has_started(record: RunRecord) -> bool:
-    """A run that was lost counts as one that started: nobody knows better."""
-    return record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
 
 
 def last_document(record: RunRecord) -> dict[str, Any]:

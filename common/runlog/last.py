@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Final
@@ -132,14 +133,19 @@ def merge_entries(*strips: Iterable[str]) -> list[str]:
     entries = sorted({one for strip in strips for one in strip})
     if len(entries) < 2:
         return entries
-    by_fire = {_fire_of(entry): entry for entry in entries}
+    # An entry is "order status planTime"; an order ends with the run, and that is the fire and the attempt.
+    by_fire = {entry.rsplit(" ", 2)[0].split("/", 3)[-1].rpartition("#")[0]: entry for entry in entries}
     return sorted(by_fire.values())[-KEPT:]
 
 
 def shown_entries(strip: Iterable[str]) -> tuple[Document, ...]:
     """The newest 20 entries for people, oldest first."""
-    shown = (_shown(entry) for entry in merge_entries(strip)[-SHOWN:])
-    return tuple(one for one in shown if one is not None)
+    shown: list[Document] = []
+    for entry in merge_entries(strip)[-SHOWN:]:
+        with suppress(ValueError):  # it is none of ours
+            order, status, plan = entry.rsplit(" ", 2)
+            shown.append({"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]})
+    return tuple(shown)
 
 
 def results_in(document: Mapping[str, Any]) -> JobResults:
@@ -213,30 +219,8 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
         failing=newest.status in _FAILING,
         run_order=run_order,
         run=result if ran is newest else None if ran is None else last_document(ran),
-        entries=tuple(merge_entries(_entry(of, record) for of, record in ascending)),
+        entries=tuple(merge_entries(f"{order_of} {record.status} {record.plan_ms}" for order_of, record in ascending)),
     )
-
-
-def _entry(order: str, record: RunRecord) -> str:
-    return f"{order} {record.status} {record.plan_ms}"
-
-
-def _order_of(entry: str) -> str:
-    return entry.rsplit(" ", 2)[0]
-
-
-def _fire_of(entry: str) -> str:
-    """The run without its attempt."""
-    return _order_of(entry).split("/", 3)[-1].rpartition("#")[0]
-
-
-def _shown(entry: str) -> Document | None:
-    """None: it is none of our entries."""
-    try:
-        order, status, plan = entry.rsplit(" ", 2)
-        return {"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]}
-    except ValueError:
-        return None
 
 
 class OwedResults:

@@ -76,9 +76,14 @@ def plan_page(wanted: RunFilter, cursor: str | None) -> PagePlan:
     """The ranges for a page; InvalidInputError where the cursor is not one of ours."""
     statuses = frozenset(str(status) for status in wanted.statuses)
     below = _AFTER_ALL if wanted.to_ms is None else plan_key(wanted.to_ms)
+    residual: dict[str, frozenset[str]] = {}
+    if wanted.job is not None and wanted.worker is not None:
+        residual["worker"] = frozenset((wanted.worker,))
+    if wanted.job is None and wanted.worker is not None and statuses:
+        residual["status"] = statuses
     return PagePlan(
         streams=_streams(wanted, statuses),
-        residual=_residual(wanted, statuses),
+        residual=residual,
         lowest=_BEFORE_ALL if wanted.from_ms is None else plan_key(wanted.from_ms),
         below=below if cursor is None else min(below, decode_cursor(cursor)),
     )
@@ -96,15 +101,6 @@ def _streams(wanted: RunFilter, statuses: frozenset[str]) -> tuple[Mapping[str, 
             return tuple({"status": status} for status in sorted(statuses))
         case _:
             return ({},)
-
-
-def _residual(wanted: RunFilter, statuses: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    residual: dict[str, frozenset[str]] = {}
-    if wanted.job is not None and wanted.worker is not None:
-        residual["worker"] = frozenset((wanted.worker,))
-    if wanted.job is None and wanted.worker is not None and statuses:
-        residual["status"] = statuses
-    return residual
 
 
 def encode_cursor(last_page_key: str) -> str:

@@ -124,8 +124,13 @@ class Removal:
     async def state(self) -> RetentionState | None:
         """As it was put last; None also where what stands there is none of ours."""
         found = await self._state.find_one({"_id": _STATE})
+        if found is None:
+            return None
         try:
-            return None if found is None else _state_of(found)
+            return RetentionState(
+                days=int(found["days"]), per_job=int(found["perJob"]), worker=str(found["worker"]),
+                at_ms=int(found["atMs"]), removed=int(found["removed"]),
+            )  # fmt: skip
         except (KeyError, TypeError, ValueError):
             return None
 
@@ -134,15 +139,13 @@ class Removal:
             {**of, PAGE_KEY: {"$gt": after, **upper}}, {"_id": 1, PAGE_KEY: 1, _RANGE_END: 1}, sort=[(PAGE_KEY, 1)],
             limit=limit, batch_size=limit,
         )  # fmt: skip
-        return [_old(document) for document in await cursor.to_list()]
-
-
-def _old(document: Mapping[str, Any]) -> OldRecord:
-    end_ms = document.get(_RANGE_END)
-    return OldRecord(
-        run_id=str(document["_id"]), page_key=str(document[PAGE_KEY]),
-        range_end_ms=end_ms if isinstance(end_ms, int) else None,
-    )  # fmt: skip
+        return [
+            OldRecord(
+                run_id=str(document["_id"]), page_key=str(document[PAGE_KEY]),
+                range_end_ms=end_ms if isinstance(end_ms := document.get(_RANGE_END), int) else None,
+            )
+            for document in await cursor.to_list()
+        ]  # fmt: skip
 
 
 def _kept(document: Mapping[str, Any]) -> KeptJob:
@@ -151,10 +154,3 @@ def _kept(document: Mapping[str, Any]) -> KeptJob:
     newest = order.partition("/")[0]
     name = str(document["_id"]).removeprefix(last_id(""))
     return KeptJob(name=name, newest_ms=int(newest) if newest.isdecimal() else 0, order=order)
-
-
-def _state_of(document: Mapping[str, Any]) -> RetentionState:
-    return RetentionState(
-        days=int(document["days"]), per_job=int(document["perJob"]), worker=str(document["worker"]),
-        at_ms=int(document["atMs"]), removed=int(document["removed"]),
-    )  # fmt: skip

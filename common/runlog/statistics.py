@@ -234,11 +234,8 @@ def _table(text: object) -> dict[str, Any]:
 
 def _by_job(document: Mapping[str, Any]) -> dict[str, Counts]:
     """The counts of a document by job, but for those that are none."""
-    return {job: counts for job, counts in _table(document.get("counts")).items() if _are_counts(counts)}
-
-
-def _are_counts(value: object) -> bool:
-    return isinstance(value, dict) and all(_is_number(number) for number in value.values())
+    found = _table(document.get("counts")).items()
+    return {job: counts for job, counts in found if isinstance(counts, dict) and all(map(_is_number, counts.values()))}
 
 
 def _is_number(value: object) -> TypeGuard[int]:

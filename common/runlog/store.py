@@ -131,11 +131,19 @@ class RunLog:
         part of the batch may have been stored; send it again. Keep a batch below some 16 MiB and 1,000 records.
         Without ``advance_last`` the caller owes `advance_last` before it forgets the records.
         """
-        encoded, rejected = await _encoded(records)
+        results: list[Encoded | Rejection] = []
+        for start in range(0, len(records), _ENCODED_AT_ONCE):
+            results += map(encode, records[start : start + _ENCODED_AT_ONCE])
+            await asyncio.sleep(0)
+        encoded, rejected = _split(results)
         if not encoded:
             return WriteResult(rejected=tuple(rejected))
         async with asking(self._client, deadline_seconds):
-            faults = await self._insert(encoded)
+            faults = NO_FAULTS
+            try:
+                await self._log.insert_many([item.document for item in encoded], ordered=False)
+            except BulkWriteError as error:
+                faults = faults_of(error.details, len(encoded))
             late, refused_late = await self._replace_lost([encoded[index] for index in faults.duplicates])
         refused = [*refused_late, *_rejections(encoded, faults)]
         if advance_last:
@@ -223,7 +231,14 @@ class RunLog:
         asked = [str(run_id) for run_id in run_ids]
         async with asking(self._client, deadline_seconds):
             documents = await by_ids(self._settled, asked, projection={"output": 0})
-        return {document["_id"]: record for document in documents if (record := _record_in(document)) is not None}
+        records: dict[str, RunRecord] = {}
+        for document in documents:
+            try:
+                records[document["_id"]] = RunRecord.from_document(document)
+            except ValueError as error:
+                extra = {"action": "record.odd", "run": document["_id"]}
+                _log.error("%s in the collection log is no record of a run: %s", document["_id"], error, extra=extra)
+        return records
 
     async def job_log(
         self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
@@ -264,8 +279,20 @@ class RunLog:
         worker joins one by job or status. InvalidInputError where the cursor is not one of ours.
         """
         plan = plan_page(wanted, cursor)
+        found: list[Document] = []
+        below, walked = plan.below, 0
         async with asking(self._client, deadline_seconds):
-            return await self._page(plan, limit)
+            while True:
+                step = await self._newest(plan, below, plan.step(limit))
+                found += [document for document in step if plan.matches(document)]
+                walked += len(step)
+                if len(found) > limit:
+                    return _cut(found[:limit], found[limit - 1][PAGE_KEY])
+                if len(step) < plan.step(limit):
+                    return _cut(found, None)
+                below = step[-1][PAGE_KEY]
+                if walked >= WALK:
+                    return _cut(found, below)
 
     async def run(self, run_id: str, *, deadline_seconds: float = _READ_SECONDS) -> Document | None:
         """The document of one run, with its output; None where there is none."""
@@ -354,13 +381,6 @@ class RunLog:
         async with asking(self._client, deadline_seconds):
             return await self._removal.state()
 
-    async def _insert(self, encoded: Sequence[Encoded]) -> WriteFaults:
-        try:
-            await self._log.insert_many([item.document for item in encoded], ordered=False)
-        except BulkWriteError as error:
-            return faults_of(error.details, len(encoded))
-        return NO_FAULTS
-
     async def _replace_lost(self, duplicates: Iterable[Encoded]) -> tuple[int, list[Rejection]]:
         """A verdict that came late takes the place of ``lost``; how many did, and which the store does not take."""
         late, rejected = _split(
@@ -368,23 +388,12 @@ class RunLog:
         )
         if not late:
             return 0, rejected
-        result, faults = await bulk(self._log, [_instead_of_lost(item) for item in late])
+        is_lost = {"status": {"$eq": str(Verdict.LOST)}}
+        replacements: list[ReplaceOne[Document]] = [
+            ReplaceOne({"_id": str(item.record.run_id), **is_lost}, item.document) for item in late
+        ]
+        result, faults = await bulk(self._log, replacements)
         return result, [*rejected, *_rejections(late, faults)]
-
-    async def _page(self, plan: PagePlan, limit: int) -> RunPage:
-        found: list[Document] = []
-        below, walked = plan.below, 0
-        while True:
-            step = await self._newest(plan, below, plan.step(limit))
-            found += [document for document in step if plan.matches(document)]
-            walked += len(step)
-            if len(found) > limit:
-                return _cut(found[:limit], found[limit - 1][PAGE_KEY])
-            if len(step) < plan.step(limit):
-                return _cut(found, None)
-            below = step[-1][PAGE_KEY]
-            if walked >= WALK:
-                return _cut(found, below)
 
     async def _newest(self, plan: PagePlan, below: str, count: int) -> list[Document]:
         """The newest ``count`` documents of all ranges of the plan together."""
@@ -395,23 +404,6 @@ class RunLog:
             documents += await cursor.to_list()
         documents.sort(key=lambda document: str(document[PAGE_KEY]), reverse=True)
         return documents[:count]
-
-
-def _record_in(document: Document) -> RunRecord | None:
-    try:
-        return RunRecord.from_document(document)
-    except ValueError as error:
-        extra = {"action": "record.odd", "run": document["_id"]}
-        _log.error("%s in the collection log is no record of a run: %s", document["_id"], error, extra=extra)
-        return None
-
-
-async def _encoded(records: Sequence[RunRecord]) -> tuple[list[Encoded], list[Rejection]]:
-    results: list[Encoded | Rejection] = []
-    for start in range(0, len(records), _ENCODED_AT_ONCE):
-        results += map(encode, records[start : start + _ENCODED_AT_ONCE])
-        await asyncio.sleep(0)
-    return _split(results)
 
 
 def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[Rejection]]:
@@ -428,11 +420,6 @@ def _split(results: Iterable[Encoded | Rejection]) -> tuple[list[Encoded], list[
 
 def _rejections(sent: Sequence[Encoded], faults: WriteFaults) -> list[Rejection]:
     return [Rejection(run_id=sent[index].record.run_id, reason=reason) for index, reason in faults.refused.items()]
-
-
-def _instead_of_lost(item: Encoded) -> ReplaceOne[Document]:
-    selector = {"_id": str(item.record.run_id), "status": {"$eq": str(Verdict.LOST)}}
-    return ReplaceOne(selector, item.document)
 
 
 def _cut(documents: Sequence[Document], last_key: str | None) -> RunPage:

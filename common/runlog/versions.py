@@ -40,7 +40,10 @@ class Versions:
         replacements: list[ReplaceOne[Document]] = []
         for place, version in enumerate(versions):
             try:
-                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(_document(version)), upsert=True))
+                document = version.to_document()
+                spec = json.dumps(document.pop("spec"), ensure_ascii=False)
+                own = {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec}
+                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(own | document), upsert=True))
                 places.append(place)
             except ValueError as error:
                 refused[place] = str(error)
@@ -48,19 +51,16 @@ class Versions:
             _, faults = await bulk(self._collection, replacements)
             refused |= {places[index]: why for index, why in faults.refused.items()}
         for job in {versions[place].job for place in places}:
-            await self._trim(job)
+            stored = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
+            old = [document["_id"] for document in await stored.to_list()]
+            if old:
+                await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
         return refused
 
     async def newest(self, job: str, limit: int) -> list[JobVersion]:
         """The job's versions, newest first."""
         cursor = self._collection.find(_all_of(job), sort=[("_id", -1)], limit=limit, batch_size=limit)
         return [version for document in await cursor.to_list() if (version := _read(document)) is not None]
-
-    async def _trim(self, job: str) -> None:
-        cursor = self._collection.find(_all_of(job), {"_id": 1}, sort=[("_id", -1)], skip=KEPT, limit=KEPT)
-        old = [document["_id"] for document in await cursor.to_list()]
-        if old:
-            await self._collection.bulk_write([DeleteOne({"_id": one}) for one in old], ordered=False)
 
 
 def _of(job: str) -> str:
@@ -74,12 +74,6 @@ def _all_of(job: str) -> Document:
 
 def _id(version: JobVersion) -> str:
     return f"{_of(version.job)}{version.ended_ms:016d}/{version.revision:019d}"
-
-
-def _document(version: JobVersion) -> Document:
-    document = version.to_document()
-    spec = json.dumps(document.pop("spec"), ensure_ascii=False)
-    return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
 
 
 def _read(document: Document) -> JobVersion | None:

@@ -95,18 +95,15 @@ def describe(expr: str, language: str = DEFAULT) -> str:
 def _is_told_truly(fields: tuple[str, ...]) -> bool:
     second, minute, hour, day, month, weekday, year = fields
     time_of_day = f"{second} {minute} {hour}"
-    if not any(form.fullmatch(time_of_day) for form in _TIME_OF_DAY) or _wraps(day):
+    if not any(form.fullmatch(time_of_day) for form in _TIME_OF_DAY):
+        return False
+    ends = day.split("-")  # a range such as 25-5 would be said as "between day 25 and 5 of the month"
+    if len(ends) == 2 and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1]):
         return False
     # Where either day field may match, only a single weekday is said with an "or".
     is_either = day not in ("*", "?") and weekday not in ("*", "?")
     forms = (_DAY, day), (_MONTHS, month), (_ONE_WEEKDAY if is_either else _WEEKDAYS, weekday), (_YEARS, year)
     return all(form.fullmatch(text) for form, text in forms)
-
-
-def _wraps(day: str) -> bool:
-    """A range such as 25-5, which would be said as "between day 25 and 5 of the month"."""
-    ends = day.split("-")
-    return len(ends) == 2 and all(end.isdigit() for end in ends) and int(ends[0]) > int(ends[1])
 
 
 def _words(fields: tuple[str, ...], locale: str) -> str:

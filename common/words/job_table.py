@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +21,15 @@ _HEAD: Final = "| Field | Type | Default | Limits | Meaning |\n|---|---|---|---|
 
 def fields_table() -> str:
     """A row for each field, in Markdown."""
-    return _HEAD + "".join(_rows())
+    defaults = JobSpec.defaults()
+    rows = []
+    for field in members_of(JobSpec).values():
+        rows.append(_row(field.name, field, _default(field, defaults[field.name])))
+        if isinstance(field.kind, Members):
+            for member in field.kind.members.values():
+                value = _code(defaults[field.name][member.name])
+                rows.append(_row(f"{field.name}.{member.name}", member, value))
+    return _HEAD + "".join(rows)
 
 
 def with_table(text: str) -> str:
@@ -32,16 +39,6 @@ def with_table(text: str) -> str:
     if not (begin and end):
         raise ValueError(f"there is no place for the table: it stands between {BEGIN!r} and {END!r}")
     return before + begin + "\n" + fields_table() + "\n" + end + after
-
-
-def _rows() -> Iterator[str]:
-    defaults = JobSpec.defaults()
-    for field in members_of(JobSpec).values():
-        yield _row(field.name, field, _default(field, defaults[field.name]))
-        if isinstance(field.kind, Members):
-            for member in field.kind.members.values():
-                value = _code(defaults[field.name][member.name])
-                yield _row(f"{field.name}.{member.name}", member, value)
 
 
 def _row(path: str, field: Member, default: str) -> str:

@@ -50,7 +50,10 @@ def local_words(ms: int, timezone: str) -> str:
 
 def calendar_words(calendar: Calendar, phrases: Phrases = ENGLISH) -> str:
     """The dates that a calendar names, the first few of them."""
-    dates = [_entry_words(entry, phrases) for entry in calendar.entries]
+    dates = []
+    for entry in calendar.entries:
+        first, *last = [_day_words(end, phrases) for end in entry.split("/")]
+        dates.append(phrases.between.format(first, *last) if last else first)
     shown = phrases.date_separator.join(dates[:_DATES_SHOWN])
     if len(dates) > _DATES_SHOWN:
         shown += _counted(len(dates) - _DATES_SHOWN, phrases.more)
@@ -73,20 +76,14 @@ def _parts(spec: JobSpec, phrases: Phrases, language: str) -> Iterator[str]:
 
 def _trigger_words(spec: JobSpec, phrases: Phrases, language: str) -> str:
     if spec.every is not None:
-        return _every_words(spec.every, phrases)
+        unit = next((unit for unit, length in _SECONDS.items() if spec.every.ms // 1000 == length), None)
+        return phrases.every.format(span_words(spec.every, phrases)) if unit is None else phrases.one[unit]
     if spec.after is not None:
         return phrases.after.format(span_words(spec.after, phrases))
     if spec.at is not None:
         return phrases.once.format(local_words(spec.at.ms, spec.timezone))
     words = [_cron_words(expr, language, goes_on=index > 0) for index, expr in enumerate(spec.cron_exprs)]
     return phrases.expressions.join(words)
-
-
-def _every_words(span: Duration, phrases: Phrases) -> str:
-    for unit, length in _SECONDS.items():
-        if span.ms // 1000 == length:
-            return phrases.one[unit]
-    return phrases.every.format(span_words(span, phrases))
 
 
 def _cron_words(expr: str, language: str, *, goes_on: bool) -> str:
@@ -98,11 +95,6 @@ def _cron_words(expr: str, language: str, *, goes_on: bool) -> str:
 def expression_words(expr: str, language: str = DEFAULT) -> str:
     """An expression in words, or the expression itself; a page has many, and most jobs share a few."""
     return describe(expr, language)
-
-
-def _entry_words(entry: str, phrases: Phrases) -> str:
-    first, *last = [_day_words(end, phrases) for end in entry.split("/")]
-    return phrases.between.format(first, *last) if last else first
 
 
 def _day_words(text: str, phrases: Phrases) -> str:
