@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from threading import Thread
 from typing import Final, TypeVar, cast
 
@@ -33,19 +34,13 @@ async def can_start_threads(stop: asyncio.Event) -> bool:
                 remedy = "it waits; raise the limit of processes (ulimit -u, or that of its container)"
                 _log.warning("no thread can be started (%s): %s", error, remedy, extra={"action": "threads.short"})
             is_said = True
-            await _stopped_within(stop, _AGAIN_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_S):
+                    await stop.wait()
         else:
             trial.join()
             return True
     return False
-
-
-async def _stopped_within(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        pass
 
 
 _T = TypeVar("_T")

@@ -320,9 +320,16 @@ def _skipped(
     before: Stored, spec: JobSpec | None, mark_ms: int, reason: str, *, now_ms: int, by: str
 ) -> RunRecord | None:
     """One record for the enabled old spec's planned fires until now, or the new mark; None where there are none."""
-    if _kept_mark(before, spec) is not None:
+    saved = before.saved
+    # Without a mark nothing says which fires were decided: the steward starts such a job from now, and so does a save.
+    if saved is None or not saved.spec.enabled or before.mark_ms is None or _kept_mark(before, spec) is not None:
         return None
-    fires = _undecided(before, max(mark_ms, now_ms), still_to_fire_ms=_late_ms(spec, now_ms))
+    if saved.spec.broadcast:
+        return None  # each worker that it fires on records the end of its own sequence
+    from_ms, until_ms = max(before.mark_ms, saved.anchor_ms, *before.taken), max(mark_ms, now_ms)
+    fires = undecided(saved.schedule, mark_ms=from_ms, until_ms=until_ms)
+    if fires is not None and (still_to_fire_ms := _late_ms(spec, now_ms)) is not None:
+        fires = _without(fires, saved.schedule, still_to_fire_ms)
     planned = before.planned()
     if fires is None or planned is None:
         return None
@@ -337,17 +344,6 @@ def _had_waited(before: Stored, members: Sequence[Member]) -> str:
     if any(one.accepts and is_eligible(spec, one.labels, one.slots) for one in members):
         return ""
     return f": until then {why_nobody(spec, members)}"
-
-
-def _undecided(before: Stored, until_ms: int, *, still_to_fire_ms: int | None) -> FireRange | None:
-    # Without a mark nothing says which fires were decided: the steward starts such a job from now, and so does a save.
-    if before.saved is None or not before.saved.spec.enabled or before.mark_ms is None:
-        return None
-    if before.saved.spec.broadcast:
-        return None  # each worker that it fires on records the end of its own sequence
-    from_ms, schedule = max(before.mark_ms, before.saved.anchor_ms, *before.taken), before.saved.schedule
-    fires = undecided(schedule, mark_ms=from_ms, until_ms=until_ms)
-    return fires if fires is None or still_to_fire_ms is None else _without(fires, schedule, still_to_fire_ms)
 
 
 def _without(fires: FireRange, schedule: Schedule, ms: int) -> FireRange | None:

@@ -160,28 +160,21 @@ class Claims:
         for plan_ms in decision.requests:
             request = made_up(job, plan_ms, now_ms=now_ms)
             part.then.append(Put(keys.request(request.run_id), request.to_json()))
-        if decision.claim_ms is not None:
-            self._claim_or_skip(part, session, now_ms)
-        return part
-
-    def _claim_or_skip(self, part: Part, session: Owner, now_ms: int) -> None:
-        proposal, keys = part.proposal, self._keys
-        job, plan_ms = proposal.job, proposal.decision.claim_ms
-        assert plan_ms is not None, "asked for only where there is a fire to claim"
-        if proposal.blocker is not None:
-            reason = f"overlap: {proposal.blocker.run} was going"
-            record = fire_record(job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
+        if (claim_ms := decision.claim_ms) is not None and (blocker := proposal.blocker) is not None:
+            reason = f"overlap: {blocker.run} was going"
+            record = fire_record(job, fires=single(claim_ms), status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
             self._put_final(part, record)
-            part.compares.append(create_revision_is(keys.lock(job.sequence), proposal.blocker.lock_revision))
-            return
-        run_id = job.run_of(plan_ms)
-        key = keys.run(run_id)
-        part.compares.append(absent(key))
-        part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
-        part.witness = Put(key, part.entry.to_json())
-        part.then.append(part.witness)
-        if proposal.locks:
-            part.then.append(Put(keys.lock(job.sequence), str(run_id).encode()))
+            part.compares.append(create_revision_is(lock, blocker.lock_revision))
+        elif claim_ms is not None:
+            run_id = job.run_of(claim_ms)
+            run = keys.run(run_id)
+            part.entry = self.entry(proposal, session=session, claim_ms=now_ms)
+            part.witness = Put(run, part.entry.to_json())
+            part.compares.append(absent(run))
+            part.then.append(part.witness)
+            if proposal.locks:
+                part.then.append(Put(lock, str(run_id).encode()))
+        return part
 
     def _put_final(self, part: Part, record: RunRecord) -> None:
         entry = final_entry(record, worker=self._identity.worker, instance=self._identity.instance)

@@ -89,9 +89,13 @@ class Facts:
     @classmethod
     def found(cls, keys: Keys, end: End, found: Mapping[str, KeyValue]) -> Self:
         """What those of these keys that exist say."""
-        job, mark, kill, run, request = map(found.get, cls.keys_of(keys, end))
+        kv, mark, kill, run, request = map(found.get, cls.keys_of(keys, end))
+        try:
+            job = None if kv is None else read_job(end.run_id.job_name, kv)
+        except EtcronError:
+            job = None
         return cls(
-            job=_readable(end.run_id.job_name, job), mark=mark, is_killed=kill is not None,
+            job=job, mark=mark, is_killed=kill is not None,
             has_next=run is not None or request is not None,
         )  # fmt: skip
 
@@ -119,7 +123,9 @@ def may_be_followed(end: End) -> bool:
 
 def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
     """Why the fire is to be tried again by this job; None: it is not."""
-    if job is None or not _is_its_job(end, job) or (end.run_id.plan_ms is not None and not job.spec.enabled):
+    if job is None or job.create_revision > end.entry.revision:  # or it was made after the run's job was deleted
+        return None
+    if end.run_id.plan_ms is not None and not job.spec.enabled:
         return None
     spec = job.spec
     if end.with_its_worker:
@@ -129,13 +135,6 @@ def another_attempt(end: End, job: PlannedJob | None) -> Origin | None:
         return None
     codes = spec.retry.on_exit_codes
     return Origin.RETRY if not codes or end.exit_code in codes else None
-
-
-def _readable(name: str, kv: KeyValue | None) -> PlannedJob | None:
-    try:
-        return None if kv is None else read_job(name, kv)
-    except EtcronError:
-        return None
 
 
 def _attempts(end: End, job: PlannedJob) -> int:
@@ -150,7 +149,9 @@ def follow(keys: Keys, end: End, facts: Facts) -> FollowUp:
         return NOTHING
     origin = another_attempt(end, job)
     if origin is None or (origin is Origin.RERUN and facts.is_killed):
-        return next_link(keys, job, end_ms=end.end_ms, last_plan_ms=end.entry.plan_ms) if _ends_link(end) else NOTHING
+        if not end.frees_lock or end.run_id.of_worker is not None:
+            return NOTHING  # a run without the lock (its job was another then) is no part of the chain
+        return next_link(keys, job, end_ms=end.end_ms, last_plan_ms=end.entry.plan_ms)
     if facts.has_next:
         return NOTHING
     request = _attempt(end, job, origin, facts)
@@ -177,21 +178,13 @@ def merged(operations: Iterable[Put | Delete], then: FollowUp) -> list[Operation
     return [*(operation for operation in operations if operation.key not in written), *then.then]
 
 
-def _ends_link(end: End) -> bool:
-    """A run without the lock (its job was another then) is no part of the chain."""
-    return end.frees_lock and end.run_id.of_worker is None
-
-
-def _is_its_job(end: End, job: PlannedJob) -> bool:
-    """Not one that was made after the run's was deleted."""
-    return job.create_revision <= end.entry.revision
-
-
 def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request:
     entry, retry = end.entry, job.spec.retry
     not_before_ms, is_retry = end.end_ms, origin is Origin.RETRY
     if is_retry:
         not_before_ms += retry.delay_ms(str(RunId(end.run_id.job, end.run_id.fire)), _attempts(end, job))
+    # A newer fire takes the place of this one's retry where they may not run side by side.
+    gives_way = is_retry and job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
     elsewhere = is_retry and retry.other_worker and end.run_id.of_worker is None
     return Request(
         run_id=end.next_attempt, origin=origin, job_create_revision=job.create_revision, plan_ms=entry.plan_ms,
@@ -199,13 +192,8 @@ def _attempt(end: End, job: PlannedJob, origin: Origin, facts: Facts) -> Request
         trigger=Trigger.RETRY if is_retry else Trigger.RERUN, by=entry.by, note=entry.note,
         create_ms=entry.create_ms if entry.create_ms is not None else entry.claim_ms,
         args=entry.args, env=entry.env, avoid=entry.worker if elsewhere else None,
-        mark_ms=read_mark(facts.mark) if is_retry and _gives_way(end, job) else None,
+        mark_ms=read_mark(facts.mark) if gives_way else None,
     )  # fmt: skip
-
-
-def _gives_way(end: End, job: PlannedJob) -> bool:
-    """Whether a newer fire takes the place of this one's retry: where they may not run side by side."""
-    return job.takes_lock and job.spec.after is None and end.run_id.plan_ms is not None
 
 
 def _asking(keys: Keys, job: PlannedJob, request: Request, compares: Iterable[Compare]) -> FollowUp:

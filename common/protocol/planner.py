@@ -328,12 +328,9 @@ def _pass_then_claim(fires: Fires, *, mark_ms: int, claim: int, superseded: bool
 def _make_up_all(fires: Fires, misfire: Misfire, *, mark_ms: int, newest: int, now_ms: int) -> Decision:
     made_up: list[int] = []
     plan: int | None = newest if fires.dispatch_ms(newest) <= now_ms else fires.newest_open_ms(now_ms)
-    while (
-        plan is not None
-        and plan > mark_ms
-        and len(made_up) < misfire.limit
-        and _in_window(fires, misfire, plan, now_ms)
-    ):
+    while plan is not None and plan > mark_ms and len(made_up) < misfire.limit:
+        if now_ms > fires.dispatch_ms(plan) + misfire.window_ms:
+            break
         made_up.append(plan)
         plan = fires.open.last_before_ms(plan)
     made_up.reverse()
@@ -343,10 +340,6 @@ def _make_up_all(fires: Fires, misfire: Misfire, *, mark_ms: int, newest: int, n
     missed = _miss(fires, mark_ms=mark_ms, last=plan).missed
     requests = _up_to_a_gap(fires, made_up) if made_up and fires.follow_at_once(plan, made_up[0]) else ()
     return Decision(from_ms=mark_ms, to_ms=requests[-1] if requests else plan, missed=missed, requests=requests)
-
-
-def _in_window(fires: Fires, misfire: Misfire, plan_ms: int, now_ms: int) -> bool:
-    return now_ms <= fires.dispatch_ms(plan_ms) + misfire.window_ms
 
 
 def _up_to_a_gap(fires: Fires, plans: list[int]) -> tuple[int, ...]:

@@ -164,13 +164,15 @@ class RequestClaim:
     def is_over(self, refusal: TxnResult) -> bool:
         """Whether the claim can never be carried out any more, however late it arrives."""
         request, job, own = (refusal.one(index) for index in (2, 3, 4))
+        mark = None if self.mark is None else refusal.one(5)
         return (
             request is None
             or request.mod_revision != self.request.revision
             or job is None
             or job.mod_revision != self.job.revision
             or own is None  # one that is detached may be put again with its lease
-            or (self.mark is not None and _value(refusal.one(5)) != self.mark.value)  # a mark never comes back
+            # A mark never comes back.
+            or (self.mark is not None and (mark is None or mark.value != self.mark.value))
         )
 
 
@@ -195,10 +197,6 @@ def is_overtaken(request: Request, job: PlannedJob, mark_ms: int | None) -> bool
         return False
     newest_ms = job.schedule.open_fires.last_before_ms(mark_ms + 1)
     return newest_ms is not None and newest_ms > max(request.mark_ms, job.anchor_ms)
-
-
-def _value(kv: KeyValue | None) -> bytes | None:
-    return None if kv is None else kv.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -160,7 +160,11 @@ class SavedJob:
     @classmethod
     def from_json(cls, value: bytes, *, name: str) -> Self:
         """Read the value of ``jobs/<name>``; InvalidInputError where it is none of ours."""
-        _refuse_odd(name)
+        if not is_job_name(name):
+            # What lies under such a name is no job, whatever it says: saving it as it is called cannot help.
+            message = f"{name[:60]!a}, the key's, is none that a job can have"
+            remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
+            raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)])
         document = load_object(value)
         anchor_ms, saved_ms = document.pop("anchorMs", None), document.pop("savedMs", 0)
         saved_by = document.pop("savedBy", None)
@@ -250,14 +254,6 @@ def planned_by(spec: JobSpec, again: Again | None, worker: str | None = None) ->
 def first_attempt(again: Again | None, plan_ms: int) -> int:
     """The number of the first attempt of a planned fire."""
     return again.attempt if again is not None and plan_ms <= again.until_ms else 1
-
-
-def _refuse_odd(name: str) -> None:
-    """What lies under a name that no job can have is none, whatever it says: saving it as it is called cannot help."""
-    if not is_job_name(name):
-        message = f"{name[:60]!a}, the key's, is none that a job can have"
-        remedy = "delete it (here, or with `etcron job delete`), and save the job under another name"
-        raise InvalidInputError([Problem(field="name", message=message, remedy=remedy)])
 
 
 def _take_pause(document: dict[str, object]) -> Pause | None:

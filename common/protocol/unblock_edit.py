@@ -91,7 +91,10 @@ def plan_unblock(
     ahead = own_ahead[:OWN_MARKS_AT_ONCE]
     mark_ms, until_ms = before.mark_ms or 0, now_ms + ahead_ms
     if not ahead and mark_ms <= until_ms and saved.anchor_ms <= until_ms:
-        raise ConflictError(f"job {before.name!r} is not blocked: {_not_ahead(before)}; nothing was changed")
+        why = "it has no mark that lies ahead"
+        if before.mark_ms is not None:
+            why = f"its mark is {iso(before.mark_ms)}, which is not ahead"
+        raise ConflictError(f"job {before.name!r} is not blocked: {why}; nothing was changed")
     if any(kv is not None and kv.mod_revision > started.revision for kv in (before.job, before.mark, *own_ahead)):
         raise MovedError
     marks = (mark_ms, saved.anchor_ms, *(read_mark(kv) or 0 for kv in own_ahead))
@@ -178,9 +181,3 @@ def _edit(
         *chain.then,
     ]
     return compares, then
-
-
-def _not_ahead(before: Stored) -> str:
-    if before.mark_ms is None:
-        return "it has no mark that lies ahead"
-    return f"its mark is {iso(before.mark_ms)}, which is not ahead"

@@ -40,10 +40,7 @@ class Versions:
         replacements: list[ReplaceOne[Document]] = []
         for place, version in enumerate(versions):
             try:
-                document = version.to_document()
-                spec = json.dumps(document.pop("spec"), ensure_ascii=False)
-                own = {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec}
-                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(own | document), upsert=True))
+                replacements.append(ReplaceOne({"_id": _id(version)}, to_bson(_document(version)), upsert=True))
                 places.append(place)
             except ValueError as error:
                 refused[place] = str(error)
@@ -74,6 +71,12 @@ def _all_of(job: str) -> Document:
 
 def _id(version: JobVersion) -> str:
     return f"{_of(version.job)}{version.ended_ms:016d}/{version.revision:019d}"
+
+
+def _document(version: JobVersion) -> Document:
+    document = version.to_document()
+    spec = json.dumps(document.pop("spec"), ensure_ascii=False)
+    return {"_id": _id(version), "jobName": version.job, "revision": version.revision, "specJson": spec, **document}
 
 
 def _read(document: Document) -> JobVersion | None:
