@@ -165,10 +165,15 @@ class Endpoints:
             raise UnfitError("each endpoint without user and password: these are etcdUser and etcdPasswordFile")
         if not isinstance(value, list | tuple) or not value:
             raise UnfitError('a list of "host:port", at least one')
-        endpoints = tuple(self._endpoint(item) for item in value)
+        endpoints = []
+        for item in value:
+            match = _ENDPOINT.fullmatch(item) if isinstance(item, str) else None
+            if match is None or not 1 <= int(match[2].rsplit(":", 1)[1]) <= 65535:
+                raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"], or of "https://host:port"')
+            endpoints.append((match[1] or "") + match[2])
         if len({endpoint.startswith("https://") for endpoint in endpoints}) > 1:
             raise UnfitError("all of them with https://, or none: some with TLS and some without is no protection")
-        return endpoints
+        return tuple(endpoints)
 
     def read(self, text: str) -> tuple[str, ...]:
         return self.accept([part.strip() for part in text.split(",") if part.strip()])
@@ -179,13 +184,6 @@ class Endpoints:
             return [self.shown(item) for item in value]
         _, at, host = value.rpartition("@") if isinstance(value, str) else ("", "", "")
         return f"***@{host}" if at else value
-
-    @staticmethod
-    def _endpoint(item: object) -> str:
-        match = _ENDPOINT.fullmatch(item) if isinstance(item, str) else None
-        if match is None or not 1 <= int(match[2].rsplit(":", 1)[1]) <= 65535:
-            raise UnfitError('a list of "host:port", e.g. ["127.0.0.1:2379"], or of "https://host:port"')
-        return (match[1] or "") + match[2]
 
 
 @dataclass(frozen=True, slots=True)

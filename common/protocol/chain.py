@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from common.jobs.job import JobSpec
-from common.protocol.compares import Compare, absent, create_revision_is
+from common.protocol.compares import absent, create_revision_is
 from common.protocol.keys import Keys, RunId, Watched
 from common.protocol.request import Origin, Request
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Delete, KeyRevisions, KeyValue, Operation, Put
+from common.protocol.txn import Delete, KeyRevisions, KeyValue, Operation, Put, Share
 
 MADE_WITH_ITS_JOB = 0
 """In place of the job's create revision, in a link that is put by the transaction that makes the job: its own."""
@@ -65,35 +65,28 @@ class Chained:
     link: KeyValue | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChainEdit:
-    """The share of the chain in an edit's transaction."""
-
-    compares: tuple[Compare, ...] = ()
-    then: tuple[Operation, ...] = ()
-
-
-NO_EDIT = ChainEdit()
-
-
 def edit_chain(
     keys: Keys, job: KeyValue | None, saved: SavedJob | None, there: Chained, spec: JobSpec | None, *, now_ms: int,
     name: str,
-) -> ChainEdit:  # fmt: skip
-    """From the job as it is (``saved`` None: unreadable) to this spec; None: it is deleted."""
+) -> Share:  # fmt: skip
+    """The chain's share in an edit's transaction: from the job as it is (``saved`` None: unreadable) to this spec.
+
+    ``spec`` None: the job is deleted.
+    """
     if spec is None or not is_chained(spec):
         was_chained = saved is None or is_chained(saved.spec)
-        return _without_link(keys, name) if job is not None and (was_chained or there.link is not None) else NO_EDIT
+        has_link = job is not None and (was_chained or there.link is not None)
+        return Share((), _without_link(keys, name) if has_link else ())
     if there.lock is not None:
-        return ChainEdit(compares=(create_revision_is(keys.lock(name), there.lock.create_revision),))
+        return Share((create_revision_is(keys.lock(name), there.lock.create_revision),), ())
     free = absent(keys.lock(name))
     if job is not None and saved is not None and _stays(job, saved.spec, there.link, spec):
-        return ChainEdit(compares=(free,))
+        return Share((free,), ())
     created = MADE_WITH_ITS_JOB if job is None else job.create_revision
     link = link_at(spec, now_ms, job_create_revision=created)
     if link is None:
-        return ChainEdit(compares=(free,), then=_without_link(keys, name).then)
-    return ChainEdit(compares=(free,), then=(Put(keys.chain(name), link.to_json()), _sentinel(keys)))
+        return Share((free,), _without_link(keys, name))
+    return Share((free,), (Put(keys.chain(name), link.to_json()), _sentinel(keys)))
 
 
 def _stays(job: KeyValue, was: JobSpec, link: KeyValue | None, spec: JobSpec) -> bool:
@@ -107,8 +100,8 @@ def _stays(job: KeyValue, was: JobSpec, link: KeyValue | None, spec: JobSpec) ->
     return request.job_create_revision == job.create_revision
 
 
-def _without_link(keys: Keys, name: str) -> ChainEdit:
-    return ChainEdit(then=(Delete(keys.chain(name)), _sentinel(keys)))
+def _without_link(keys: Keys, name: str) -> tuple[Operation, ...]:
+    return Delete(keys.chain(name)), _sentinel(keys)
 
 
 def _sentinel(keys: Keys) -> Put:

@@ -70,11 +70,7 @@ class Stored:
         """The job as its fires are planned; None: there is none that can be read. ``again``: in place of its own."""
         if self.job is None or self.saved is None:
             return None
-        saved = self.saved
-        return PlannedJob(
-            spec=saved.spec, schedule=saved.spec.schedule, anchor_ms=saved.anchor_ms, revision=self.job.mod_revision,
-            create_revision=self.job.create_revision, again=again or saved.again,
-        )  # fmt: skip
+        return PlannedJob.of(self.saved, self.job, again)
 
     @classmethod
     def read(

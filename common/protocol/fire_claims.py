@@ -112,9 +112,26 @@ class Claims:
     def read(self, batch: Batch[Any], result: TxnResult, *, sent: float) -> tuple[list[Result], list[Part]]:
         """What became of each proposal, and the parts that an answer about others leaves to be sent again. Of a
         refusal: of the transaction that asks why."""
-        if not result.succeeded:
-            return self._read_refusal(batch, result)
-        return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []
+        if result.succeeded:
+            return [carried_out(part, revision=result.revision, sent=sent) for part in batch.parts], []
+        answers: list[Result] = []
+        again: list[Part] = []
+        for index, part in enumerate(batch.parts):
+            at = 1 + 3 * index
+            mark, job, lock = result.one(at), result.key(at + 1), result.one(at + 2)
+            ruled_out = _ruled_out(part.proposal, mark=mark, job=job, lock=lock)
+            if ruled_out is None:
+                again.append(part)
+            else:
+                answers.append(ruled_out)
+        session = result.one(0)
+        if session is None or session.lease != batch.session.lease_id:
+            why, lease = (Answer.NO_SESSION, 0) if session is None else (Answer.DETACHED, session.lease)
+            answers += [Result(proposal=part.proposal, answer=why, key_lease=lease) for part in again]
+            again = []
+        elif not answers and len(again) == 1:
+            answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
+        return answers, again
 
     def entry(self, proposal: Proposal, *, session: Owner, claim_ms: int) -> RunEntry:
         """The value of the run key that a claim puts."""
@@ -183,26 +200,6 @@ class Claims:
         part.compares.append(absent(key))
         part.then.append(part.witness)
         part.finals.append(record)
-
-    def _read_refusal(self, batch: Batch[Any], result: TxnResult) -> tuple[list[Result], list[Part]]:
-        answers: list[Result] = []
-        again: list[Part] = []
-        for index, part in enumerate(batch.parts):
-            at = 1 + 3 * index
-            mark, job, lock = result.one(at), result.key(at + 1), result.one(at + 2)
-            ruled_out = _ruled_out(part.proposal, mark=mark, job=job, lock=lock)
-            if ruled_out is None:
-                again.append(part)
-            else:
-                answers.append(ruled_out)
-        session = result.one(0)
-        if session is None or session.lease != batch.session.lease_id:
-            why, lease = (Answer.NO_SESSION, 0) if session is None else (Answer.DETACHED, session.lease)
-            answers += [Result(proposal=part.proposal, answer=why, key_lease=lease) for part in again]
-            again = []
-        elif not answers and len(again) == 1:
-            answers, again = [Result(proposal=again[0].proposal, answer=Answer.RUN_EXISTS)], []
-        return answers, again
 
 
 def carried_out(part: Part, *, revision: int, sent: float) -> Result:

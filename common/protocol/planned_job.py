@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Self
 
 from common.jobs.job import JobSpec, Overlap
 from common.protocol.keys import RunId, sequence_name
@@ -46,6 +47,14 @@ class PlannedJob:
             object.__setattr__(self, "schedule", planned_by(self.spec, self.again, worker))
         object.__setattr__(self, "keeps_one", overlap is Overlap.QUEUE or overlap is Overlap.REPLACE)
 
+    @classmethod
+    def of(cls, saved: SavedJob, kv: KeyValue, again: Again | None = None) -> Self:
+        """The job that was read of this key. ``again``: in place of its own."""
+        return cls(
+            spec=saved.spec, schedule=saved.spec.schedule, anchor_ms=saved.anchor_ms, revision=kv.mod_revision,
+            create_revision=kv.create_revision, again=again or saved.again,
+        )  # fmt: skip
+
     @property
     def fires(self) -> Fires:
         """Its fires as they are planned for."""
@@ -76,12 +85,4 @@ class PlannedJob:
 
 def read_job(name: str, kv: KeyValue) -> PlannedJob:
     """The job in a key under ``jobs/``; InvalidInputError or ScheduleError where it is none of ours."""
-    saved = SavedJob.from_json(kv.value, name=name)
-    return PlannedJob(
-        spec=saved.spec,
-        schedule=saved.spec.schedule,
-        anchor_ms=saved.anchor_ms,
-        revision=kv.mod_revision,
-        create_revision=kv.create_revision,
-        again=saved.again,
-    )
+    return PlannedJob.of(SavedJob.from_json(kv.value, name=name), kv)

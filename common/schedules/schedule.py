@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from hashlib import blake2b
-from typing import Protocol
 
 from common.instants import from_ms, to_ms
 from common.schedules.cron import DAY_SECONDS, LAST_LOCAL, Cron, parse, uses_hash
@@ -26,11 +25,7 @@ from common.schedules.days import EVERY_DAY, Days, days_of
 from common.schedules.zones import Transition, Zone, load_zone, tzdata_version
 
 
-class _Timing(Protocol):
-    def next_after_ms(self, ms: int) -> int | None: ...
-
-
-def dispatch_ms(sequence: str, timing: _Timing, jitter_s: int, plan_ms: int) -> int:
+def dispatch_ms(sequence: str, timing: Schedule, jitter_s: int, plan_ms: int) -> int:
     """The dispatch time of a planned fire: within 0 to ``jitter_s`` of it, and before the next plan time.
 
     So the dispatch times of a job are in the order of its plan times, and each fire is due before the next is planned.
@@ -95,6 +90,8 @@ __all__ = ["CronSchedule", "Fire", "Schedule", "parse_cron", "tzdata_version"]
 
 # Enough for what is distinct among 100,000 jobs; schedules that fall out live on in the jobs that have them.
 _CACHED_EXPRESSIONS = 16_384
+
+_shared_cron = lru_cache(maxsize=_CACHED_EXPRESSIONS)(parse)
 
 # A clock is never further than this from UTC, so instants beyond are before or after every fire.
 _EARLIEST, _LATEST = -2 * DAY_SECONDS, LAST_LOCAL + 2 * DAY_SECONDS
@@ -324,11 +321,6 @@ def _begun_in_a_gap(zone: Zone) -> Days:
 @lru_cache(maxsize=_CACHED_EXPRESSIONS)
 def _shared_schedule(expr: str, timezone: str, job: str) -> CronSchedule:
     return CronSchedule(expr=expr, timezone=timezone, job=job, _cron=_shared_cron(expr, job), _zone=load_zone(timezone))
-
-
-@lru_cache(maxsize=_CACHED_EXPRESSIONS)
-def _shared_cron(expr: str, job: str) -> Cron:
-    return parse(expr, job)
 
 
 def _floor_ms(t: datetime) -> int:

@@ -82,13 +82,11 @@ def _trigger_words(spec: JobSpec, phrases: Phrases, language: str) -> str:
         return phrases.after.format(span_words(spec.after, phrases))
     if spec.at is not None:
         return phrases.once.format(local_words(spec.at.ms, spec.timezone))
-    words = [_cron_words(expr, language, goes_on=index > 0) for index, expr in enumerate(spec.cron_exprs)]
+    words: list[str] = []
+    for expr in spec.cron_exprs:
+        told = expression_words(expr, language)
+        words.append(told if told == expr or not words else told[0].lower() + told[1:])
     return phrases.expressions.join(words)
-
-
-def _cron_words(expr: str, language: str, *, goes_on: bool) -> str:
-    words = expression_words(expr, language)
-    return words if words == expr or not goes_on else words[0].lower() + words[1:]
 
 
 @lru_cache(maxsize=4_096)
