@@ -33,17 +33,13 @@ def parse_known(document: dict[str, Any], *, name: str, size: int) -> JobSpec:
     template = _known.get(key)
     if template is None:
         spec = parse_job(document, is_small=True)
-        _remember(key, spec)
+        # What an H stands for, and so whether there is such a date, depends on the name.
+        if len(key) <= _LONGEST and not any(map(uses_hash, spec.cron_exprs)):
+            if len(_known) >= _MOST:
+                _known.clear()
+            _known[key] = spec
         return spec
     try:
         return template.called(name, check_command(document.get("command")))
     except InvalidInputError:
         return parse_job(document)  # which says what is wrong with the command
-
-
-def _remember(key: str, spec: JobSpec) -> None:
-    if len(key) > _LONGEST or any(map(uses_hash, spec.cron_exprs)):
-        return  # what an H stands for, and so whether there is such a date, depends on the name
-    if len(_known) >= _MOST:
-        _known.clear()
-    _known[key] = spec

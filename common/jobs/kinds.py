@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
@@ -260,17 +260,13 @@ class Several(Kind):
                 return read([value])
             except ValidationError as error:  # told as the value's own
                 problems = problems_of(error)
-                raise all_wrong(_at(problem.field.removeprefix("[0]"), problem) for problem in problems) from None
+                raise all_wrong(replace(one, field=one.field.removeprefix("[0]")) for one in problems) from None
         if not self.least <= len(value) <= self.most:
             raise wrong(f"has {len(value):,} entries", f"needed: {self.least:,} to {self.most:,} {self.what}")
         values = read(value)
         if self.unique and len(set(values)) < len(values):
             raise all_wrong(_repeated(values))
         return values
-
-
-def _at(field: str, problem: Problem) -> Problem:
-    return Problem(field=field, message=problem.message, remedy=problem.remedy)
 
 
 def _repeated(values: tuple[Any, ...]) -> Iterator[Problem]:

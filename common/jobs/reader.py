@@ -43,7 +43,9 @@ def load_object(
         raise _single(field_name, f"is {size:,} bytes long", f"a job is at most {MAX_SPEC_BYTES:,} bytes of JSON")
     remedy = f"send a JSON object such as {example}"
     try:
-        document = _DECODER.decode(text if isinstance(text, str) else _text_of(text))
+        if not isinstance(text, str):  # JSON is UTF-8, -16 or -32, as its first bytes tell
+            text = text.decode(json.detect_encoding(text), "surrogatepass")
+        document = _DECODER.decode(text)
     except (ValueError, RecursionError) as error:
         raise _single(field_name, f"is not JSON ({_why(error)})", remedy) from error
     if not isinstance(document, dict):
@@ -144,11 +146,6 @@ def first_given_twice(pairs: list[tuple[str, Any]]) -> str:
             return name
         seen.add(name)
     raise AssertionError("none is")
-
-
-def _text_of(value: bytes) -> str:
-    """JSON is UTF-8, -16 or -32, as its first bytes tell."""
-    return value.decode(json.detect_encoding(value), "surrogatepass")
 
 
 _DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant, object_pairs_hook=_unique_members)

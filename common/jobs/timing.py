@@ -24,8 +24,20 @@ def clashes(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
 
     ``said``: the document's members that are not null; ``spec``: what was read of them, else the defaults.
     """
-    yield from _of_triggers([name for name in TRIGGERS if name in said])
-    yield from _of_window(said, spec)
+    given, (*others, last) = [name for name in TRIGGERS if name in said], TRIGGERS
+    if not given:
+        remedy = f"needed: one of {', '.join(others)} or {last}, to say when it runs"
+        yield Problem(field=TRIGGERS[0], message="is missing", remedy=remedy)
+    elif len(given) > 1:
+        remedy = f"keep one of {', '.join(given)}: a job has one trigger"
+        yield Problem(field=given[0], message=f"stands beside {' and '.join(given[1:])}", remedy=remedy)
+    for name in ("startAt", "endAt"):
+        if name in said and "at" in said:
+            yield Problem(field=name, message="stands beside at, which fires once", remedy="leave it out")
+    start, end = spec.start_at, spec.end_at
+    if start is not None and end is not None and end.ms <= start.ms:
+        message = f"is {shown(end.text)}, not after startAt {shown(start.text)}"
+        yield Problem(field="endAt", message=message, remedy="needed: a later time")
     if "offset" in said and "every" not in said:
         yield Problem(field="offset", message="stands without every", remedy="leave it out, or give every, e.g. 15m")
     elif spec.offset is not None and spec.every is not None and spec.offset.ms >= spec.every.ms:
@@ -50,26 +62,6 @@ def rules() -> list[Schema]:
         }
         for trigger in TRIGGERS
     ]
-
-
-def _of_triggers(given: list[str]) -> Iterator[Problem]:
-    *others, last = TRIGGERS
-    if not given:
-        remedy = f"needed: one of {', '.join(others)} or {last}, to say when it runs"
-        yield Problem(field=TRIGGERS[0], message="is missing", remedy=remedy)
-    elif len(given) > 1:
-        remedy = f"keep one of {', '.join(given)}: a job has one trigger"
-        yield Problem(field=given[0], message=f"stands beside {' and '.join(given[1:])}", remedy=remedy)
-
-
-def _of_window(said: Mapping[str, Any], spec: JobSpec) -> Iterator[Problem]:
-    for name in ("startAt", "endAt"):
-        if name in said and "at" in said:
-            yield Problem(field=name, message="stands beside at, which fires once", remedy="leave it out")
-    start, end = spec.start_at, spec.end_at
-    if start is not None and end is not None and end.ms <= start.ms:
-        message = f"is {shown(end.text)}, not after startAt {shown(start.text)}"
-        yield Problem(field="endAt", message=message, remedy="needed: a later time")
 
 
 def _beside_after(spec: JobSpec) -> Iterator[Problem]:
