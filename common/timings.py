@@ -42,10 +42,6 @@ class Timings:
         """The smallest `misfire.graceSeconds`: twice the hedge, rounded up."""
         return math.ceil(2 * self.hedge_ms / 1000)
 
-    def least_lost_after_s(self, kill_grace_s: float) -> float:
-        """The bound that `lostAfterSeconds` has to exceed."""
-        return self.lease_ttl_s + kill_grace_s + 2 * self.margin_s
-
     def problems(self, kill_grace_s: float = DEFAULT_KILL_GRACE_S) -> list[Problem]:
         """What does not fit, all of it; for a job with this grace between TERM and KILL."""
         problems: list[Problem] = []
@@ -78,7 +74,7 @@ class Timings:
         return problems
 
     def _lost_after_problems(self, lost_after_s: float, kill_grace_s: float) -> list[Problem]:
-        bound_s = self.least_lost_after_s(kill_grace_s)
+        bound_s = self.lease_ttl_s + kill_grace_s + 2 * self.margin_s
         if lost_after_s > bound_s:
             return []
         return [

@@ -13,7 +13,6 @@ import re
 import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
@@ -33,11 +32,6 @@ from common.tls import TlsFiles, client_problems, file_fault, pair_problems
 
 _USER_ONLY = re.compile(r"mongodb(?:\+srv)?://[^:/@]+@")
 _USER_AND_PASSWORD = re.compile(r"mongodb(?:\+srv)?://[^/:]*:[^/]*@")
-
-
-def access_problems(config: SharedConfig) -> list[Problem]:
-    """Every mistake that can be found on this machine."""
-    return list(chain(_etcd_tls(config), _etcd_user(config), _mongodb(config), _own_tls(config)))
 
 
 def access_notes(config: SharedConfig) -> Iterator[str]:
@@ -232,7 +226,9 @@ def _arguments(table: type[SharedConfig], gathered: Gathered) -> dict[str, Any]:
 def _refuse(config: SharedConfig, gathered: Gathered) -> None:
     """Raise what was gathered together with what does not fit each other (defaults stand in for bad values)."""
     unfit = {problem.field for problem in gathered.problems}
-    misfits = [*config.timings.problems(), *access_problems(config)]
+    misfits = [
+        *config.timings.problems(), *_etcd_tls(config), *_etcd_user(config), *_mongodb(config), *_own_tls(config),
+    ]  # fmt: skip
     # Of a key whose value is none already, the default is all that could be told, which nobody has written.
     if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:
         raise ConfigError(problems)

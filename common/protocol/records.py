@@ -102,7 +102,7 @@ def claimed_record(
         status=status,
         command=shown_command(command, entry.args) if command else "",
         plan_ms=entry.plan_ms,
-        create_ms=created_ms(entry),
+        create_ms=entry.claim_ms if entry.create_ms is None else entry.create_ms,
         claim_ms=entry.claim_ms,
         end_ms=end_ms,
         worker=entry.worker,
@@ -113,11 +113,6 @@ def claimed_record(
         fence=fence,
         labels=labels,
     )
-
-
-def created_ms(entry: RunEntry) -> int:
-    """When the run was asked for; one that the schedule made, when it was claimed."""
-    return entry.claim_ms if entry.create_ms is None else entry.create_ms
 
 
 def lost_record(

@@ -139,10 +139,6 @@ class SavedJob:
         """The fires that are to be decided."""
         return planned_by(self.spec, self.again)
 
-    def attempt_of(self, plan_ms: int) -> int:
-        """The number of the first attempt of a planned fire."""
-        return first_attempt(self.again, plan_ms)
-
     def to_json(self) -> bytes:
         """The value of ``jobs/<job>``: compact JSON, defaults left out."""
         document = self.spec.to_stored() | {"anchorMs": self.anchor_ms, "savedMs": self.saved_ms}

@@ -138,21 +138,14 @@ def merge_entries(*strips: Iterable[str]) -> list[str]:
     return sorted(by_fire.values())[-KEPT:]
 
 
-def shown_entries(strip: Iterable[str]) -> tuple[Document, ...]:
-    """The newest 20 entries for people, oldest first."""
-    shown: list[Document] = []
-    for entry in merge_entries(strip)[-SHOWN:]:
-        with suppress(ValueError):  # it is none of ours
-            order, status, plan = entry.rsplit(" ", 2)
-            shown.append({"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]})
-    return tuple(shown)
-
-
 def results_in(document: Mapping[str, Any]) -> JobResults:
     """What a document of the collection says."""
-    return JobResults(
-        last=document.get("result"), last_run=document.get("run"), recent=shown_entries(_strip_in(document))
-    )
+    recent: list[Document] = []
+    for entry in merge_entries(_strip_in(document))[-SHOWN:]:
+        with suppress(ValueError):  # it is none of ours
+            order, status, plan = entry.rsplit(" ", 2)
+            recent.append({"status": status, "planTime": int(plan), "runId": order.split("/", 3)[-1]})
+    return JobResults(last=document.get("result"), last_run=document.get("run"), recent=tuple(recent))
 
 
 def _order_in(document: Mapping[str, Any], field: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import InvalidInputError
 from common.jobs.reader import parse_job
-from common.protocol.saved_job import Again, SavedJob
+from common.protocol.saved_job import Again, SavedJob, first_attempt
 from common.schedules.job_calendar import LeavingOut, spans_of
 from common.schedules.schedule import parse_cron
 
@@ -52,7 +52,7 @@ def test_a_job_carries_what_runs_again() -> None:
     saved = SavedJob(spec=spec, anchor_ms=1, again=again)
     read = SavedJob.from_json(saved.to_json(), name="j")
     assert read.again == again
-    assert [read.attempt_of(ms) for ms in (BASE, BASE + 1)] == [2, 1]
+    assert [first_attempt(read.again, ms) for ms in (BASE, BASE + 1)] == [2, 1]
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from common.protocol.keys import RunId, decode_mark, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
 from common.protocol.run import RunEntry, RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, SavedJob
+from common.protocol.saved_job import Again, SavedJob, first_attempt
 from common.protocol.txn import Delete, Put, Txn
 from common.timings import Timings
 from manager.use_cases.jobs import JobService
@@ -444,7 +444,7 @@ async def test_what_was_started_before_its_time_is_left_out_and_the_rest_runs_un
     assert new.anchor_ms <= now_ms()
     assert new.again == Again(until_ms=far_ms, attempt=2, started={"": ((began, goes), (asked, asked))})
     assert new.schedule.next_after_ms(began - 1) == goes + MINUTE_MS
-    assert [new.attempt_of(ms) for ms in (missed, far_ms, far_ms + 1)] == [2, 2, 1]
+    assert [first_attempt(new.again, ms) for ms in (missed, far_ms, far_ms + 1)] == [2, 2, 1]
     record = await missed_after_unblock(manager, among=2)
     assert record is None or record.run_id.attempt == 2
     # It stays so through edits, also a pause, and a second wrong clock makes the next attempt of it.
