@@ -96,8 +96,15 @@ class Answers:
         proposal = result.proposal
         if result.answer is Answer.DONE:
             self.won_late(result, session)
-        elif result.answer is Answer.DETACHED:
-            self._tell_detached(session, result.key_lease)
+        elif result.answer is Answer.DETACHED and self._told_detached is not session:
+            # Told once a session: all of its fires are given up so, until its key is put again.
+            self._told_detached = session
+            lease, own = result.key_lease, session.lease_id
+            extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{own:x}"}
+            _log.warning(
+                "takes no fires until its session's key is mended, so they are late: %s is under %s, "
+                "not under lease %x", session.key, f"lease {lease:x}" if lease else "no lease", own, extra=extra,
+            )  # fmt: skip
         pending = self._pending_of.get(proposal.job.name)
         if pending is None or pending.job is not proposal.job:
             return
@@ -142,17 +149,6 @@ class Answers:
                 pending.give_up()  # the next session looks at all jobs; at this one as soon as it is not busy
             case Answer.NOT_DONE:
                 pass
-
-    def _tell_detached(self, session: Session, lease: int) -> None:
-        """Once a session: all of its fires are given up so, until its key is put again."""
-        if self._told_detached is session:
-            return
-        self._told_detached = session
-        extra = {"action": "fires.detached", "key": session.key, "lease": f"{lease:x}", "own": f"{session.lease_id:x}"}
-        _log.warning(
-            "takes no fires until its session's key is mended, so they are late: %s is under %s, not under lease %x",
-            session.key, f"lease {lease:x}" if lease else "no lease", session.lease_id, extra=extra,
-        )  # fmt: skip
 
     def _locked(self, pending: PendingJob, decision: Decision, blocker: Blocker | None) -> None:
         """A held lock is no verdict before the dispatch time, nor until 100 ms after it."""

@@ -172,7 +172,7 @@ class Broadcast:
         if name in self._catalog.set_aside:
             return None
         mark = marks.get(self._mark_key(name))
-        if job is None or not self._takes_part(job):
+        if job is None or not (job.spec.broadcast and is_eligible(job.spec, self._labels, self._slots)):
             return None if old is None else self._closing(name, old, job, mark, marks.get(self._keys.mark(name)))
         known_ms = read_mark(mark)
         at_ms = max(job.anchor_ms, self._since_ms, known_ms or 0)
@@ -193,9 +193,6 @@ class Broadcast:
         if known_ms is not None:
             record = self._skipped(old, known_ms, until_ms, "deleted" if job is None else "edited")
         return _Step(name=name, new=None, there=job, mark=mark, mark_ms=at_ms, record=record)
-
-    def _takes_part(self, job: PlannedJob) -> bool:
-        return job.spec.broadcast and is_eligible(job.spec, self._labels, self._slots)
 
     def _skipped(self, old: PlannedJob, mark_ms: int, until_ms: int, reason: str) -> RunRecord | None:
         """One record for what the spec before had planned in (mark, until]; None where that is nothing."""

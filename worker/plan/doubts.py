@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
@@ -28,10 +29,9 @@ from common.clock import Clock
 from common.errors import EtcdError, EtcdRefusedError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.etcd.settle import Bears, Patience, answered
-from common.protocol.fire_claims import Batch, Claims, Part, found_carried_out
+from common.protocol.fire_claims import Batch, Claims, found_carried_out
 from common.protocol.keys import Keys
 from common.protocol.proposals import Answer, Result
-from common.protocol.txn import KeyValue
 from worker.plan.answers import pass_over
 
 _log = logging.getLogger(__name__)
@@ -92,7 +92,8 @@ class Doubts:
                     was_told = True
                     listener.answered(result, batch.session)
                 elif result.answer is Answer.RUN_EXISTS:
-                    await self._pass_over(batch, result)
+                    with suppress(EtcdError, UnavailableError):  # looked at again soon
+                        await pass_over(self._client, self._keys, result.proposal, batch.session)
             await asyncio.sleep(LOOK_AGAIN_S)
             results, is_over = await self._look(batch)
             if is_over:
@@ -119,22 +120,12 @@ class Doubts:
             return results, True
         found = await self._client.get_many([part.witness.key for part in batch.parts if part.witness is not None])
         is_over = any(result.is_for_ever for result in results)
-        return self._judge(batch, results, again, found), is_over
-
-    def _judge(
-        self, batch: Batch[Session], refusals: Sequence[Result], again: Sequence[Part], found: dict[str, KeyValue]
-    ) -> list[Result]:
         # Read in this order: a transaction that was refused for ever, and is carried out nevertheless, was so before.
-        by_proposal = {id(refusal.proposal): refusal for refusal in refusals}
+        by_proposal = {id(refusal.proposal): refusal for refusal in results}
         by_proposal |= {id(part.proposal): Result(proposal=part.proposal, answer=Answer.NOT_DONE) for part in again}
         witnesses = [None if part.witness is None else found.get(part.witness.key) for part in batch.parts]
-        return [
+        judged = [
             found_carried_out(part, kv) or by_proposal[id(part.proposal)]
             for part, kv in zip(batch.parts, witnesses, strict=True)
         ]
-
-    async def _pass_over(self, batch: Batch[Session], result: Result) -> None:
-        try:
-            await pass_over(self._client, self._keys, result.proposal, batch.session)
-        except (EtcdError, UnavailableError):
-            return  # looked at again soon
+        return judged, is_over

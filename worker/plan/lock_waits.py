@@ -180,7 +180,8 @@ class LockWaits:
             elif lock.create_revision != wait.held:
                 self._moved(pending, None)  # by what it waits for, it may be: a claim tells
             else:
-                await self.replace(pending, Blocker(run=_text(lock), lock_revision=lock.create_revision))
+                held_by = lock.value.decode(errors="replace")[:300]
+                await self.replace(pending, Blocker(run=held_by, lock_revision=lock.create_revision))
 
     def _looks_after(self, pending: PendingJob, now_ms: int) -> bool:
         """Whether it is of the first two in rank for the newest due fire, or waits for one that is due presently."""
@@ -203,10 +204,13 @@ class LockWaits:
 
     async def replace(self, pending: PendingJob, holder: Blocker) -> None:
         """Have the run that holds the lock ended, where a newer fire is to replace it; EtcdError, UnavailableError."""
-        session, run_id = self._decider.session, _run_of(holder)
-        job, now_ms = pending.job, self._clock.wall_ms()
-        if job.spec.overlap is not Overlap.REPLACE or session is None or run_id is None:
+        session, job, now_ms = self._decider.session, pending.job, self._clock.wall_ms()
+        if job.spec.overlap is not Overlap.REPLACE or session is None:
             return
+        try:
+            run_id = RunId.parse(holder.run)
+        except ValueError:
+            return  # none of ours: the steward frees the lock
         newest_ms = job.fires.newest_open_ms(now_ms)
         wait = self._waiting.get(pending)
         if newest_ms is None or newest_ms <= pending.base_ms or (wait and wait.killed == holder.lock_revision):
@@ -243,15 +247,3 @@ class LockWaits:
         if mark_ms is not None:
             pending.base_ms = max(pending.base_ms, mark_ms)
         self._try(pending)
-
-
-def _text(lock: KeyValue) -> str:
-    return lock.value.decode(errors="replace")[:300]
-
-
-def _run_of(holder: Blocker) -> RunId | None:
-    """The run that a lock names; None where it is none of ours, which the steward frees."""
-    try:
-        return RunId.parse(holder.run)
-    except ValueError:
-        return None

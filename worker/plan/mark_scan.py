@@ -93,14 +93,11 @@ class MarkScan:
             if mark_ms is None or pending.gone:
                 continue
             with self._quarantine.isolate(pending.job.name, pending.job.revision):
-                self._hedge(pending, plan_ms, mark_ms)
-
-    def _hedge(self, pending: PendingJob, plan_ms: int, mark_ms: int) -> None:
-        if mark_ms < plan_ms:
-            pending.base_ms = max(mark_ms, pending.job.anchor_ms)
-            self._pending_jobs.want(pending, plan_ms)
-        else:
-            pending.base_ms = max(pending.base_ms, mark_ms)
+                if mark_ms < plan_ms:
+                    pending.base_ms = max(mark_ms, pending.job.anchor_ms)
+                    self._pending_jobs.want(pending, plan_ms)
+                else:
+                    pending.base_ms = max(pending.base_ms, mark_ms)
 
     async def look(
         self, pending_jobs: Iterable[PendingJob], now_ms: int, *, blind: bool = False, held: Held | None = None

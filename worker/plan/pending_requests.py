@@ -71,18 +71,16 @@ class Lineup:
                 return at_ms
             heapq.heappop(self._later)
             if is_current and request is not None:
-                self._line_up((order_of(request), key))
+                place = (order_of(request), key)
+                index = bisect_left(self._ready, place)
+                if index == len(self._ready) or self._ready[index] != place:
+                    insort(self._ready, place)
         return None
 
     def heads(self, count: int) -> Iterator[tuple[str, Request]]:
         """The first so many, with their keys."""
         for _, key in self._ready[:count]:
             yield key, self._by_key[key]
-
-    def _line_up(self, place: tuple[Place, str]) -> None:
-        index = bisect_left(self._ready, place)
-        if index == len(self._ready) or self._ready[index] != place:
-            insort(self._ready, place)
 
 
 def order_of(request: Request) -> Place:
@@ -129,18 +127,17 @@ class DueJobs:
         """Those that have a request which is due at this wall time."""
         found, looked_at, left = list[str](), 0, list(reversed(self._due))
         while left or (self._times and self._times[0][0] <= now_ms):
-            job = left.pop() if left else self._came_up()
-            if job is not None and self._is_due(job, now_ms):
+            if left:
+                job, is_looked_at = left.pop(), False
+            else:  # the next one whose time has come
+                job = heapq.heappop(self._times)[1]
+                is_looked_at = job in self._due
+            if not is_looked_at and self._is_due(job, now_ms):
                 found.append(job)
             looked_at += 1
             if looked_at % _YIELD_EVERY == 0:
                 await asyncio.sleep(0)
         return found
-
-    def _came_up(self) -> str | None:
-        """The next job whose time has come; None where it has been looked at."""
-        job = heapq.heappop(self._times)[1]
-        return None if job in self._due else job
 
     def _is_due(self, job: str, now_ms: int) -> bool:
         lineup = self._lineups.get(job)

@@ -84,7 +84,18 @@ class RequestClaiming:
                 mark = await self._client.get(self._keys.mark(job.sequence))
                 if is_overtaken(request, job, read_mark(mark)):
                     return NOTHING  # the steward's to end
-            return await self._settled(self._claim(request, job, session, mark), session, counted)
+            claim = self._claim(request, job, session, mark)
+            if failpoints.armed:
+                failpoints.hit("before_claim")
+            patience = Patience(
+                bears=Bears.DOUBT, pause_s=lambda _: _RETRY_S, look_again_s=_LOOK_AGAIN_S, on_open=counted.leave
+            )
+            settled = await settle(self._client, self._clock, claim.transaction(), patience, claim.earlier)
+            if failpoints.armed and settled.answer.succeeded:
+                failpoints.hit("after_claim")
+            if settled.done:
+                return Tried(run=claimed_run(claim, session, fence=settled.revision, sent=settled.sent))
+            return Tried(met_lock=claim.meets_lock(settled.answer))
         except (EtcdError, UnavailableError) as error:  # certainly not carried out
             self._refusals.note(str(request.run_id), error)
             await asyncio.sleep(_RETRY_S)
@@ -95,19 +106,6 @@ class RequestClaiming:
             request, job, session, keys=self._keys, identity=self._identity, claims=self._claims,
             now_ms=self._clock.wall_ms(), mark=mark,
         )  # fmt: skip
-
-    async def _settled(self, claim: RequestClaim, session: Session, counted: Counted) -> Tried:
-        if failpoints.armed:
-            failpoints.hit("before_claim")
-        patience = Patience(
-            bears=Bears.DOUBT, pause_s=lambda _: _RETRY_S, look_again_s=_LOOK_AGAIN_S, on_open=counted.leave
-        )
-        settled = await settle(self._client, self._clock, claim.transaction(), patience, claim.earlier)
-        if failpoints.armed and settled.answer.succeeded:
-            failpoints.hit("after_claim")
-        if settled.done:
-            return Tried(run=claimed_run(claim, session, fence=settled.revision, sent=settled.sent))
-        return Tried(met_lock=claim.meets_lock(settled.answer))
 
 
 def claimed_run(claim: RequestClaim, session: Session, *, fence: int, sent: float) -> Run:

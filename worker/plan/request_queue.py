@@ -113,8 +113,11 @@ class RequestQueue:
                 job = self._keys.run_of(change.key).job
                 jobs.add(job)
                 self._take(job, change.key, None)
-                if change.new is not None:
-                    self._take(job, change.key, self._read(change.new))
+                if (kv := change.new) is not None:
+                    request = Request.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.mod_revision)
+                    if request.key(self._keys) != kv.key:
+                        raise ValueError(f"it is not the key of {request.run_id}")
+                    self._take(job, change.key, request)
             except ValueError as error:
                 extra = {"action": "request.set_aside", "key": change.key}
                 _log.warning("the request %r is set aside: %s", change.key, error, extra=extra)
@@ -164,13 +167,6 @@ class RequestQueue:
 
     # Whose turn it is
 
-    def _read(self, kv: KeyValue) -> Request:
-        """The request in a key; ValueError where it is none, or lies under another's key."""
-        request = Request.from_json(kv.value, run_id=self._keys.run_of(kv.key), revision=kv.mod_revision)
-        if request.key(self._keys) != kv.key:
-            raise ValueError(f"it is not the key of {request.run_id}")
-        return request
-
     def _take(self, job: str, key: str, request: Request | None) -> None:
         """The request as it is now, None where it is gone."""
         lineup = self.by_job.setdefault(job, Lineup())
@@ -183,30 +179,33 @@ class RequestQueue:
             del self.by_job[job]
 
     def _plan(self, job: str) -> None:
-        """This worker's turns at the first requests of the job; where that fails, the harm is this job's alone."""
+        """This worker's turns at the first requests of the job; where that fails, the harm is this job's alone.
+
+        One that is busy keeps its turn until its answer.
+        """
         self._to_plan.pop(job, None)
         with self._quarantine.isolate(job, 0):
-            self._plan_turns(job)
-
-    def _plan_turns(self, job: str) -> None:
-        """One that is busy keeps its turn until its answer."""
-        lineup, first = self.by_job.get(job), self._pending.get(job, {})
-        later_ms = lineup.advance(self._clock.wall_ms()) if lineup is not None else None
-        if later_ms is not None:
-            self._requests.remind(job, later_ms)
-        wanted = self._first(lineup) if lineup is not None else {}
-        for key, pending in list(first.items()):
-            if not pending.busy and wanted.get(key, (None, -1)) != (pending.request, pending.rank):
-                pending.gone = True
-                del first[key]
-        is_busy = any(pending.busy for pending in first.values())
-        for key, (request, rank) in wanted.items():
-            if key not in first and not (is_busy and self._goes_alone(request)):
-                first[key] = self._new_pending(key, request, rank)
-        if first:
-            self._pending[job] = first
-        else:
-            self._pending.pop(job, None)
+            lineup, first = self.by_job.get(job), self._pending.get(job, {})
+            later_ms = lineup.advance(self._clock.wall_ms()) if lineup is not None else None
+            if later_ms is not None:
+                self._requests.remind(job, later_ms)
+            wanted = self._first(lineup) if lineup is not None else {}
+            for key, pending in list(first.items()):
+                if not pending.busy and wanted.get(key, (None, -1)) != (pending.request, pending.rank):
+                    pending.gone = True
+                    del first[key]
+            is_busy = any(pending.busy for pending in first.values())
+            for key, (request, rank) in wanted.items():
+                if key in first or (is_busy and self._goes_alone(request)):
+                    continue
+                pending = PendingRequest(key=key, request=request, rank=rank)
+                wait_ms = max(rank * self._timings.hedge_ms, self._leave_to_others_ms(pending))
+                self._requests.arm(pending, request.not_before_ms + wait_ms)
+                first[key] = pending
+            if first:
+                self._pending[job] = first
+            else:
+                self._pending.pop(job, None)
 
     def _first(self, lineup: Lineup) -> dict[str, tuple[Request, int]]:
         """The requests whose turn it is now, as far as this worker may try them, with its rank."""
@@ -230,12 +229,6 @@ class RequestQueue:
             return None
         return self._members.place(job, request.run_id.fire, last=request.avoid)
 
-    def _new_pending(self, key: str, request: Request, rank: int) -> PendingRequest:
-        pending = PendingRequest(key=key, request=request, rank=rank)
-        hedge_ms = rank * self._timings.hedge_ms
-        self._requests.arm(pending, request.not_before_ms + max(hedge_ms, self._leave_to_others_ms(pending)))
-        return pending
-
     def _leave_to_others_ms(self, pending: PendingRequest) -> int:
         """How long this worker waits where it is to be avoided, and there are others."""
         is_avoided = pending.request.avoid == self._identity.worker and pending.rank > 0
@@ -252,13 +245,9 @@ class RequestQueue:
         """Starts the tries whose time has come, the most urgent job's first, then the oldest; the time of the next."""
         if self.session is None or not self._admission.takes_fires:
             return None
-        for job in self._requests.collect(now_ms, urgency=self._urgency):
-            self._plan(job)
-        self._start_due(self.session, now_ms)
-        return self._requests.cues.next_ms
-
-    def _start_due(self, session: Session, now_ms: int) -> None:
-        """As many as there are slots for; the first for which there are none waits for them."""
+        for name in self._requests.collect(now_ms, urgency=self._urgency):
+            self._plan(name)
+        # As many as there are slots for; the first for which there are none waits for them.
         room, had_some = self._table.free_slots - self._table.kept_from(_WAITER), False
         while self._claiming.sending < AT_ONCE and (pending := self._requests.line.first()) is not None:
             job = self._runnable(pending.request, now_ms)
@@ -266,11 +255,16 @@ class RequestQueue:
                 self._requests.arm(pending, now_ms + _LOOK_AGAIN_MS)  # the steward's, or not yet; looked at again
             elif job.spec.slots > room:
                 self._table.wait_for(_WAITER, job.spec.slots, urgency=pending.urgency, had_some=had_some)
-                return
+                break
             else:
                 room, had_some = room - job.spec.slots, True
-                self._start(pending, job, session)
-        self._table.wait_for(_WAITER, 0)
+                pending.busy, pending.due = True, False
+                assert self._tasks is not None, "only while the loop runs"
+                counted = self._claiming.count(job.spec.slots)
+                self._tasks.create_task(self._try(pending, job, self.session, counted), name="request")
+        else:
+            self._table.wait_for(_WAITER, 0)
+        return self._requests.cues.next_ms
 
     def _urgency(self, request: Request) -> int:
         job = self._catalog.of_run(request.run_id)
@@ -283,12 +277,6 @@ class RequestQueue:
         if job is None or job.create_revision != request.job_create_revision or killed or request.is_expired(now_ms):
             return None
         return job if job.spec.enabled or request.is_asked_for else None
-
-    def _start(self, pending: PendingRequest, job: PlannedJob, session: Session) -> None:
-        pending.busy, pending.due = True, False
-        assert self._tasks is not None, "only while the loop runs"
-        counted = self._claiming.count(job.spec.slots)
-        self._tasks.create_task(self._try(pending, job, session, counted), name="request")
 
     async def _try(self, pending: PendingRequest, job: PlannedJob, session: Session, counted: Counted) -> None:
         tried = NOTHING

@@ -21,7 +21,6 @@ from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient, Session
 from common.protocol.fire_claims import Claims, Part
 from common.protocol.keys import Keys, split_sequence
-from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import Decision, Held, decide
 from common.protocol.proposals import Blocker, Proposal, start_by_ms
 from common.timings import Timings
@@ -146,7 +145,14 @@ class Scheduler:
             self._pending_jobs.retire(old)
         job = self._catalog.planned(name)
         if job is not None and job.spec.enabled:
-            pending = self._pending_of[name] = self._new_pending(job, self._clock.wall_ms())
+            now_ms = self._clock.wall_ms()
+            pending = PendingJob(job=job, base_ms=job.anchor_ms)
+            # A fire that is due already comes up at once, but before the first look, which reads every mark anyhow.
+            newest = job.fires.newest_due_ms(now_ms) if self._has_looked else None
+            overdue = newest is not None and newest > job.anchor_ms
+            came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
+            self._pending_jobs.advance(pending, newest - 1 if overdue and newest is not None else came_up_ms)
+            self._pending_of[name] = pending
             if old is not None:
                 self._go_on(pending, old)
         self._alarm.ring()
@@ -226,10 +232,18 @@ class Scheduler:
             self._looked_under = self.session
             self.look_afresh(self._wants_look or "decides again", blind=True)
         self._plan_some()
-        self._start_look(now_ms)
+        if self._wants_look is not None and not self._is_looking:
+            reason, blind = self._wants_look, self._wants_blind_look
+            self._wants_look, self._wants_blind_look = None, False
+            self._is_looking = self._has_looked = True
+            self._absences.begins()
+            self.spawn(self._look(reason, now_ms, blind), "look afresh")
         self._collect(now_ms)
         again_ms = None if self._blind else self._decide(self.session, now_ms)
-        self._hedge(now_ms)
+        # As the second in rank it looks with slots that none of its own fires waits for.
+        spare = 0 if self.waiting else self._table.free_slots
+        if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
+            self.spawn(self._read(self._mark_scan.hedge(hedged)), "hedge")
         return min((ms for ms in (again_ms, self._pending_jobs.cues.next_ms) if ms is not None), default=None)
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
@@ -238,16 +252,6 @@ class Scheduler:
         self._tasks.create_task(work, name=name)
 
     # Wait: what has come up
-
-    def _new_pending(self, job: PlannedJob, now_ms: int) -> PendingJob:
-        """The job as it begins to be planned. A fire that is due already comes up at once, but before the first look,
-        which reads every mark anyhow."""
-        pending = PendingJob(job=job, base_ms=job.anchor_ms)
-        newest = job.fires.newest_due_ms(now_ms) if self._has_looked else None
-        overdue = newest is not None and newest > job.anchor_ms
-        came_up_ms = max(job.anchor_ms, job.came_up_ms(now_ms))
-        self._pending_jobs.advance(pending, newest - 1 if overdue and newest is not None else came_up_ms)
-        return pending
 
     def _plan_some(self) -> None:
         """Of the jobs that are to be planned anew, as many as take a moment; others have their turn before the rest."""
@@ -304,12 +308,6 @@ class Scheduler:
                 pass
         self._pending_jobs.advance(pending, plan_ms)
 
-    def _hedge(self, now_ms: int) -> None:
-        """Looks as the second in rank, with slots that none of its own fires waits for."""
-        spare = 0 if self.waiting else self._table.free_slots
-        if spare > 0 and (hedged := self._hedges.take(now_ms, spare)):
-            self.spawn(self._read(self._mark_scan.hedge(hedged)), "hedge")
-
     async def _read(self, look: Coroutine[Any, Any, None]) -> None:
         try:
             await look
@@ -318,15 +316,6 @@ class Scheduler:
         self._alarm.ring()
 
     # MarkScan afresh
-
-    def _start_look(self, now_ms: int) -> None:
-        if self._wants_look is None or self._is_looking:
-            return
-        reason, blind = self._wants_look, self._wants_blind_look
-        self._wants_look, self._wants_blind_look = None, False
-        self._is_looking = self._has_looked = True
-        self._absences.begins()
-        self.spawn(self._look(reason, now_ms, blind), "look afresh")
 
     async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
         extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._pending_of)}
@@ -338,7 +327,9 @@ class Scheduler:
             self.outage(error)
             await asyncio.sleep(_BACKOFF_S)
         else:
-            self._in_reach()
+            if self._out_of_reach:
+                self._out_of_reach = False
+                _log.info("etcd is in reach again", extra={"action": "scheduler.in_reach"})
             self._absences.in_touch(began_s)
             self._blind = self._wants_blind_look
         self._is_looking = False
@@ -352,11 +343,6 @@ class Scheduler:
             self._absences.lost_touch(self.session.confirmed_boottime)
         _log.log(level, "etcd is out of reach: %s", error, extra={"action": "scheduler.outage"})
         self.look_afresh("etcd was out of reach", blind=True)
-
-    def _in_reach(self) -> None:
-        if self._out_of_reach:
-            self._out_of_reach = False
-            _log.info("etcd is in reach again", extra={"action": "scheduler.in_reach"})
 
     # Decide
 
@@ -401,31 +387,26 @@ class Scheduler:
 
     def _part(self, pending: PendingJob, session: Session, now_ms: int) -> Part | None:
         """What to do first about the job's undecided fires; None where there is nothing, or no telling."""
+        job, part = pending.job, None
         try:
-            proposal = self._proposal(pending, now_ms)
-            part = None if proposal is None else self._claims.part(proposal, session=session, now_ms=now_ms)
+            decision = decide(
+                job.fires, job.spec.misfire, mark_ms=pending.base_ms, until_ms=pending.until_ms, now_ms=now_ms,
+                fresh_ms=pending.fresh_ms, waited=pending.waited, held=self._held(),
+            )  # fmt: skip
+            if decision is not None:
+                if decision.claim_ms != pending.blocked_ms:
+                    pending.blocker = pending.blocked_ms = None
+                proposal = Proposal(
+                    job=job, decision=decision, blocker=pending.blocker, late=self._why_late(pending, decision),
+                    start_by_ms=start_by_ms(job, decision, now_ms, waited=pending.waited, held=self._held()),
+                )  # fmt: skip
+                part = self._claims.part(proposal, session=session, now_ms=now_ms)
         except Exception:  # whatever it is, it harms no other job
-            extra = {"action": "decision.failed", "job": pending.job.name}
-            _log.exception("the fires of %r cannot be decided", pending.job.name, extra=extra)
-            part = None
+            extra = {"action": "decision.failed", "job": job.name}
+            _log.exception("the fires of %r cannot be decided", job.name, extra=extra)
         if part is None:
             pending.give_up()
         return part
-
-    def _proposal(self, pending: PendingJob, now_ms: int) -> Proposal | None:
-        job = pending.job
-        decision = decide(
-            job.fires, job.spec.misfire, mark_ms=pending.base_ms, until_ms=pending.until_ms, now_ms=now_ms,
-            fresh_ms=pending.fresh_ms, waited=pending.waited, held=self._held(),
-        )  # fmt: skip
-        if decision is None:
-            return None
-        if decision.claim_ms != pending.blocked_ms:
-            pending.blocker = pending.blocked_ms = None
-        return Proposal(
-            job=job, decision=decision, blocker=pending.blocker, late=self._why_late(pending, decision),
-            start_by_ms=start_by_ms(job, decision, now_ms, waited=pending.waited, held=self._held()),
-        )  # fmt: skip
 
     def _why_late(self, pending: PendingJob, decision: Decision) -> str | None:
         """What is known to have held up all that it misses; None: nothing, or they had waited for a lock as well."""

@@ -214,7 +214,17 @@ class Executor:
         not_here: list[_Try] = []
         try:
             for step in (prepare, self._execute, self._take_over):
-                tries = [one for one in tries if self._has_succeeded(step, one, not_here)]
+                going_on = []
+                for one in tries:
+                    try:
+                        step(one)
+                    except AskLauncherError:
+                        not_here.append(one)
+                    except Exception as error:
+                        self._failed(one, error)
+                    else:
+                        going_on.append(one)
+                tries = going_on
         finally:
             turn.close()
         for one in not_here:
@@ -227,23 +237,16 @@ class Executor:
         self._spawner.execute(one.start)
 
     def _take_over(self, one: _Try) -> None:
-        assert one.start is not None, "it was executed"
-        if one.is_asked:
-            self._await_process(one)
-        else:
-            self._begin(self._spawner.finish(one.start))
-
-    def _has_succeeded(self, step: Callable[[_Try], None], one: _Try, not_here: list[_Try]) -> bool:
-        """Whether the start goes on; what has gone wrong is seen to."""
-        try:
-            step(one)
-        except AskLauncherError:
-            not_here.append(one)
-        except Exception as error:
-            self._failed(one, error)
-        else:
-            return True
-        return False
+        """The run, or, where the launcher starts it, its wait: until its channel says something, or for too long."""
+        start = one.start
+        assert start is not None, "it was executed"
+        if start.starting is None:
+            self._begin(self._spawner.finish(start))
+            return
+        self._waiting[one.launch.run_id] = one
+        self._idle.clear()
+        self._loop.add_reader(start.starting.channel, self._on_process, one)
+        one.timer = self._loop.call_later(_LAUNCHER_ANSWERS_WITHIN_S, self._launcher.replace, "it does not answer")
 
     def _failed(self, one: _Try, error: Exception) -> None:
         """Nothing of the start is left."""
@@ -271,18 +274,8 @@ class Executor:
                 log.error("%s was not started, for a reason that nobody foresaw", run_id, extra=extra, exc_info=error)
                 self._could_not_start(one.launch, unforeseen(error))
 
-    # What the launcher starts
-
-    def _await_process(self, one: _Try) -> None:
-        """Until its channel says something, or the launcher has been silent for too long."""
-        assert one.start is not None
-        assert one.start.starting is not None
-        self._waiting[one.launch.run_id] = one
-        self._idle.clear()
-        self._loop.add_reader(one.start.starting.channel, self._on_process, one)
-        one.timer = self._loop.call_later(_LAUNCHER_ANSWERS_WITHIN_S, self._launcher.replace, "it does not answer")
-
     def _on_process(self, one: _Try) -> None:
+        """The launcher has a process for it, or has not."""
         start = one.start
         assert start is not None
         assert start.starting is not None
@@ -303,23 +296,20 @@ class Executor:
         self._loop.call_soon(start.starting.go)
 
     def _begin(self, run: Running) -> None:
-        self._runs[run.launch.run_id] = run
+        run_id, timeout_s = run.launch.run_id, run.launch.timeout_s
+        self._runs[run_id] = run
         self._idle.clear()
         try:
-            self._see_to(run)
+            self._guard.group(run_id, run.pid, run.started_s)
+            self._watch(run)
+            self._run_watch.output_soon(run)
+            self._memory.begin()
+            if timeout_s > 0:
+                run.timeout = self._loop.call_later(timeout_s, self.end, run_id, Ending(kind=Verdict.TIMEOUT))
         except Exception as error:  # a process that nobody sees to must not go on
-            extra = {"action": "run_unforeseen", "run_id": str(run.launch.run_id)}
-            log.exception("%s is ended, for a reason that nobody foresaw", run.launch.run_id, extra=extra)
-            self.end(run.launch.run_id, Ending(reason=unforeseen(error)), exited_too=True)
-
-    def _see_to(self, run: Running) -> None:
-        launch = run.launch
-        self._guard.group(launch.run_id, run.pid, run.started_s)
-        self._watch(run)
-        self._run_watch.output_soon(run)
-        self._memory.begin()
-        if launch.timeout_s > 0:
-            run.timeout = self._loop.call_later(launch.timeout_s, self.end, launch.run_id, Ending(kind=Verdict.TIMEOUT))
+            extra = {"action": "run_unforeseen", "run_id": str(run_id)}
+            log.exception("%s is ended, for a reason that nobody foresaw", run_id, extra=extra)
+            self.end(run_id, Ending(reason=unforeseen(error)), exited_too=True)
 
     def _try_later(self, waiting: _Try, error: ShortageError) -> None:
         """Try again soon, or, where that would be too late, give up."""
@@ -351,7 +341,8 @@ class Executor:
     def _could_not_start(self, launch: Launch, why: str) -> None:
         self._guard.over(launch.run_id)
         outcome = unstarted(launch.run_id, why, self._clock.wall_ms())
-        _log_unstarted(outcome)
+        log.warning("%s %s", outcome.run_id, outcome.err,
+                    extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip
         self._give_soon(outcome)
 
     def _ended_unstarted(self, waiting: _Try, ending: Ending) -> None:
@@ -409,20 +400,17 @@ class Executor:
     def _on_exits(self, runs: Sequence[Running]) -> None:
         self._guard.read_messages()
         for run in runs:
-            self._on_exit(run)
-
-    def _on_exit(self, run: Running) -> None:
-        if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
-            return  # it has been seen to while others were told
-        self._run_watch.forget(run.group.pidfd)
-        if run.ending is not None:
-            self._sweeper.look_soon()
-            return
-        self._reap(run)
-        if run.group.send(0):
-            self._sweep(run)
-        else:
-            self._finish(run)
+            if self._runs.get(run.launch.run_id) is not run or run.group.pidfd is None:
+                continue  # it has been seen to while others were told
+            self._run_watch.forget(run.group.pidfd)
+            if run.ending is not None:
+                self._sweeper.look_soon()
+                continue
+            self._reap(run)
+            if run.group.send(0):
+                self._sweep(run)
+            else:
+                self._finish(run)
 
     def _reap(self, run: Running) -> None:
         if run.starting is not None and run.ending is not None and is_only_forked(run.pid):
@@ -455,22 +443,18 @@ class Executor:
         self._let_go(run, left=left)
         if left is None:
             self._guard.over(run.launch.run_id)
-        if (why_not := self._why_not_executed(run)) is not None:
+        why_not: UnstartableError | NotNowError | None = None
+        if run.starting is not None:
+            if run.ending is None:  # else it may be us who ended it before its command could be executed
+                why_not = run.starting.fault()
+            run.starting.close()
+        if why_not is not None:
             if left is not None:
                 left.close()
             self._failed(_Try(launch=run.launch, until=run.launch.start_until or 0, here=False, tries=1), why_not)
             return
         end_ms = self._end_dates.now_ms(start_ms=run.start_ms, started_s=run.started_s)
         self._give(run.outcome(end_ms, survivors, left))
-
-    @staticmethod
-    def _why_not_executed(run: Running) -> UnstartableError | NotNowError | None:
-        """Of a run that the launcher started; None: it was, or was ended by us before it could be."""
-        if run.starting is None:
-            return None
-        why_not = run.starting.fault() if run.ending is None else None
-        run.starting.close()
-        return why_not
 
     def _let_go(self, run: Running, *, left: ProcessGroup | None = None) -> None:
         """Its descriptors are given back, but the channel of its start, and a group that is left of it."""
@@ -493,8 +477,3 @@ class Executor:
         if run.timeout is not None:
             run.timeout.cancel()
             run.timeout = None
-
-
-def _log_unstarted(outcome: Outcome) -> None:
-    log.warning("%s %s", outcome.run_id, outcome.err,
-                extra={"action": "spawn_failed", "run_id": str(outcome.run_id)})  # fmt: skip

@@ -54,21 +54,15 @@ class Output:
         where much of it is not text: most of such bytes take three.
         """
         text = self._text()
-        if self._kept * _LONGEST_SHOWN <= MOST_TEXT_BYTES or len(text.encode()) <= MOST_TEXT_BYTES:
+        kept = len(self._head) + len(self._tail)
+        if kept * _LONGEST_SHOWN <= MOST_TEXT_BYTES or len(text.encode()) <= MOST_TEXT_BYTES:
             return text
-        self._cut_to(MOST_TEXT_BYTES // _LONGEST_SHOWN - _ROOM_FOR_MARK)
-        return self._text()
-
-    @property
-    def _kept(self) -> int:
-        return len(self._head) + len(self._tail)
-
-    def _cut_to(self, limit: int) -> None:
-        """Keep so many bytes from now on, which have been taken already."""
-        kept = self._head + self._tail
+        limit = MOST_TEXT_BYTES // _LONGEST_SHOWN - _ROOM_FOR_MARK
+        both = self._head + self._tail
         self._head_limit = limit // 2
         self._tail_limit = limit - self._head_limit
-        self._head, self._tail = kept[: self._head_limit], kept[-self._tail_limit :]
+        self._head, self._tail = both[: self._head_limit], both[-self._tail_limit :]
+        return self._text()
 
     def _text(self) -> str:
         if not self.truncated:
@@ -91,15 +85,12 @@ def _without_torn_end(head: bytes) -> bytes:
     """Leave out a last character whose end is missing."""
     for back in range(1, min(_LONGEST_SEQUENCE, len(head) + 1)):
         byte = head[-back]
-        if byte >= 0xC0:
-            return head[:-back] if _sequence_length(byte) > back else head
+        if byte >= 0xC0:  # the first of its sequence: it says how many there are
+            length = 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
+            return head[:-back] if length > back else head
         if byte < 0x80:
             return head
     return head
-
-
-def _sequence_length(lead: int) -> int:
-    return 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
 
 
 def _without_torn_start(tail: bytes) -> bytes:

@@ -162,17 +162,11 @@ class Running:
             err += f"; {self.hung_at}"
         if err and survivors:
             err += f"; could not be ended: processes {', '.join(map(str, survivors))}"
+        verdict = ending.kind if ending else Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED
+        max_rss = max(ended.max_rss or 0, self.seen_peak_rss) or None
         return Outcome(
-            run_id=self.launch.run_id, verdict=self._verdict(ended), err=err, start_ms=self.start_ms, end_ms=end_ms,
-            exit_code=ended.exit_code, signal=ended.signal, max_rss=self._max_rss(ended), cpu_seconds=ended.cpu_seconds,
+            run_id=self.launch.run_id, verdict=verdict, err=err, start_ms=self.start_ms, end_ms=end_ms,
+            exit_code=ended.exit_code, signal=ended.signal, max_rss=max_rss, cpu_seconds=ended.cpu_seconds,
             output=self.output.text(), output_bytes=self.output.printed, output_truncated=self.output.truncated,
             reason=ending.reason if ending else None, by=ending.by if ending else None, left=left,
         )  # fmt: skip
-
-    def _max_rss(self, ended: Exit) -> int | None:
-        return max(ended.max_rss or 0, self.seen_peak_rss) or None
-
-    def _verdict(self, ended: Exit) -> Verdict:
-        if self.ending is not None:
-            return self.ending.kind
-        return Verdict.SUCCESS if ended.exit_code == 0 else Verdict.FAILED

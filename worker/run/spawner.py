@@ -23,7 +23,6 @@ from typing import Final, TypeVar
 from common.clock import Clock
 from common.process import failpoints
 from worker.launch import Launch
-from worker.launcher.accounts import Account
 from worker.launcher.environment import Marks, allowed_in, variables
 from worker.launcher.link import Launcher, Process, Starting
 from worker.launcher.request import Request, boot_s
@@ -225,19 +224,12 @@ class Spawner:
     def _make_ready(self, start: Start, *, turn: Turn, here: bool) -> None:
         start.pipe, start.write_end = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(start.pipe, False)
-        own = self._launcher.own_account_for(start.launch.user) if here else None
-        if own is not None and self._is_shell_at_hand(start.launch, turn.files):
-            self._make_ready_here(start, own, turn)
-
-    def _is_shell_at_hand(self, launch: Launch, files: OwnFiles) -> bool:
-        """Whether the command is one for a shell of this machine."""
-        is_shell = isinstance(launch.command, str) and launch.shell in self._shells
-        return IS_KNOWN and is_shell and files.has(launch.shell)
-
-    def _make_ready_here(self, start: Start, own: Account, turn: Turn) -> None:
-        """As the worker's own user, where the directory is at hand, too."""
         launch = start.launch
-        assert start.write_end is not None, "it has a pipe"
+        own = self._launcher.own_account_for(launch.user) if here else None
+        is_shell = IS_KNOWN and isinstance(launch.command, str) and launch.shell in self._shells
+        if own is None or not is_shell or not turn.files.has(launch.shell):
+            return
+        # A command for a shell of this machine, as the worker's own user: here, where its directory is at hand, too.
         start.is_here = True
         home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)
         if (directory := turn.files.directory(launch.workdir or home)) is None:

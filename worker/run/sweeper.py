@@ -100,18 +100,18 @@ class Sweeper:
             self._timer.cancel()
             self._timer = None
         if self._looked_for and not self._looking:
-            self._timer = self._loop.call_later(self._next_delay(), self._look)
-
-    def _next_delay(self) -> float:
-        now = self._clock.monotonic()
-        due = [remains.kill_at - now for remains in self._remains if remains.killing_since is None]
-        return max(0.0, min([self._delay, *due]))
+            now = self._clock.monotonic()
+            due = [remains.kill_at - now for remains in self._remains if remains.killing_since is None]
+            self._timer = self._loop.call_later(max(0.0, min([self._delay, *due])), self._look)
 
     def _look(self) -> None:
         self._timer = None
         self._delay = min(self._delay * 2, _LOOK_AT_LEAST_EVERY_S)
         for remains in tuple(self._remains):
-            self._kill_if_due(remains)
+            if remains.kill_if_due(self._clock.monotonic()):
+                self._delay = _FIRST_LOOK_AFTER_S
+                log.warning("%s did not end on TERM", remains.run_id,
+                            extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
             if not remains.everything and not remains.group.send(0):
                 self._clear(remains)
         if looked_for := self._looked_for:
@@ -119,12 +119,6 @@ class Sweeper:
             look_at_them = functools.partial(look, looked_for, self._instance)
             self._looking_task = self._loop.create_task(self._looks.look_beside(look_at_them), name="sweeper")
             self._looking_task.add_done_callback(lambda looked: self._looked(looked_for, looked))
-
-    def _kill_if_due(self, remains: Remains) -> None:
-        if remains.kill_if_due(self._clock.monotonic()):
-            self._delay = _FIRST_LOOK_AFTER_S
-            log.warning("%s did not end on TERM", remains.run_id,
-                        extra={"action": "run_sent_kill", "run_id": str(remains.run_id)})  # fmt: skip
 
     def _looked(self, looked_for: Sequence[Remains], looked: asyncio.Future[list[list[int]]]) -> None:
         self._looking = False
@@ -148,19 +142,15 @@ class Sweeper:
             remains.group.send(signal.SIGKILL)
             self._clear(remains)
         elif remains.is_overdue(self._clock.monotonic()):
-            self._tell_overdue(remains, living)
+            if not remains.is_said_to_be_overdue:
+                remains.is_said_to_be_overdue = True
+                extra = {"action": "run_survived_kill", "run_id": str(remains.run_id), "pids": living}
+                log.error("%s: processes cannot be ended: %s", remains.run_id, living, extra=extra)
             if gone:
                 self._clear(remains, living)
             elif not remains.stuck:
                 remains.stuck = True
                 self._on_stuck(remains)
-
-    @staticmethod
-    def _tell_overdue(remains: Remains, living: Sequence[int]) -> None:
-        if not remains.is_said_to_be_overdue:
-            remains.is_said_to_be_overdue = True
-            log.error("%s: processes cannot be ended: %s", remains.run_id, living,
-                      extra={"action": "run_survived_kill", "run_id": str(remains.run_id), "pids": living})  # fmt: skip
 
     def _clear(self, remains: Remains, survivors: Sequence[int] = ()) -> None:
         self._remains.remove(remains)
