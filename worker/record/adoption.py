@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -121,7 +122,9 @@ class Adoption:
 
     async def readopt(self, session: Session) -> None:
         """Every run of this worker under the new session; kills that came meanwhile are read first."""
-        await self._read_kills()
+        async for page in self._client.read_prefix(self._keys.kills):
+            for kv in page.kvs:
+                self._kills.take(kv)
         runs = await self._readopt_all(session)
         await self._keep_all(session)
         self._session = session
@@ -148,11 +151,6 @@ class Adoption:
         await _at_once([partial(self._readopt, run, session) for run in runs])
         return len(runs)
 
-    async def _read_kills(self) -> None:
-        async for page in self._client.read_prefix(self._keys.kills):
-            for kv in page.kvs:
-                self._kills.take(kv)
-
     async def _readopt(self, run: Run, session: Session) -> None:
         while not session.ended.is_set():
             sent = self._clock.boottime()
@@ -162,8 +160,10 @@ class Adoption:
             if result.succeeded:
                 run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
                 return
-            if not run.take_over(result.one(0)):
-                self._given_up(run)
+            if not run.take_over(result.one(0)):  # given up by the steward
+                if self._table.get(run.run_id) is run and not (run.delivered and run.unlocked):
+                    self._settlement.lost_to_others(run)
+                    self._on_lost(run)
                 return
             await asyncio.sleep(_RETRY_S)
 
@@ -178,12 +178,6 @@ class Adoption:
         except (EtcdError, UnavailableError) as error:
             self._refusals.note(str(run_id), error)
             return entry, None
-
-    def _given_up(self, run: Run) -> None:
-        if self._table.get(run.run_id) is not run or (run.delivered and run.unlocked):
-            return
-        self._settlement.lost_to_others(run)
-        self._on_lost(run)
 
     # A former life of this worker
 
@@ -200,8 +194,11 @@ class Adoption:
         wanted = {str(one.run_id) for one in open_ones}
         in_spool = await once_possible(lambda: find_in_spool(wanted), what="its records")
         unknown = [one for one in open_ones if str(one.run_id) not in in_spool]
-        # Asked last: what was in neither place is lost.
-        delivered = await self._delivered([one.run_id for one in unknown])
+        # Asked last: what was in neither place is lost. Where it is away: what it has counts there all the same.
+        delivered: Mapping[str, RunRecord] = {}
+        if unknown:
+            with suppress(UnavailableError):
+                delivered = await self._store.find([one.run_id for one in unknown], deadline_seconds=_STORE_DEADLINE_S)
 
         async def settle(one: _Former) -> None:
             in_its_spool, found = in_spool.get(str(one.run_id)), delivered.get(str(one.run_id))
@@ -210,8 +207,13 @@ class Adoption:
             if one.entry.state is _OPEN and (is_ending or kept.has_to_be_asked_for):
                 (self._kept if is_ending else self._over)[one.run_id] = kept
                 await self._keep(one.run_id, kept, session)
-            else:
-                await self._settle(one, in_spool=in_its_spool, delivered=found)
+                return
+            try:
+                await self._settle_one(one, in_its_spool, found)  # or the steward was first
+            except EtcdRefusedError as error:
+                if not is_for_good(error):
+                    raise
+                self._refusals.note(str(one.run_id), error)  # left to the steward, whose patience is longer
 
         await _at_once([partial(settle, one) for one in former])
         self._ending.keep_only(self._kept.keys() | self._over.keys())
@@ -226,15 +228,6 @@ class Adoption:
         except ValueError:
             return None  # the steward says so
         return _Former(run_id, entry, kv) if entry.instance == self._identity.instance else None
-
-    async def _delivered(self, run_ids: Sequence[RunId]) -> Mapping[str, RunRecord]:
-        """The records that are in the log store; none where it is away: what it has counts there all the same."""
-        if not run_ids:
-            return {}
-        try:
-            return await self._store.find(run_ids, deadline_seconds=_STORE_DEADLINE_S)
-        except UnavailableError:
-            return {}
 
     def over(self, run_id: RunId, given_up: str | None) -> None:
         """Nothing is left of a run that was ending, or it was given up, in these words: it is settled soon."""
@@ -290,24 +283,14 @@ class Adoption:
             found = {}
             over = {run_id: kept for run_id, kept in over.items() if not kept.has_to_be_asked_for}
         for run_id, kept in over.items():
+            delivered = kept.delivered or found.get(str(run_id))
             try:
-                if await self._has_settled(kept, kept.delivered or found.get(str(run_id))):
+                # By its key as it is now: an answer may have been lost. What was changed meanwhile: again in a second.
+                now = self._still(kept.former, await self._client.get(kept.former.kv.key))
+                if now is None or await self._settle_one(now, kept.in_spool, delivered, why_lost=kept.why_lost):
                     self._forget(run_id)
             except (EtcdError, UnavailableError) as error:
                 self._refusals.note(str(run_id), error)  # again in a second
-
-    async def _has_settled(self, kept: _Kept, delivered: RunRecord | None) -> bool:
-        """By its key as it is now: an answer may have been lost. False: it was changed meanwhile."""
-        now = self._still(kept.former, await self._client.get(kept.former.kv.key))
-        return now is None or await self._settle_one(now, kept.in_spool, delivered, why_lost=kept.why_lost)
-
-    async def _settle(self, former: _Former, *, in_spool: Spooled | None, delivered: RunRecord | None) -> None:
-        try:
-            await self._settle_one(former, in_spool, delivered)  # or the steward was first
-        except EtcdRefusedError as error:
-            if not is_for_good(error):
-                raise
-            self._refusals.note(str(former.run_id), error)  # left to the steward, whose patience is longer
 
     async def _settle_one(
         self, former: _Former, in_spool: Spooled | None, delivered: RunRecord | None, *, why_lost: str = _RESTARTED

@@ -15,7 +15,6 @@ indexes are made as soon as it is there; nothing waits for that.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import logging
 import os
@@ -43,20 +42,16 @@ _RETRY_S: Final = 5.0
 async def prepare_log_store(runlog: RunLog) -> None:
     """Prepares it once, and goes on for ever, as a loop of the process does."""
     said = False
-    while not await _is_prepared(runlog, say=not said):
+    while True:
+        try:
+            await runlog.prepare()
+            break
+        except UnavailableError as error:
+            if not said:
+                _log.warning("the log store is away: %s", error, extra={"action": "log_store.away"})
         said = True
         await asyncio.sleep(_RETRY_S)
     await asyncio.Event().wait()
-
-
-async def _is_prepared(runlog: RunLog, *, say: bool) -> bool:
-    try:
-        await runlog.prepare()
-    except UnavailableError as error:
-        if say:
-            _log.warning("the log store is away: %s", error, extra={"action": "log_store.away"})
-        return False
-    return True
 
 
 REJECTED: Final = "rejected.jsonl"
@@ -69,29 +64,22 @@ LIMIT_BYTES: Final = 128 * 1024**2
 def set_aside(directory: Path, refused: Iterable[tuple[RunRecord, str]], *, limit_bytes: int = LIMIT_BYTES) -> None:
     """The records, each with the store's reason, are on the disk in ``rejected.jsonl``; OSError where not."""
     lines = [json.dumps({"reason": reason, "record": record.to_document()}) for record, reason in refused]
-    _make_room(directory, limit_bytes)
-    is_new = not (directory / REJECTED).exists()
-    with (directory / REJECTED).open("ab", buffering=0) as file:
+    path = directory / REJECTED
+    if path.exists() and path.stat().st_size >= limit_bytes:
+        path.replace(directory / BEFORE)
+    is_new = not path.exists()
+    with path.open("ab", buffering=0) as file:
         before = file.tell()
         try:
-            _write_all(file, "".join(f"{line}\n" for line in lines).encode("ascii"))
+            data = "".join(f"{line}\n" for line in lines).encode("ascii")
+            while data:
+                data = data[file.write(data) :]
             os.fsync(file.fileno())
             if is_new:
                 sync_directory(directory)
         except OSError:
             file.truncate(before)  # it is tried again: no half lines, and none twice
             raise
-
-
-def _make_room(directory: Path, limit_bytes: int) -> None:
-    path = directory / REJECTED
-    if path.exists() and path.stat().st_size >= limit_bytes:
-        path.replace(directory / BEFORE)
-
-
-def _write_all(file: io.FileIO, data: bytes) -> None:
-    while data:
-        data = data[file.write(data) :]
 
 
 BIGGEST_BATCH = 500
@@ -236,23 +224,14 @@ class Delivery:
     async def _wait_until_due(self) -> None:
         while True:
             self._spool.changed.clear()
-            if not self._has_something:
+            is_empty = not self._unwritten and not self._owed
+            if is_empty:
                 self._emptied.set()
-            if self._is_due():
+            has_work = not is_empty or not self._is_acknowledged
+            if has_work and (self._hurrying or self._pace.due_in(self._unwritten) <= 0):
                 return
             due_in = self._pace.due_in(self._unwritten)
-            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if self._has_work else None)
-
-    @property
-    def _has_something(self) -> bool:
-        return bool(self._unwritten or self._owed)
-
-    @property
-    def _has_work(self) -> bool:
-        return self._has_something or not self._is_acknowledged
-
-    def _is_due(self) -> bool:
-        return self._has_work and (self._hurrying or self._pace.due_in(self._unwritten) <= 0)
+            await self._sleep(min(due_in, _LOOK_AGAIN_SECONDS) if has_work else None)
 
     def _has_room(self) -> bool:
         """Not where an outage is to be caught up with, nor where so much waits that it would be read from the disk."""
@@ -273,26 +252,21 @@ class Delivery:
         if 0 < self._unwritten < self._batch_size and self._owed.records >= _WORTH_SETTLING:
             await self._write_batch()  # the end of a burst: not behind the last results of thousands of jobs
         is_over = self._unwritten < self._batch_size
-        if is_over or self._is_worth_settling:
-            await self._settle()
+        much = min(_OWED_LIMIT, max(_WORTH_SETTLING, _OWED_A_JOB * len(self._owed)))
+        if is_over or self._owed.records >= much:
+            # What was written is over and done with: the last results know of it, the spool lets go of it.
+            await self._runlog.put_last(self._owed)
+            self._owed.clear()
+            self._delivered += max(0, self._written - self._spool.cursor)
+            self._is_acknowledged = False
+            await self._spool.acknowledge(self._written)
+            self._is_acknowledged = True
         self._catching_up = self._catching_up and not is_over
-        if self._catching_up and self._has_got_ahead:
+        # It rests only where less waits than at the last rest: else more comes in a rest than a batch takes away.
+        before = self._waiting_at_rest
+        if self._catching_up and (before is None or self._unwritten <= before - _AHEAD):
             self._waiting_at_rest = self._unwritten
             await self._rest(self._clock.monotonic() - began)
-
-    @property
-    def _has_got_ahead(self) -> bool:
-        """Whether less waits than at the last rest: else more comes in a rest than a batch takes away."""
-        return self._waiting_at_rest is None or self._unwritten <= self._waiting_at_rest - _AHEAD
-
-    @property
-    def _is_worth_settling(self) -> bool:
-        records = self._owed.records
-        return records >= _OWED_LIMIT or records >= max(_WORTH_SETTLING, _OWED_A_JOB * len(self._owed))
-
-    @property
-    def _biggest(self) -> int:
-        return CATCH_UP_BATCH if self._catching_up else BIGGEST_BATCH
 
     async def _rest(self, took_seconds: float) -> None:
         """The longer a batch has taken, the more others need the time; who is in a hurry does not rest."""
@@ -302,7 +276,9 @@ class Delivery:
             await self._sleep(left)
 
     async def _write_batch(self) -> None:
-        size = self._batch_size if self._unwritten <= self._batch_size else max(self._batch_size, self._biggest)
+        size = self._batch_size
+        if self._unwritten > size:
+            size = max(size, CATCH_UP_BATCH if self._catching_up else BIGGEST_BATCH)
         batch = await self._spool.read(size, after=self._written)
         up_to = batch[-1][0] if batch else self._spool.last  # none that is there now can be read; others may come
         records = [record for _, record in batch]
@@ -317,15 +293,6 @@ class Delivery:
             self._owed.add(stored[start : start + _RECORDS_AT_ONCE])
             await asyncio.sleep(0)
 
-    async def _settle(self) -> None:
-        """What was written is over and done with: the last results know of it, the spool lets go of it."""
-        await self._runlog.put_last(self._owed)
-        self._owed.clear()
-        self._delivered += max(0, self._written - self._spool.cursor)
-        self._is_acknowledged = False
-        await self._spool.acknowledge(self._written)
-        self._is_acknowledged = True
-
     async def _write(self, records: list[RunRecord]) -> list[RunRecord]:
         """The records as they were stored. One that is not taken is stored without its output, or set aside."""
         result = await self._runlog.write(records, advance_last=False)
@@ -336,20 +303,17 @@ class Delivery:
         result = await self._runlog.write(shortened, advance_last=False)
         hopeless = _with_reasons(shortened, result.rejected)
         if hopeless:
-            await self._put_aside(hopeless)
+            await self._spool.disk.call(set_aside, self._spool.directory, hopeless)
+            self._set_aside += len(hopeless)
+            for record, reason in hopeless:
+                _log.error(
+                    "the log store takes this record in no form; it is in %s", self._spool.directory / REJECTED,
+                    extra={"action": "record_set_aside", "run": str(record.run_id), "reason": reason},
+                )  # fmt: skip
         gone = {record.run_id for record, _ in refused}
         lost = {record.run_id for record, _ in hopeless}
         whole = [record for record in records if record.run_id not in gone]
         return whole + [record for record in shortened if record.run_id not in lost]
-
-    async def _put_aside(self, refused: Sequence[tuple[RunRecord, str]]) -> None:
-        await self._spool.disk.call(set_aside, self._spool.directory, refused)
-        self._set_aside += len(refused)
-        for record, reason in refused:
-            _log.error(
-                "the log store takes this record in no form; it is in %s", self._spool.directory / REJECTED,
-                extra={"action": "record_set_aside", "run": str(record.run_id), "reason": reason},
-            )  # fmt: skip
 
     def _note_failure(self, error: Exception) -> None:
         self._failures += 1
@@ -375,12 +339,12 @@ class Delivery:
         """Longer with each failure in a row, never the same for all workers; short for who is in a hurry."""
         longest = min(_LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures - 1, 10))
         began, pause = self._clock.monotonic(), longest * (0.5 + self._jitter() / 2)
-        while (left := began + self._shortened(pause) - self._clock.monotonic()) > 0:
+        while True:
+            left = began + (min(pause, _FIRST_PAUSE_SECONDS) if self._hurrying else pause) - self._clock.monotonic()
+            if left <= 0:
+                return
             self._spool.changed.clear()
             await self._sleep(left)
-
-    def _shortened(self, pause: float) -> float:
-        return min(pause, _FIRST_PAUSE_SECONDS) if self._hurrying else pause
 
 
 def _with_reasons(records: Sequence[RunRecord], rejections: Sequence[Rejection]) -> list[tuple[RunRecord, str]]:

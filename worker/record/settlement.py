@@ -212,7 +212,17 @@ class Settlement:
             self._recording.clear()
             to_record, self._to_record = self._to_record, []
             for run, record in to_record:
-                self._accept(run, record)
+                if failpoints.armed and run is not None:
+                    failpoints.hit("before_record")
+                self._busy += 1
+                # Only the spool keeps a long output, in memory or on the disk: thousands may wait.
+                kept = record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
+                tell = partial(self._take_answer, run, kept)
+                if run is None:
+                    self._spool.accept(record, tell)
+                else:
+                    run.record = kept
+                    self._spool.accept(record, tell, run.may_be_asked_for)
             told, self._told = self._told, []
             for run, record, outcome in told:
                 self._busy -= 1
@@ -220,19 +230,6 @@ class Settlement:
                     self._is_refused(run, record, outcome)
                 else:
                     self._is_safe(run, record)
-
-    def _accept(self, run: Run | None, record: RunRecord) -> None:
-        if failpoints.armed and run is not None:
-            failpoints.hit("before_record")
-        self._busy += 1
-        # Only the spool keeps a long output, in memory or on the disk: thousands may wait.
-        kept = record if len(record.output) <= _WORTH_FORGETTING else replace(record, output="")
-        told = partial(self._take_answer, run, kept)
-        if run is None:
-            self._spool.accept(record, told)
-        else:
-            run.record = kept
-            self._spool.accept(record, told, run.may_be_asked_for)
 
     def _take_answer(self, run: Run | None, record: RunRecord, outcome: int | EtcronError) -> None:
         self._told.append((run, record, outcome))
@@ -277,10 +274,11 @@ class Settlement:
         assert self._tasks is not None, "only while it settles"
         self._busy += 1
         keeping = self._tasks.create_task(self._keep_in_key(run, record), name=f"keep {run.run_id}")
-        keeping.add_done_callback(lambda _: self._kept())
 
-    def _kept(self) -> None:
-        self._busy -= 1
+        def kept(_: object) -> None:
+            self._busy -= 1
+
+        keeping.add_done_callback(kept)
 
     async def _keep_in_key(self, run: Run, record: RunRecord) -> None:
         """The spool is of no use: the verdict goes into the run key, until the spool takes it or the steward does."""
@@ -319,15 +317,12 @@ class Settlement:
                 self._writes_later.cancel()
                 self._writes_later = None
             await self._unlocking.carry_out()
-            await self._steps.carry_out(self._next_deletions())
+            # A few: locks are waited for, and deletions come by the thousand when the log store is back.
+            some = [(run_id, self._to_delete.pop(run_id)) for run_id in [*islice(self._to_delete, _DELETED_AT_ONCE)]]
+            if self._to_delete:
+                self._writing.set()
+            await self._steps.carry_out([self._deleting(run_id, what) for run_id, what in some])
             await self._look_again()
-
-    def _next_deletions(self) -> list[Step]:
-        """A few: locks are waited for, and deletions come by the thousand when the log store is back."""
-        next_ones = [(run_id, self._to_delete.pop(run_id)) for run_id in [*islice(self._to_delete, _DELETED_AT_ONCE)]]
-        if self._to_delete:
-            self._writing.set()
-        return [self._deleting(run_id, what) for run_id, what in next_ones]
 
     async def _try_again(self) -> None:
         while True:

@@ -267,17 +267,14 @@ class Spool:
         if self._committing is None or self._hangs:
             return
         if self._looks - self._batch[0].since > _LOOKS:
-            self._give_up()
+            # All that are not safe are refused; what is being written may still come to be there.
+            self._hangs = True
+            waiting, self._waiting = self._waiting, []
+            self._arriving_bytes -= sum(len(one.frame) for one in waiting)
+            for one in (*self._batch, *waiting):
+                one.told(self._hanging)
         else:
             self._look_later()
-
-    def _give_up(self) -> None:
-        """All that are not safe are refused; what is being written may still come to be there."""
-        self._hangs = True
-        waiting, self._waiting = self._waiting, []
-        self._arriving_bytes -= sum(len(one.frame) for one in waiting)
-        for one in (*self._batch, *waiting):
-            one.told(self._hanging)
 
     async def read(
         self, limit: int, *, after: int | None = None, max_bytes: int = READ_BYTES
@@ -297,7 +294,9 @@ class Spool:
         self._cursor = max(self._cursor, min(position, self.last))
         while self._tail and self._tail[0].position <= self._cursor:
             self._tail_bytes -= self._tail.popleft().size
-        if self._is_spent():
+        newest = self._segments[-1]
+        is_idle = self._committing is None and not self._waiting  # nothing goes into it now
+        if is_idle and newest.last <= self._cursor and newest.size >= _WORTH_REMOVING_BYTES:
             self._segments.append(new_segment(self._directory, self.last + 1))
         settled = self._settled()
         gone = [segment for segment in self._segments[:-1] if segment.last <= settled]
@@ -378,17 +377,13 @@ class Spool:
         """One write and one fsync for all that wait, unless one is running: its end calls this again."""
         if self._committing is not None or not self._waiting:
             return
-        self._batch = self._next_group()
+        # Those that have waited longest: about a segment's worth, as a segment is read back as a whole.
+        sizes = itertools.accumulate(len(waiting.frame) for waiting in self._waiting)
+        count = max(1, sum(1 for _ in itertools.takewhile(lambda size: size <= self._segment_bytes, sizes)))
+        self._batch, self._waiting = self._waiting[:count], self._waiting[count:]
         frames = [waiting.frame for waiting in self._batch]
         self._committing = self.disk.call(self._commit, self._segments[-1], frames)
         self._committing.add_done_callback(self._committed)
-
-    def _next_group(self) -> list[_Waiting]:
-        """Those that have waited longest: about a segment's worth, as a segment is read back as a whole."""
-        sizes = itertools.accumulate(len(waiting.frame) for waiting in self._waiting)
-        count = max(1, sum(1 for _ in itertools.takewhile(lambda size: size <= self._segment_bytes, sizes)))
-        group, self._waiting = self._waiting[:count], self._waiting[count:]
-        return group
 
     def _commit(self, active: Segment, frames: Sequence[bytes]) -> Sequence[Segment]:
         """In the thread: the segments that take the place of the active one."""
@@ -405,24 +400,21 @@ class Spool:
         self._arriving_bytes -= size
         first, error = self.last + 1, future.exception()
         if error is None:
-            self._took(batch, first, future.result())
+            self._segments[-1:] = future.result()
+            for position, waiting in enumerate(batch, first):
+                self._tail.append(_Cached(position, waiting.record, len(waiting.frame)))
+                self._tail_bytes += len(waiting.frame)
+                if waiting.is_needed():
+                    self._needed.append((position, waiting.is_needed))
+            self._drop_unneeded()
+            while self._tail_bytes > self._cache_bytes:
+                self._tail_bytes -= self._tail.popleft().size
+            self.changed.set()
         else:
             self._refused_bytes = size
         for position, waiting in enumerate(() if were_told else batch, first):
             waiting.told(position if error is None else self._fault(error))
         self._commit_what_waits()
-
-    def _took(self, batch: Sequence[_Waiting], first: int, replacing: Sequence[Segment]) -> None:
-        self._segments[-1:] = replacing
-        for position, waiting in enumerate(batch, first):
-            self._tail.append(_Cached(position, waiting.record, len(waiting.frame)))
-            self._tail_bytes += len(waiting.frame)
-            if waiting.is_needed():
-                self._needed.append((position, waiting.is_needed))
-        self._drop_unneeded()
-        while self._tail_bytes > self._cache_bytes:
-            self._tail_bytes -= self._tail.popleft().size
-        self.changed.set()
 
     def _read_tail(self, position: int, limit: int, max_bytes: int) -> list[tuple[int, RunRecord]]:
         start = position + 1 - self._tail[0].position
@@ -447,12 +439,6 @@ class Spool:
             # What cannot be read back may be in memory still.
             position = max(position, min(looked_at, self._tail[0].position - 1)) if self._tail else looked_at
         return []
-
-    def _is_spent(self) -> bool:
-        """Whether all in the newest segment is delivered, nothing goes into it now, and it is large."""
-        newest = self._segments[-1]
-        is_idle = self._committing is None and not self._waiting
-        return is_idle and newest.last <= self._cursor and newest.size >= _WORTH_REMOVING_BYTES
 
     def _forget(self, cursor: int, gone: Sequence[Segment], last_one: Sequence[Segment]) -> None:
         """In the thread. Room is given back also where the cursor cannot be written: the names say as much.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from worker.record.spool import SpoolError
@@ -48,15 +49,11 @@ class SpoolWatch:
         while True:
             await self._refused.wait()
             await self._tell(self._fault)
-            while not await self._takes():  # noqa: ASYNC110 - it is asked, and does not tell
+            while True:
+                with suppress(SpoolError):
+                    await self._try_out()
+                    break
                 await asyncio.sleep(self._every_s)
             self._fault = None
             self._refused.clear()
             await self._tell(None)
-
-    async def _takes(self) -> bool:
-        try:
-            await self._try_out()
-        except SpoolError:
-            return False
-        return True

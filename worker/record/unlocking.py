@@ -135,7 +135,17 @@ class Unlocking:
                 await asyncio.sleep(_PAUSE_S)
 
     async def _ask(self, runs: Sequence[Run]) -> bool:
-        await self._steps.carry_out(await self._asked(runs))
+        """Ends the runs after which something follows that only etcd knows enough of; also what was refused."""
+        follows = await self._follows(runs, PATIENT)
+        wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
+        locks = await answered(partial(self._client.get_keys, wanted), PATIENT)
+        steps = []
+        for run, then in zip(runs, follows, strict=True):
+            if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
+                self._on_unlocked(run)
+            else:
+                steps.append(self._freeing(run, then))
+        await self._steps.carry_out(steps)
         return True
 
     def _put_aside(self, run: Run, error: EtcdRefusedError) -> None:
@@ -162,19 +172,6 @@ class Unlocking:
         else:
             return self._freeing(run, then)
         return None
-
-    async def _asked(self, runs: Sequence[Run]) -> list[Step]:
-        """For the runs after which something follows that only etcd knows enough of; also what was refused."""
-        follows = await self._follows(runs, PATIENT)
-        wanted = [self._keys.lock(run.run_id.job) for run in runs if run.entry.locked]
-        locks = await answered(partial(self._client.get_keys, wanted), PATIENT)
-        steps = []
-        for run, then in zip(runs, follows, strict=True):
-            if run.entry.locked and not is_own(run, locks.get(self._keys.lock(run.run_id.job))):
-                self._on_unlocked(run)
-            else:
-                steps.append(self._freeing(run, then))
-        return steps
 
     def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
