@@ -85,7 +85,7 @@ class GiveUps:
                         case _Case() as case:
                             cases.append(case)
                         case _Over():
-                            await self._sweep(term, wish)
+                            await self._client.txn(give_up.sweep(self._keys, wish, guards=term.holds))
                         case None:
                             pass
         self._unchanged = {run: known for run, known in self._unchanged.items() if run in wished}
@@ -138,6 +138,3 @@ class GiveUps:
                 record = found.get(str(case.wish.run_id))
                 only_if = [*term.holds, *case.only_if]
                 await self._verdicts.settle(case.run, record, why=str(case.wish), only_if=only_if)
-
-    async def _sweep(self, term: Term, wish: GiveUp) -> None:
-        await self._client.txn(give_up.sweep(self._keys, wish, guards=term.holds))

@@ -204,13 +204,11 @@ class Steward:
                     if duty not in self._timeless:
                         duty.begin()  # what it has seen and planned, it has by another clock
             for duty in self._duties:
-                if self._clock.monotonic() >= due[id(duty)] and self._may_perform(duty):
-                    await self._perform(duty, term if duty in self._timeless else dated)
+                is_timeless = duty in self._timeless
+                if self._clock.monotonic() >= due[id(duty)] and (is_timeless or not self._is_clock_off()):
+                    await self._perform(duty, term if is_timeless else dated)
                     due[id(duty)] = self._clock.monotonic() + duty.every_s
             await asyncio.sleep(_TICK_S)
-
-    def _may_perform(self, duty: Duty) -> bool:
-        return duty in self._timeless or not self._is_clock_off()
 
     async def _perform(self, duty: Duty, term: Term) -> None:
         try:
@@ -219,18 +217,14 @@ class Steward:
             self._not_permitted.pop(duty.name, None)
         except EtcdAccessError as error:
             self._not_permitted[duty.name] = str(error)
-            self._say_not_permitted(duty.name, error)
+            now = self._clock.monotonic()
+            # Once an hour: nothing else shows that it is not done.
+            if now - self._said_s.get(duty.name, -_SAY_EVERY_S) >= _SAY_EVERY_S:
+                self._said_s[duty.name] = now
+                extra = {"action": "steward.refused", "duty": duty.name}
+                _log.warning("what the steward may not do in etcd: %s: %s", duty.name, error, extra=extra)
         except (EtcdError, UnavailableError) as error:
             level = logging.DEBUG if duty.name in self._postponed else logging.WARNING  # one line for each outage
             self._postponed.add(duty.name)
             extra = {"action": "steward.postponed", "duty": duty.name}
             _log.log(level, "%s is postponed: %s", duty.name, error, extra=extra)
-
-    def _say_not_permitted(self, duty: str, error: EtcdAccessError) -> None:
-        """Once an hour: nothing else shows that it is not done."""
-        now = self._clock.monotonic()
-        if now - self._said_s.get(duty, -_SAY_EVERY_S) < _SAY_EVERY_S:
-            return
-        self._said_s[duty] = now
-        extra = {"action": "steward.refused", "duty": duty}
-        _log.warning("what the steward may not do in etcd: %s: %s", duty, error, extra=extra)

@@ -24,7 +24,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.records import lost_record
 from common.protocol.run import EntryState, RunEntry, RunRecord, final_entry
 from common.protocol.run_writes import KeyAfter, LeftRun
-from common.protocol.txn import Guards, KeyRevisions, KeyValue
+from common.protocol.txn import Guards, KeyValue
 from worker.lead.leader import Term
 from worker.members import Members
 from worker.quarantine import Quarantine
@@ -224,7 +224,10 @@ class LostRuns:
         """One look at their locks and one at the log store, then a transaction for each."""
         wanted = {self._keys.lock(seen.run_id.job) for seen in lost if seen.entry.locked}
         locks = await self._client.get_keys(list(wanted)) if wanted else {}
-        cases = [_Case(seen=seen, run=self._left(seen, locks)) for seen in lost]
+        cases = [
+            _Case(seen=one, run=LeftRun.read(one.run_id, one.entry, one.kv, locks.get(self._keys.lock(one.run_id.job))))
+            for one in lost
+        ]
         found = await self._ask_store(cases)
         limit = asyncio.Semaphore(_AT_ONCE)
         self._etcd_away = False
@@ -237,10 +240,6 @@ class LostRuns:
             for case in cases:
                 if self._clock.monotonic() >= case.seen.not_before:
                     tasks.create_task(one(case), name=f"verdict on {case.seen.run_id}")
-
-    def _left(self, seen: _Seen, locks: Mapping[str, KeyRevisions]) -> LeftRun:
-        lock = locks.get(self._keys.lock(seen.run_id.job))
-        return LeftRun.read(seen.run_id, seen.entry, seen.kv, lock)
 
     async def _ask_store(self, cases: Sequence[_Case]) -> Mapping[str, RunRecord]:
         """The records that are there; where the log store is away, what has ended waits for it."""
@@ -255,20 +254,18 @@ class LostRuns:
     async def _settle_one(self, term: Term, case: _Case, found: RunRecord | None) -> None:
         if self._etcd_away:
             return
-        seen = case.seen
+        seen, entry = case.seen, case.run.entry
         if failpoints.armed:
             failpoints.hit("steward_before_verdict")
         try:
             with self._quarantine.isolate(seen.kv.key, seen.kv.mod_revision):
                 why = "result not delivered" if case.run.has_ended else "worker gone"
-                await self._verdicts.settle(case.run, found, why=why, only_if=self._only_if(term, case.run))
+                # The steward judges, and the session that the run key names is gone.
+                only_if = [*term.holds, *while_gone(self._keys.worker(entry.worker, entry.session))]
+                await self._verdicts.settle(case.run, found, why=why, only_if=only_if)
                 self._seen.pop(seen.kv.key, None)
                 return
         except (EtcdError, UnavailableError):
             self._etcd_away = True  # again next time; what was carried out all the same shows in the key's revision
             return
         seen.not_before = self._clock.monotonic() + SCAN_S  # set aside, and yet lost since when it was
-
-    def _only_if(self, term: Term, run: LeftRun) -> Guards:
-        """The steward judges, and the session that the run key names is gone."""
-        return [*term.holds, *while_gone(self._keys.worker(run.entry.worker, run.entry.session))]

@@ -120,7 +120,8 @@ class Retention:
             return
         self._removed = 0
         if self._days:
-            await self._forget_old()
+            before_ms = self._clock.wall_ms() - self._days * _DAY_MS
+            await self._remove(lambda after: self._store.old_records(before_ms, after=after, limit=STEP), before_ms)
         await self._look_at_jobs()
         if self._removed:
             extra = {"action": "retention.removed", "records": self._removed}
@@ -131,10 +132,6 @@ class Retention:
                 removed=self._removed,
             )
         )  # fmt: skip
-
-    async def _forget_old(self) -> None:
-        before_ms = self._clock.wall_ms() - self._days * _DAY_MS
-        await self._remove(lambda after: self._store.old_records(before_ms, after=after, limit=STEP), before_ms)
 
     async def _look_at_jobs(self) -> None:
         after = ""
@@ -163,19 +160,15 @@ class Retention:
             began = self._clock.monotonic()
             found = await find(after)
             if found:
-                past = [one for one in found if before_ms is None or (one.range_end_ms or 0) < before_ms]
-                over = await self._over([one.run_id for one in past])
+                past = [one.run_id for one in found if before_ms is None or (one.range_end_ms or 0) < before_ms]
+                keys = {run_id: key for run_id in past if (key := self._key_of(run_id)) is not None}
+                still_open = await self._client.get_keys(list(keys.values()))
+                over = [run_id for run_id in past if keys.get(run_id) not in still_open]
                 await self._store.remove(over)
                 self._removed += len(over)
                 after = found[-1].page_key
             more = len(found) == STEP
             await self._rest(began, least_s=_LEAST_REST_S if found else 0)
-
-    async def _over(self, run_ids: Sequence[str]) -> list[str]:
-        """Those of the runs that have no run key any more."""
-        keys = {run_id: key for run_id in run_ids if (key := self._key_of(run_id)) is not None}
-        still_open = await self._client.get_keys(list(keys.values()))
-        return [run_id for run_id in run_ids if keys.get(run_id) not in still_open]
 
     def _key_of(self, run_id: str) -> str | None:
         """None: not one of ours, so that there is no run key."""

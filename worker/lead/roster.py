@@ -64,7 +64,8 @@ class Roster:
             name = change.key.removeprefix(self._keys.roster)
             self.by_name.pop(name, None)
             if change.new is None:
-                self._forget(name)
+                if name not in self._live:
+                    self._left_ms.pop(name, None)
                 continue
             try:
                 entry = RosterEntry.from_json(change.new.value, worker=name)
@@ -81,10 +82,6 @@ class Roster:
     def left_ms(self, entry: RosterEntry) -> int:
         """When a worker that is not here was seen last, by this worker or by who wrote the entry."""
         return entry.seen_ms if entry.left is not None else max(entry.seen_ms, self._left_ms.get(entry.worker, 0))
-
-    def _forget(self, name: str) -> None:
-        if name not in self._live:
-            self._left_ms.pop(name, None)
 
 
 SEEN_EVERY_MS: Final = 3_600_000

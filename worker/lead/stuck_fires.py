@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Final
 
 from common.clock import Clock
@@ -116,14 +116,11 @@ class StuckFires:
         if not self._leading or job is None or job.spec.broadcast:
             return
         heapq.heappush(self._checks, (self._clock.wall_ms() + _LOOK_AGAIN_MS, name, job.revision))
-        if len(self._checks) > 2 * len(self._catalog.jobs) + _STALE_CHECKS:
-            self._drop_stale()
-
-    def _drop_stale(self) -> None:
-        """Of a job that is saved again and again, only the check of its newest revision stays."""
         jobs = self._catalog.jobs
-        self._checks = [one for one in self._checks if one[1] in jobs and jobs[one[1]].revision == one[2]]
-        heapq.heapify(self._checks)
+        if len(self._checks) > 2 * len(jobs) + _STALE_CHECKS:
+            # Of a job that is saved again and again, only the check of its newest revision stays.
+            self._checks = [one for one in self._checks if one[1] in jobs and jobs[one[1]].revision == one[2]]
+            heapq.heapify(self._checks)
 
     async def perform(self, term: Term) -> None:
         self._undecided_fires.begin_turn()
@@ -131,7 +128,7 @@ class StuckFires:
         left = {job.name: job for job in self._due(now_ms)}
         try:
             stuck = await self._with_something_undecided(left, now_ms)
-            locks = await self._locks(stuck)
+            locks = await self._client.get_many([self._keys.lock(name) for name in stuck]) if stuck else {}
             for index, (name, mark) in enumerate(stuck.items(), 1):
                 if index % _YIELD_EVERY == 0:
                     await asyncio.sleep(0)
@@ -214,9 +211,6 @@ class StuckFires:
         extra = {"action": "mark.in_the_future", "job": job.name, "mark_ms": mark_ms}
         remedy = "it does not fire until then; `etcron job unblock` sets it back"
         _log.error("the mark of %r lies more than a day ahead: %s", job.name, remedy, extra=extra)
-
-    async def _locks(self, stuck: Mapping[str, KeyValue | None]) -> dict[str, KeyValue]:
-        return await self._client.get_many([self._keys.lock(name) for name in stuck]) if stuck else {}
 
     async def _look_at(
         self, term: Term, job: PlannedJob, mark: KeyValue | None, lock: KeyValue | None, now_ms: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Final
 
@@ -112,9 +112,14 @@ class StuckRequests:
                 if looked_at % _YIELD_EVERY == 0:
                     await asyncio.sleep(0)
                 with self._quarantine.isolate(str(request.run_id), request.revision):
-                    ended += await self._end_if_hopeless(term, request, marks, now_ms)
-            if not ended:
-                waiting += self._next(in_order, now_ms)
+                    job = self._catalog.of_run(request.run_id)
+                    if (end := self._end_of(request, job, marks, now_ms)) is not None:
+                        await self._end(term, request, end, now_ms=now_ms)
+                        ended += 1
+            if not ended:  # those of the job's requests that somebody should be claiming
+                ready = [one for one in in_order if one.not_before_ms <= now_ms]
+                job = self._catalog.of_run(ready[0].run_id) if ready else None
+                waiting += ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
         await self._renew(term, waiting, now_ms)
 
     async def _lineups(self, now_ms: int) -> list[Lineup]:
@@ -129,12 +134,6 @@ class StuckRequests:
                 lineups.append(lineup)
         return lineups
 
-    def _next(self, in_order: Sequence[Request], now_ms: int) -> Sequence[Request]:
-        """Those of a job's requests that somebody should be claiming."""
-        ready = [one for one in in_order if one.not_before_ms <= now_ms]
-        job = self._catalog.of_run(ready[0].run_id) if ready else None
-        return ready[: AT_ONCE if job is not None and not job.takes_lock else 1]
-
     async def _marks(self, lineups: Iterable[Lineup]) -> Mapping[str, KeyValue]:
         """The marks of those jobs that have a retry waiting which a newer fire may overtake."""
         wanted: set[str] = set()
@@ -144,14 +143,9 @@ class StuckRequests:
             wanted.update(self._keys.mark(one.run_id.job) for one in requests.values() if one.mark_ms is not None)
         return await self._client.get_many(list(wanted)) if wanted else {}
 
-    async def _end_if_hopeless(self, term: Term, request: Request, marks: Mapping[str, KeyValue], now_ms: int) -> bool:
-        job = self._catalog.of_run(request.run_id)
-        end = self._end_of(request, job, now_ms) or self._overtaken(request, job, marks)
-        if end is not None:
-            await self._end(term, request, end, now_ms=now_ms)
-        return end is not None
-
-    def _end_of(self, request: Request, job: PlannedJob | None, now_ms: int) -> RequestEnd | None:
+    def _end_of(
+        self, request: Request, job: PlannedJob | None, marks: Mapping[str, KeyValue], now_ms: int
+    ) -> RequestEnd | None:
         """How a request ends that cannot run any more; what this worker believes for it, etcd has to confirm."""
         name = request.run_id.job_name
         if (kill := self._kills.by_run.get(request.run_id)) is not None:
@@ -167,6 +161,10 @@ class StuckRequests:
             return RequestEnd.missed(self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
         if job is not None and self._is_nobodys(request, job, now_ms):
             return RequestEnd.missed(self._no_worker(job))
+        # A retry whose place a newer fire has taken; a mark never goes back: only the job has to stay.
+        mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
+        if job is not None and is_overtaken(request, job, mark_ms):
+            return RequestEnd.overtaken(self._keys, job)
         return None
 
     def _no_worker(self, job: PlannedJob | None) -> str:
@@ -190,13 +188,6 @@ class StuckRequests:
             and not self._members.eligible(job)
         )
 
-    def _overtaken(self, request: Request, job: PlannedJob | None, marks: Mapping[str, KeyValue]) -> RequestEnd | None:
-        """The end of a retry whose place a newer fire has taken; a mark never goes back: only the job has to stay."""
-        mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
-        if job is None or not is_overtaken(request, job, mark_ms):
-            return None
-        return RequestEnd.overtaken(self._keys, job)
-
     async def _end(self, term: Term, request: Request, end: RequestEnd, *, now_ms: int) -> None:
         job = self._catalog.of_run(request.run_id)
         record = request_record(
@@ -218,31 +209,26 @@ class StuckRequests:
 
     async def _renew(self, term: Term, waiting: list[Request], now_ms: int) -> None:
         """Puts again what was claimable for 5 s: its lock free, its time come, a worker with a free slot there."""
-        candidates = [one for one in waiting if one.not_before_ms + CLAIMABLE_FOR_MS <= now_ms]
-        candidates = [one for one in candidates if self._somebody_has_slots(one)]
+        candidates = [
+            one for one in waiting
+            if one.not_before_ms + CLAIMABLE_FOR_MS <= now_ms
+            and (job := self._catalog.of_run(one.run_id)) is not None
+            and self._beats.any_free(self._members.eligible(job), job.spec.slots)
+        ]  # fmt: skip
         if not candidates:
             self._claimable_since.clear()
             return
         held = await self._client.get_keys([self._keys.lock(one.run_id.job) for one in candidates])
-        claimable = {str(one.run_id): one for one in candidates if self._may_start(one, held)}
+        claimable = {
+            str(one.run_id): one for one in candidates
+            if (job := self._catalog.of_run(one.run_id)) is not None
+            and not (job.takes_lock and self._keys.lock(job.sequence) in held)
+        }  # fmt: skip
         self._claimable_since = {name: self._claimable_since.get(name, now_ms) for name in claimable}
         overdue = (name for name, since in self._claimable_since.items() if now_ms - since >= CLAIMABLE_FOR_MS)
         for name in list(islice(overdue, _RENEWED_IN_ONE_TURN)):
-            await self._put_again(term, claimable[name], now_ms)
-
-    def _somebody_has_slots(self, request: Request) -> bool:
-        job = self._catalog.of_run(request.run_id)
-        return job is not None and self._beats.any_free(self._members.eligible(job), job.spec.slots)
-
-    def _may_start(self, request: Request, held: Container[str]) -> bool:
-        job = self._catalog.of_run(request.run_id)
-        return job is not None and not (job.takes_lock and self._keys.lock(job.sequence) in held)
-
-    async def _put_again(self, term: Term, request: Request, now_ms: int) -> None:
-        result = await self._client.txn(
-            put_again(self._keys, request, now_ms=now_ms, guards=term.holds)
-        )  # fmt: skip
-        self._claimable_since.pop(str(request.run_id), None)
-        if result.succeeded:
-            extra = {"action": "request.renewed", "run": str(request.run_id)}
-            _log.info("%s is put again: nobody has claimed it", request.run_id, extra=extra)
+            result = await self._client.txn(put_again(self._keys, claimable[name], now_ms=now_ms, guards=term.holds))
+            self._claimable_since.pop(name, None)
+            if result.succeeded:
+                extra = {"action": "request.renewed", "run": name}
+                _log.info("%s is put again: nobody has claimed it", name, extra=extra)

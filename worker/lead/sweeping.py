@@ -59,7 +59,11 @@ class DedupeSweeping:
         if began < self._not_before:
             return
         async for page in self._client.read_prefix(self._keys.dedupe):
-            await self._delete(term, [kv for kv in page.kvs if self._is_over(kv)])
+            over = [kv for kv in page.kvs if self._is_over(kv)]
+            # Together; where one of them has been put again meanwhile, the others wait for the next time.
+            for start in range(0, len(over), _IN_ONE):
+                batch = over[start : start + _IN_ONE]
+                await self._client.txn(sweeps.delete_unchanged(*batch, guards=term.holds))
         self._not_before = began + _REST * (self._clock.monotonic() - began)
 
     def _is_over(self, kv: KeyValue) -> bool:
@@ -68,12 +72,6 @@ class DedupeSweeping:
         except ValueError as error:
             self._quarantine.add(kv.key, kv.mod_revision, error)
             return False
-
-    async def _delete(self, term: Term, kvs: list[KeyValue]) -> None:
-        """Together; where one of them has been put again meanwhile, the others wait for the next time."""
-        for start in range(0, len(kvs), _IN_ONE):
-            batch = kvs[start : start + _IN_ONE]
-            await self._client.txn(sweeps.delete_unchanged(*batch, guards=term.holds))
 
 
 _log = logging.getLogger(__name__)
@@ -166,15 +164,13 @@ class Sweeping:
             or holder.create_revision != kv.create_revision
         }
         for key, since in self._still_suspect("lock", orphans).items():
-            if self._clock.monotonic() - since >= self.every_s:
-                with self._quarantine.isolate(key, locks[key].mod_revision):
-                    await self._free(term, locks[key])
-
-    async def _free(self, term: Term, lock: KeyValue) -> None:
-        result = await self._client.txn(sweeps.lock(lock, guards=term.holds))
-        if result.succeeded:
-            extra = {"action": "lock.swept", "key": lock.key}
-            _log.warning("the lock %r belonged to no run any more; it is free", lock.key, extra=extra)
+            if self._clock.monotonic() - since < self.every_s:
+                continue
+            with self._quarantine.isolate(key, locks[key].mod_revision):
+                result = await self._client.txn(sweeps.lock(locks[key], guards=term.holds))
+                if result.succeeded:
+                    extra = {"action": "lock.swept", "key": key}
+                    _log.warning("the lock %r belonged to no run any more; it is free", key, extra=extra)
 
     async def _sweep_sessions(self, term: Term) -> None:
         for key, since in self._still_suspect("session", set(self._members.detached)).items():

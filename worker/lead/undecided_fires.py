@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from common.etcd import EtcdClient
-from common.jobs.job import JobSpec
 from common.protocol import fire_decisions
 from common.protocol.keys import Keys
 from common.protocol.placement import is_eligible, why_nobody
@@ -130,7 +129,12 @@ class UndecidedFires:
             return None
         if decision.closed is not None:
             return await self._pass(case, decision)
-        return await self._start(case, decision) if fire_decisions.is_in_time(job, decision, now_ms) else None
+        if not fire_decisions.is_in_time(job, decision, now_ms):
+            return None
+        if case.lock is None:
+            others = self._members.order(job, str(decision.to_ms))[2:]
+            return await self._offer(case, decision) if self._beats.any_free(others, job.spec.slots) else None
+        return None if job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
 
     def _given_up(self, case: Case) -> Decision | None:
         job, now_ms, held = case.job, case.now_ms, self._held()
@@ -160,25 +164,16 @@ class UndecidedFires:
 
         Where one that could is here and takes none, it is not known since when it takes none.
         """
-        asked = (job.spec.slots, *sorted(job.spec.workers.items()))
+        spec = job.spec
+        asked = (spec.slots, *sorted(spec.workers.items()))
         if asked not in self._last_left_ms:
-            self._last_left_ms[asked] = self._last_left(job.spec)
+            is_here = any(is_eligible(spec, one.labels, one.slots) for one in self._members.by_key.values())
+            away = () if is_here else self._roster.away().values()
+            self._last_left_ms[asked] = max(
+                (self._roster.left_ms(one) for one in away if is_eligible(spec, one.labels, one.slots)), default=None
+            )
         left_ms = self._last_left_ms[asked]
         return seen_ms if left_ms is None else left_ms
-
-    def _last_left(self, spec: JobSpec) -> int | None:
-        if any(is_eligible(spec, one.labels, one.slots) for one in self._members.by_key.values()):
-            return None
-        away = self._roster.away().values()
-        return max(
-            (self._roster.left_ms(one) for one in away if is_eligible(spec, one.labels, one.slots)), default=None
-        )
-
-    async def _start(self, case: Case, decision: Decision) -> int | None:
-        """Offered, or where the lock is held, skipped; None: it waits."""
-        if case.lock is None:
-            return await self._offer(case, decision) if self._somebody_else_is_free(case.job, decision.to_ms) else None
-        return None if case.job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
 
     async def _pass(self, case: Case, decision: Decision) -> int | None:
         record = passed_record(case.job, decision, now_ms=case.now_ms, late=self._why_late(case, decision))
@@ -193,15 +188,12 @@ class UndecidedFires:
             return f"late: {case.holder} was going"
         eligible = self._members.eligible(job)
         if not eligible:
-            return f"no worker: {self._why_nobody(case)}"
+            live, away = self._members.by_key.values(), self._roster.away().values()
+            return f"no worker: {why_nobody(job.spec, live, away, now_ms=case.now_ms)}"
         if self._beats.all_taken(eligible, job.spec.slots):
             return "late: no worker had a free slot"
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
         return self._absences.why_late(eligible, lo_ms, hi_ms)
-
-    def _why_nobody(self, case: Case) -> str:
-        live, away = self._members.by_key.values(), self._roster.away().values()
-        return why_nobody(case.job.spec, live, away, now_ms=case.now_ms)
 
     async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
         """A held lock decides it: the overlap policy says that the fire is skipped."""
@@ -257,6 +249,3 @@ class UndecidedFires:
         extra = {"action": "fire.offered", "run": str(request.run_id)}
         _log.info("%s is offered to all: nobody has taken it", request.run_id, extra=extra)
         return decision.to_ms
-
-    def _somebody_else_is_free(self, job: PlannedJob, plan_ms: int) -> bool:
-        return self._beats.any_free(self._members.order(job, str(plan_ms))[2:], job.spec.slots)
