@@ -119,17 +119,14 @@ class Agent:
     async def _drained(self, stop: Stop) -> None:
         """Until nothing runs, the grace is over, or somebody hurries."""
         async with asyncio.TaskGroup() as tasks:
-            drained = tasks.create_task(self._nothing_goes_on(), name="drained")
+            # Nothing runs, and no claim is on its way that would have to be handed on.
+            nothing_goes_on = _until(lambda: not self.parts.table.running and not self._claims)
+            drained = tasks.create_task(nothing_goes_on, name="drained")
             hurry = tasks.create_task(stop.hurry.wait(), name="hurry")
             grace_s = self._config.shutdown_grace_s
             await asyncio.wait({drained, hurry}, timeout=grace_s, return_when=asyncio.FIRST_COMPLETED)
             drained.cancel()
             hurry.cancel()
-
-    async def _nothing_goes_on(self) -> None:
-        """Nothing runs, and no claim is on its way that would have to be handed on."""
-        parts = self.parts
-        await _until(lambda: not parts.table.running and not self._claims)
 
     @property
     def _claims(self) -> int:
@@ -158,7 +155,13 @@ class Agent:
         if self._settled_former:
             await parts.adoption.readopt(session)
         else:
-            await self._settle_former(session)
+            settled = await parts.adoption.settle_former(
+                session, self._spool.find_former, written=lambda: parts.delivery.written
+            )
+            self._settled_former = True  # once in the life of the process
+            await self._spool.release_former()
+            extra = {"action": "former.settled", "runs": settled, "waiting": self._spool.pending}
+            _log.info("settled %d runs of a former life", settled, extra=extra)
         for mirror in (*parts.mirrors.values(), parts.members_mirror, parts.drain_watch.mirror):
             await mirror.synced.wait()
         await parts.clock_check.first()
@@ -170,16 +173,6 @@ class Agent:
         parts.scheduler.look_afresh("a session was opened")
         parts.requests.replan()
         parts.steward.stand_under(session)
-
-    async def _settle_former(self, session: Session) -> None:
-        """Once in the life of the process."""
-        settled = await self.parts.adoption.settle_former(
-            session, self._spool.find_former, written=lambda: self.parts.delivery.written,
-        )  # fmt: skip
-        self._settled_former = True
-        await self._spool.release_former()
-        extra = {"action": "former.settled", "runs": settled, "waiting": self._spool.pending}
-        _log.info("settled %d runs of a former life", settled, extra=extra)
 
     def session_ended(self) -> None:
         """Nothing is decided until there is another."""

@@ -10,7 +10,6 @@ from common.errors import EtcronError
 from common.etcd import Change
 from common.protocol.keys import Keys, RunId
 from common.protocol.planned_job import PlannedJob, read_job
-from common.protocol.txn import KeyValue
 
 _log = logging.getLogger(__name__)
 
@@ -44,17 +43,13 @@ class Catalog:
         """The mirror's changes, taken in; each key's error is its own."""
         for change in changes:
             name = self._keys.job_of(change.key)
-            self._take(name, change.new)
+            self.jobs.pop(name, None)
+            self.set_aside.pop(name, None)
+            if change.new is not None:
+                try:
+                    self.jobs[name] = read_job(name, change.new)
+                except EtcronError as error:
+                    self.set_aside[name] = str(error)
+                    extra = {"action": "job.set_aside", "job": name}
+                    _log.warning("job %r cannot be read and is set aside: %s", name, error, extra=extra)
             self._on_changed(name)
-
-    def _take(self, name: str, kv: KeyValue | None) -> None:
-        self.jobs.pop(name, None)
-        self.set_aside.pop(name, None)
-        if kv is None:
-            return
-        try:
-            self.jobs[name] = read_job(name, kv)
-        except EtcronError as error:
-            self.set_aside[name] = str(error)
-            extra = {"action": "job.set_aside", "job": name}
-            _log.warning("job %r cannot be read and is set aside: %s", name, error, extra=extra)

@@ -193,11 +193,11 @@ class Dispatcher:
             self._end_unstarted(run, Verdict.MISSED, "claimed, not started")
         elif not self._admission.starts_claimed:
             self._to_hand_on.append(run)
-        elif self._has_too_many_stuck(run.run_id.job):
+        elif self._table.stuck_runs_of(job := run.run_id.job) + self._stuck_before(job) >= MOST_STUCK_RUNS:
             self._end_unstarted(
                 run, Verdict.SKIPPED, f"{MOST_STUCK_RUNS} runs of it on worker {self._identity.worker} cannot be ended"
             )
-        elif behind or not self._may_start(run):
+        elif behind or not (self._is_guarded() and self._table.may_start(run, beside=self._stamping)):
             if now_ms < _hand_on_ms(run) or not self._may_hand_on(run):
                 return False
             self._to_hand_on.append(run)
@@ -208,12 +208,6 @@ class Dispatcher:
             self._table.started(run)
             self._to_start.append(run)
         return True
-
-    def _has_too_many_stuck(self, job: str) -> bool:
-        return self._table.stuck_runs_of(job) + self._stuck_before(job) >= MOST_STUCK_RUNS
-
-    def _may_start(self, run: Run) -> bool:
-        return self._is_guarded() and self._table.may_start(run, beside=self._stamping)
 
     def _start_all(self, now_ms: int) -> None:
         """Together: one by one each would cost half as much again (see ``Execution``)."""
@@ -257,36 +251,32 @@ class Dispatcher:
         self._tasks.create_task(work, name=name)
 
     async def _stamp(self, run: Run) -> None:
+        """Renews the claim of a run that waited, under the session that is current now."""
         try:
-            await self._restamp(run)
+            session = self._settlement.session
+            if session is None:
+                await self._later(run)
+                return
+            entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
+            sent = self._clock.boottime()
+            try:
+                result = await self._client.txn(txn)
+            except (EtcdError, UnavailableError) as error:
+                self._refusals.note(str(run.run_id), error)
+                await self._later(run)
+                return
+            if result.succeeded:
+                run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
+                self._put_back(run)
+            elif run.take_over(result.one(0)):
+                # The session has ended, and its successor re-adopts the run; or a write in doubt had been carried out.
+                await self._later(run)
+            elif self._table.get(run.run_id) is run:
+                self._settlement.lost_to_others(run)
+                self._on_slot_free()
         finally:
             self._stamping -= run.slots
             self._alarm.ring()
-
-    async def _restamp(self, run: Run) -> None:
-        """Renews the claim of a run that waited, under the session that is current now."""
-        session = self._settlement.session
-        if session is None:
-            await self._later(run)
-            return
-        entry, txn = take_over(self._keys, run.run_id, run.entry, mod_revision=run.mod_revision, session=session)
-        sent = self._clock.boottime()
-        try:
-            result = await self._client.txn(txn)
-        except (EtcdError, UnavailableError) as error:
-            self._refusals.note(str(run.run_id), error)
-            await self._later(run)
-            return
-        if result.succeeded:
-            run.entry, run.session, run.mod_revision, run.sent = entry, session, result.revision, sent
-            self._put_back(run)
-            return
-        if run.take_over(result.one(0)):
-            # The session has ended, and its successor re-adopts the run; or a write in doubt had been carried out.
-            await self._later(run)
-        elif self._table.get(run.run_id) is run:
-            self._settlement.lost_to_others(run)
-            self._on_slot_free()
 
     async def _later(self, run: Run) -> None:
         await asyncio.sleep(_RETRY_S)
@@ -327,15 +317,12 @@ class Dispatcher:
         if result.succeeded or not run.take_over(result.one(0)):
             self._handed_on(run)
         elif run.holds_lock and not is_own(run, result.key(1)):
-            self._end_without_its_lock(run)
+            # Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back.
+            extra = {"action": "run.lock_gone", "run": str(run.run_id)}
+            _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
+            self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")
         else:
             await self._later(run)  # re-adopted meanwhile
-
-    def _end_without_its_lock(self, run: Run) -> None:
-        """Somebody has deleted its lock by hand: the job is not its any more, and waiting would not bring it back."""
-        extra = {"action": "run.lock_gone", "run": str(run.run_id)}
-        _log.warning("%s is not started: its lock is not its own any more", run.run_id, extra=extra)
-        self._end_unstarted(run, Verdict.MISSED, "claimed, not started: its lock was taken from it")
 
     def _handed_on(self, run: Run) -> None:
         extra = {"action": "run.handed_on", "run": str(run.run_id)}

@@ -96,17 +96,12 @@ def locked_directory(directory: Path) -> Iterator[None]:
         with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-        _keep_private(directory)
+        for path in map(directory.joinpath, _FILES):  # what a worker makes there; the rest may be somebody else's
+            with suppress(FileNotFoundError, PermissionError):  # ours to read is not always ours to change
+                path.chmod(0o700 if path.is_dir() else 0o600)
         yield
     finally:
         os.close(descriptor)
-
-
-def _keep_private(directory: Path) -> None:
-    """What a worker makes there; the directory itself may be somebody else's."""
-    for path in map(directory.joinpath, _FILES):
-        with suppress(FileNotFoundError, PermissionError):  # ours to read is not always ours to change
-            path.chmod(0o700 if path.is_dir() else 0o600)
 
 
 def load_identity(directory: Path, *, name: str | None) -> Identity:
@@ -120,10 +115,7 @@ def load_identity(directory: Path, *, name: str | None) -> Identity:
             remedy="1 to 64 letters, digits, '.', '_' or '-', the first a letter or digit",
         )  # fmt: skip
         raise ConfigError([problem])
-    return Identity(worker=worker, instance=_instance(directory / "instance"), host=host)
-
-
-def _instance(path: Path) -> str:
+    path = directory / "instance"
     instance = written_once(path, secrets.token_hex(8))
     if not _INSTANCE.fullmatch(instance):
         problem = Problem(
@@ -131,4 +123,4 @@ def _instance(path: Path) -> str:
             remedy="put back what it held, or give the worker a new dataDir",
         )  # fmt: skip
         raise ConfigError([problem])
-    return instance
+    return Identity(worker=worker, instance=instance, host=host)

@@ -196,14 +196,11 @@ class LooksAfresh:
         self._looked = {name: at for name, at in self._looked.items() if now < at + EVERY_S}
         if changed <= self._looked.keys():
             self._waiting |= changed
-            self._look_later(now)
+            if self._waiting and self._timer is None:
+                due_s = min(self._looked[name] for name in self._waiting) + EVERY_S - now
+                self._timer = asyncio.get_running_loop().call_later(due_s, self._look_now, ())
         else:
             self._look_now(changed)
-
-    def _look_later(self, now: float) -> None:
-        if self._waiting and self._timer is None:
-            due_s = min(self._looked[name] for name in self._waiting) + EVERY_S - now
-            self._timer = asyncio.get_running_loop().call_later(due_s, self._look_now, ())
 
     def _look_now(self, changed: Iterable[str]) -> None:
         if self._timer is not None:

@@ -150,12 +150,13 @@ class Parts:
             "clock check": self.clock_check.run,
         }
         if is_first_process():
-            loops["orphans"] = Orphans(own=self._own_processes).run
-        return loops
 
-    def _own_processes(self) -> set[int]:
-        runs = {run.pid for run in self.executor.running.values()}
-        return runs | self.guardian.pids | ({pid} if (pid := self.launcher.pid) is not None else set())
+            def own() -> set[int]:
+                runs = {run.pid for run in self.executor.running.values()}
+                return runs | self.guardian.pids | ({pid} if (pid := self.launcher.pid) is not None else set())
+
+            loops["orphans"] = Orphans(own=own).run
+        return loops
 
     @property
     def jobs_read(self) -> asyncio.Event:

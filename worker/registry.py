@@ -124,16 +124,13 @@ class Registry:
         """The session is gone, and no new one is opened; that it was stopped is remembered."""
         self._closing = True
         if (session := self.session) is not None:
-            await self._take_leave(session)
+            left = Left.DRAINED if self._admission.is_drained else Left.STOPPED
+            entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
+            # Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does.
+            with suppress(EtcdError, UnavailableError, TimeoutError):
+                async with asyncio.timeout(_LEAVE_S):
+                    await self._client.txn(take_leave(self._keys, entry, session))
             await session.close()
-
-    async def _take_leave(self, session: Session) -> None:
-        """Together with its session's key, so that nobody takes it for gone; where etcd is away, the steward does."""
-        left = Left.DRAINED if self._admission.is_drained else Left.STOPPED
-        entry = RosterEntry.of(self._member, seen_ms=self._clock.wall_ms(), left=left)
-        with suppress(EtcdError, UnavailableError, TimeoutError):
-            async with asyncio.timeout(_LEAVE_S):
-                await self._client.txn(take_leave(self._keys, entry, session))
 
     async def _serve(self, session: Session) -> None:
         """What happens under a live session: the runs are taken over, then it beats."""

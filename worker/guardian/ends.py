@@ -113,7 +113,10 @@ class Ends:
         try:
             self._look(open_ends, now)
         except OSError as error:
-            self._look_in_vain(error)
+            # What is known of them without a look has been ended; whether that was all, a later look will show.
+            if not self._is_blind:
+                _log.error("cannot look for what runs have left: %s", error, extra={"action": "guardian.blind"})
+            self._is_blind = True
         else:
             self._is_blind = False
 
@@ -129,12 +132,6 @@ class Ends:
                 living[leftover.run_id].append(leftover)
         for run, end in open_ends.items():
             self._judge(end, living[run], now)
-
-    def _look_in_vain(self, error: OSError) -> None:
-        """What is known of them without a look has been ended; whether that was all, a later look will show."""
-        if not self._is_blind:
-            self._is_blind = True
-            _log.error("cannot look for what runs have left: %s", error, extra={"action": "guardian.blind"})
 
     def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
         end.looked(lives=bool(living))

@@ -191,15 +191,12 @@ class GuardianLink:
         while True:
             await self._changed.wait()
             self._changed.clear()
-            fault = self._fault()
+            away_since, now = self._away_since, self._clock.monotonic()
+            is_away = away_since is not None and now - away_since > _AWAY_IS_A_FAULT_AFTER_S
+            fault = "no guardian: its process cannot be started, see the worker's log" if is_away else None
             if fault != self._told:
                 self._told = fault
                 await self._tell(fault)
-
-    def _fault(self) -> str | None:
-        if self._away_since is None or self._clock.monotonic() - self._away_since <= _AWAY_IS_A_FAULT_AFTER_S:
-            return None
-        return "no guardian: its process cannot be started, see the worker's log"
 
     # What is told
 
@@ -244,15 +241,12 @@ class GuardianLink:
         sessions = {one.session.id: one.session for one in self._open.values()}
         self._confirmed = {known: told for known, told in self._confirmed.items() if known in sessions}
         for session in sessions.values():
-            self._confirm(session)
+            if self._confirmed.get(session.id) != session.confirmed_boottime:
+                self._confirmed[session.id] = session.confirmed_boottime
+                self._say(Confirmed(session.id, session.confirmed_boottime))
         self._unanswered += 1
         self._pings += 1
         self._say(Ping(self._pings))
-
-    def _confirm(self, session: Session) -> None:
-        if self._confirmed.get(session.id) != session.confirmed_boottime:
-            self._confirmed[session.id] = session.confirmed_boottime
-            self._say(Confirmed(session.id, session.confirmed_boottime))
 
     def _intent_of(self, one: _Open) -> bytes:
         run = one.run
@@ -324,7 +318,8 @@ class GuardianLink:
                 case Ready():
                     self._is_ready()
                 case Past(run=run):
-                    self._is_past(RunId.parse(run))
+                    if self._on_past(run_id := RunId.parse(run), False):
+                        self._say(Ending(str(run_id)))
                 case Ended(run=run):
                     self._on_past(RunId.parse(run), True)
                 case Pong():
@@ -343,10 +338,6 @@ class GuardianLink:
             self._say_line(self._intent_of(one))
         self._changed.set()
         self._on_ready()
-
-    def _is_past(self, run_id: RunId) -> None:
-        if self._on_past(run_id, False):
-            self._say(Ending(str(run_id)))
 
     # The process
 

@@ -90,17 +90,14 @@ class Guardian:
             if poll.poll(self._timeout_ms()):
                 if not self._listen():
                     break
-                time.sleep(self._gather_s())
+                # Asked each time: the worker widens the pipe once this process has begun.
+                room = fcntl.fcntl(self._listens, fcntl.F_GETPIPE_SZ)
+                time.sleep(_GATHER_S if room >= _LITTLE_ROOM else _GATHER_LITTLE_S)
             if (now := self._clock.boottime()) >= self._look_at:
                 self._look(now)
         self._end_all()
 
     # While the worker lives
-
-    def _gather_s(self) -> float:
-        """Asked each time: the worker widens the pipe once this process has begun."""
-        room = fcntl.fcntl(self._listens, fcntl.F_GETPIPE_SZ)
-        return _GATHER_S if room >= _LITTLE_ROOM else _GATHER_LITTLE_S
 
     def _timeout_ms(self) -> float | None:
         """Short enough for a machine that slept: poll's own clock did not count that."""
@@ -147,20 +144,17 @@ class Guardian:
         if ward is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
         ward.pid = group.pid
-        leader = self._leader_of(group)
-        if leader is not None:
-            self._leaders[run] = leader
-        self._ends.has_process(run, leader)
-
-    def _leader_of(self, group: Group) -> Leader | None:
+        leader = None
         try:
-            return Leader.of(
-                group.run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
+            leader = Leader.of(
+                run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
                 now=self._clock.boottime(),
             )  # fmt: skip
         except OSError as error:  # out of descriptors: it is found by its marks alone
-            _log.warning("cannot look at the process of %s: %s", group.run, error, extra={"action": "guardian.blind"})
-            return None
+            _log.warning("cannot look at the process of %s: %s", run, error, extra={"action": "guardian.blind"})
+        if leader is not None:
+            self._leaders[run] = leader
+        self._ends.has_process(run, leader)
 
     def _over(self, run: str) -> None:
         self._guarded.over(run)
@@ -171,16 +165,13 @@ class Guardian:
     def _wall_ahead_s(self) -> float:
         return self._clock.wall_ms() / 1000 - self._clock.boottime()
 
-    def _notice_leap(self, now: float) -> None:
+    def _look(self, now: float) -> None:
         ahead_s = self._wall_ahead_s()
         if ahead_s - self._ahead_s >= _LEAP_S:
             extra = {"action": "guardian.leap", "by_s": round(ahead_s - self._ahead_s, 1)}
             _log.warning("the wall clock leapt ahead: what is not confirmed soon is ended", extra=extra)
             self._guarded.leapt(ahead_s - self._ahead_s, now)
         self._ahead_s = ahead_s
-
-    def _look(self, now: float) -> None:
-        self._notice_leap(now)
         for ward in self._guarded.newly_past(now):
             extra = {"action": "guardian.past", "run": ward.run, "started": ward.pid is not None}
             _log.warning("%s is past its deadline", ward.run, extra=extra)
@@ -272,21 +263,17 @@ def hold(lock: Path) -> int:
     was to end would go on: it is continued. OSError: the file cannot be opened.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    while not _is_locked(descriptor):
-        _continue_holder(lock, descriptor)
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            _continue_holder(lock, descriptor)
         time.sleep(_LOOK_AT_LOCK_S)
     with suppress(OSError):  # on a full disk the lock holds all the same, and says of nobody
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     return descriptor
-
-
-def _is_locked(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def _continue_holder(lock: Path, descriptor: int) -> None:

@@ -88,7 +88,11 @@ class Start:
         try:
             if (ready := self._ready) is None:
                 ready = self._ready = _Ready.of(request, self._accounts.of(request.user))
-            self._become(ready.account)
+            if (other := ready.account.other) is not None:
+                os.fchown(self._output, other.uid, other.gid)  # else it could not open /dev/stdout and /dev/stderr
+                os.setgroups(other.groups)
+                os.setresgid(other.gid, other.gid, other.gid)
+                os.setresuid(other.uid, other.uid, other.uid)
             self._step = "directory"
             self._channel.send(_AT_DIRECTORY)
             os.chdir(ready.directory)
@@ -113,13 +117,6 @@ class Start:
             path=path,
         )  # fmt: skip
 
-    def _become(self, account: Account) -> None:
-        if (other := account.other) is not None:
-            os.fchown(self._output, other.uid, other.gid)  # else it could not open /dev/stdout and /dev/stderr
-            os.setgroups(other.groups)
-            os.setresgid(other.gid, other.gid, other.gid)
-            os.setresuid(other.uid, other.uid, other.uid)
-
     def _execute(self, ready: _Ready) -> None:
         """As execvp(3) does it: the first that can be; else the first error that is not just an absence."""
         if not self._channel.recv(1) or os.getppid() != self._worker:
@@ -129,8 +126,9 @@ class Start:
         first = None
         last = OSError("no candidates")
         for program in ready.candidates:
-            if (kind := self._not_now()) is not None:
-                self._tell(kind, "")
+            # Asked last of all: any step before may have taken as long as it liked.
+            if (is_late := self._request.is_late()) or self._request.is_early():
+                self._tell("late" if is_late else "early", "")
                 return
             try:
                 os.execve(program, self._request.arguments, ready.environment)
@@ -139,12 +137,6 @@ class Start:
             except OSError as error:
                 last, first = error, first or error
         raise first or last
-
-    def _not_now(self) -> Kind | None:
-        """Asked last of all: any step before may have taken as long as it liked."""
-        if self._request.is_late():
-            return "late"
-        return "early" if self._request.is_early() else None
 
     def _tell(self, kind: Kind, text: str) -> None:
         self._channel.send(message(FAULT, kind, text))

@@ -181,19 +181,15 @@ class Launcher:
     async def _ask_for_own_account(self) -> None:
         while self._own is None:
             try:
-                self._own = await self._own_account()
+                with self._send() as channel:
+                    content = await asyncio.get_running_loop().sock_recv(channel, LONGEST_MESSAGE)
+                if not content:
+                    raise OSError(errno.EPIPE, "the launcher ended")
+                self._own = OwnAccount.from_bytes(content)
             except OSError as error:
                 extra = {"action": "launcher.own_account"}
                 _log.warning("the worker's own user is not known yet: %s", error, extra=extra)
                 await asyncio.sleep(_ASK_AGAIN_S)
-
-    async def _own_account(self) -> OwnAccount:
-        """OSError: it cannot be asked for, or the launcher has ended."""
-        with self._send() as channel:
-            content = await asyncio.get_running_loop().sock_recv(channel, LONGEST_MESSAGE)
-        if not content:
-            raise OSError(errno.EPIPE, "the launcher ended")
-        return OwnAccount.from_bytes(content)
 
     def replace(self, why: str) -> None:
         """End the process, and with it every start of which no process is known: their channels close."""

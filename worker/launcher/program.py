@@ -45,8 +45,8 @@ def serve(control: socket.socket, accounts: Accounts) -> None:
         try:
             if len(descriptors) == DESCRIPTORS:
                 _start(control, descriptors, accounts, worker)
-            elif len(descriptors) == 1:
-                _ask(descriptors[0], accounts)
+            elif len(descriptors) == 1 and os.fork() == 0:  # a process of this one's own: nobody has to wait for it
+                tell_own_account(socket.socket(fileno=descriptors[0]), accounts)
             # Else there were none left to take them with: closing the channel says so.
         finally:
             for descriptor in descriptors:
@@ -68,12 +68,6 @@ def _start(control: socket.socket, descriptors: list[int], accounts: Accounts, w
                 channel.send(message(FAULT, "clone", str(error)), socket.MSG_NOSIGNAL)
     finally:
         channel.detach()
-
-
-def _ask(channel: int, accounts: Accounts) -> None:
-    """In a process of this one's own, which nobody has to wait for."""
-    if os.fork() == 0:
-        tell_own_account(socket.socket(fileno=channel), accounts)
 
 
 def _clone() -> int:
@@ -99,7 +93,7 @@ def _default_signals() -> None:
 
 
 def _reap(_number: int, _frame: FrameType | None) -> None:
-    """Those of `_ask`; the others are the worker's."""
+    """Those that tell the worker's own account; the others are the worker's."""
     with suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass

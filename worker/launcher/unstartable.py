@@ -96,8 +96,10 @@ class Attempt:
             )
         if step == "directory":
             what, remedy = self._directory_fault(error)
+            instead = {"workdir": "change the job's workdir", "HOME": "change HOME in the job's env"}
+            other = instead.get(self.named_by or "", "give the job a workdir")
             return UnstartableError(
-                f"its directory {self.directory} {what} on worker {self.worker}: {remedy}, or {self._other_directory()}"
+                f"its directory {self.directory} {what} on worker {self.worker}: {remedy}, or {other}"
             )
         return UnstartableError(self._refused_by_system(error) if isinstance(error, OSError) else str(error))
 
@@ -118,11 +120,6 @@ class Attempt:
             return f"cannot be used ({other})", "mend that"
         return (f'may not be entered by user "{self.user}"',
                 "let that user search it and all above it (chmod, chown)")  # fmt: skip
-
-    def _other_directory(self) -> str:
-        if self.named_by == "workdir":
-            return "change the job's workdir"
-        return "change HOME in the job's env" if self.named_by == "HOME" else "give the job a workdir"
 
     def _refused_by_system(self, error: OSError) -> str:
         program, what = self.arguments[0], _FILE_FAULTS.get(error.errno)
