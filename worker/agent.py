@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import Final
 
@@ -79,22 +79,17 @@ class Agent:
         marked = {one.run_id for one in left}
         in_spool = await once_possible(partial(self._spool.find_former, marked), what="its records")
         ended = {run_id for run_id, one in in_spool.items() if one.record.status is not Verdict.LOST}
-        spared = await self._ended_by_themselves(marked, ended)
-        survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
-        groups = groups_of(survivors, self._clock.wall_ms())
-        await once_possible(partial(self.parts.ending.recall, groups), what="what could not be ended")
-
-    async def _ended_by_themselves(self, runs: Collection[str], spooled: Collection[str]) -> frozenset[str]:
-        """Those of the runs with a record of their end: what they left in the background was left on purpose.
-
-        Where the log store does not say, a run counts as not ended: a second one of its job may be going by now.
-        """
-        asked = [run_id for text in set(runs).difference(spooled) if (run_id := _run_id(text)) is not None]
+        # What those have left in the background that have ended by themselves was left on purpose. Where the log store
+        # does not say, a run counts as not ended: a second one of its job may be going by now.
+        asked = [run_id for text in marked.difference(ended) if (run_id := _run_id(text)) is not None]
         try:
             found = await self._runlog.find(asked, deadline_seconds=_ASK_S) if asked else {}
         except UnavailableError:
             found = {}
-        return frozenset(spooled).union(name for name, record in found.items() if record.status is not Verdict.LOST)
+        spared = ended.union(name for name, record in found.items() if record.status is not Verdict.LOST)
+        survivors = await end_leftovers(instance, _LEFTOVER_GRACE_S, self._clock, spared=spared)
+        groups = groups_of(survivors, self._clock.wall_ms())
+        await once_possible(partial(self.parts.ending.recall, groups), what="what could not be ended")
 
     def loops(self) -> Mapping[str, Callable[[], Coroutine[object, object, None]]]:
         """Every loop of the process, by name."""

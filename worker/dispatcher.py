@@ -161,22 +161,16 @@ class Dispatcher:
         else:
             if len(waiting) < _STARTS_IN_A_TURN:
                 self._alarm.ring()  # there may be more that need not wait
-        return self._keep_waiting(waiting, now_ms) if waiting else self._next_ms
-
-    def _keep_waiting(self, waiting: Sequence[Run], now_ms: int) -> int:
-        """These have to wait; when to look at them, or at the next that is due, again."""
-        again_ms = [self._next_ms] if self._next_ms is not None and self._next_ms > now_ms else []
+        next_ms = self._ready[0][0] if self._ready else None
+        if not waiting:
+            return next_ms
+        again_ms = [next_ms] if next_ms is not None and next_ms > now_ms else []
         for run in waiting:
             self._put(run)
             again_ms.append(
                 min(_hand_on_ms(run), run.start_by_ms + 1) if self._may_hand_on(run) else run.start_by_ms + 1
             )
         return min(again_ms)
-
-    @property
-    def _next_ms(self) -> int | None:
-        """The dispatch time of the first that is ready."""
-        return self._ready[0][0] if self._ready else None
 
     def _put(self, run: Run) -> None:
         heapq.heappush(self._ready, (run.dispatch_ms, run.turn, run))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal as signals
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct, field
@@ -103,14 +104,9 @@ def unstarted(run_id: RunId, why: str, end_ms: int) -> Outcome:
 def exit_in_words(exit_code: int | None, signal: int | None) -> str:
     """``exit status 3``, ``ended by signal 9 (SIGKILL)``; empty for a success."""
     if signal is not None:
-        return f"ended by signal {signal}{_signal_name(signal)}"
+        with suppress(ValueError):  # a real-time signal has no name
+            return f"ended by signal {signal} ({signals.Signals(signal).name})"
+        return f"ended by signal {signal}"
     if exit_code is None:
         return "its exit status is not known: something else in the worker has taken it"
     return f"exit status {exit_code}" if exit_code else ""
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return f" ({signals.Signals(number).name})"
-    except ValueError:
-        return ""  # a real-time signal

@@ -85,14 +85,12 @@ class Members:
         if placement is None:
             fitting = (one for one in self._accepting.values() if is_eligible(spec, one.labels, one.slots))
             candidates = (Candidate(one.worker, one.slots) for one in fitting)
-            placement = self._shared(Placement(candidates, former=self._formers.get(selector)))
+            new = Placement(candidates, former=self._formers.get(selector))
+            # The one of the same candidates that is there already, for it remembers much; else the new one.
+            there = (self.placement, *self._selected.values())
+            placement = next((one for one in there if one.candidates == new.candidates), new)
             self._selected[selector] = placement
         return placement
-
-    def _shared(self, new: Placement) -> Placement:
-        """The one of the same candidates that is there already, for it remembers much; else the new one."""
-        there = (self.placement, *self._selected.values())
-        return next((one for one in there if one.candidates == new.candidates), new)
 
     def rank(self, job: PlannedJob, fire: str) -> int | None:
         """0 or 1, or `LATER`, where this worker may try this fire of the job; None where it may not."""

@@ -132,7 +132,7 @@ class RunTable:
         """Of claims on their way to etcd, of fires and of requests; of those in doubt none."""
         self._stuck = Counter[str]()
         """By job: runs that cannot be ended, or of which something cannot."""
-        self.on_room: Callable[[], None] = _nobody
+        self.on_room: Callable[[], None] = lambda: None
         """Told when there may be slots for a waiter, though no run has ended."""
 
     def __iter__(self) -> Iterator[Run]:
@@ -270,7 +270,3 @@ class RunTable:
     def _count_running(self, run: Run, by: int) -> None:
         self.running += by
         self.running_slots += by * run.slots
-
-
-def _nobody() -> None:
-    """Nobody is told."""

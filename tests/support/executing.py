@@ -11,11 +11,10 @@ from typing import Any
 from common.clock import SystemClock
 from common.protocol.keys import RunId
 from tests.support.waiting import wait_until
-from worker.guardian.guard import Unguarded
 from worker.launcher.link import Launcher
 from worker.launcher.unstartable import NotNowError
 from worker.machine.processes import Process, all_processes, run_mark
-from worker.run.executor import Executor, Launch, Outcome
+from worker.run.executor import Executor, Launch, Outcome, Unguarded
 
 PATIENCE_S = 30
 

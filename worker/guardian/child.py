@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -43,7 +44,8 @@ class Child:
         self._put_off: list[bytes] = []
         for pipe in (self.speaks, self.listens):
             os.set_blocking(pipe, False)
-            _widen(pipe)
+            with suppress(OSError):  # as far as the machine lets this user
+                fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_CAPACITY)
 
     @property
     def pid(self) -> int:
@@ -119,11 +121,3 @@ class Child:
     def forget(self) -> None:
         """It goes on by itself, and is reaped when this process has ended."""
         self._process.returncode = self._process.poll() or 0  # else Popen would warn of it
-
-
-def _widen(pipe: int) -> None:
-    """As far as the machine lets this user."""
-    try:
-        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _PIPE_CAPACITY)
-    except OSError:
-        return

@@ -12,7 +12,7 @@ Times are the boot clock's, in seconds.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -111,7 +111,17 @@ class Ends:
             if end.kill_if_due(now, lives=leader is not None and leader.is_living()):
                 _note_kill(end, [leader.pid] if leader else [])
         try:
-            self._look(open_ends, now)
+            leaders = {
+                end.group.pid: run
+                for run, end in open_ends.items()
+                if end.group is not None and end.group.is_known()
+            }  # fmt: skip
+            living: dict[str, list[Leftover]] = {run: [] for run in open_ends}
+            for leftover in self._looks.look(partial(find_leftovers, self._instance, leaders=leaders)):
+                if leftover.run_id in living:
+                    living[leftover.run_id].append(leftover)
+            for run, end in open_ends.items():
+                self._judge(end, living[run], now)
         except OSError as error:
             # What is known of them without a look has been ended; whether that was all, a later look will show.
             if not self._is_blind:
@@ -119,19 +129,6 @@ class Ends:
             self._is_blind = True
         else:
             self._is_blind = False
-
-    def _look(self, open_ends: Mapping[str, End], now: float) -> None:
-        leaders = {
-            end.group.pid: run
-            for run, end in open_ends.items()
-            if end.group is not None and end.group.is_known()
-        }  # fmt: skip
-        living: dict[str, list[Leftover]] = {run: [] for run in open_ends}
-        for leftover in self._looks.look(partial(find_leftovers, self._instance, leaders=leaders)):
-            if leftover.run_id in living:
-                living[leftover.run_id].append(leftover)
-        for run, end in open_ends.items():
-            self._judge(end, living[run], now)
 
     def _judge(self, end: End, living: Sequence[Leftover], now: float) -> None:
         end.looked(lives=bool(living))

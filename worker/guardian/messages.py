@@ -6,7 +6,7 @@ A line is shorter than a pipe's atomic write (4096 bytes): it arrives whole or n
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -177,15 +177,13 @@ def decode_all(lines: Sequence[bytes], on_error: Callable[[ValueError], None]) -
             _message(one) for place, one in enumerate(told) if one[0] not in _OUTLIVED or over.get(one[1], -1) < place
         ]
     except (ValueError, TypeError, KeyError, IndexError, RecursionError):
-        return list(_each(lines, on_error))
-
-
-def _each(lines: Iterable[bytes], on_error: Callable[[ValueError], None]) -> Iterable[Message]:
-    for line in lines:
-        try:
-            yield decode(line)
-        except ValueError as error:
-            on_error(error)
+        messages = []
+        for line in lines:
+            try:
+                messages.append(decode(line))
+            except ValueError as error:
+                on_error(error)
+        return messages
 
 
 def _message(told: Sequence[Any]) -> Message:

@@ -74,7 +74,12 @@ class Accounts:
         own = Account.own()
         wanted = user or self._default or own.user
         if wanted == own.user:
-            self._check_own(user, own)
+            if os.geteuid() == 0 and self._restricts_root and own.user not in self._allowed:
+                whose = f'user "{user}"' if user else "a job without a user"
+                raise RefusedUserError(
+                    f"{whose} would run as {own.user} on worker {self.worker}, which its allowedUsers does not "
+                    "name: give the job one of those users, or set defaultUser in the configuration of that worker"
+                )
             return own
         user = wanted
         if os.geteuid() != 0:
@@ -88,14 +93,6 @@ class Accounts:
                 "of that worker, or change the job's user"
             )
         return Account.of(self._entry(user))
-
-    def _check_own(self, user: str | None, own: Account) -> None:
-        if os.geteuid() == 0 and self._restricts_root and own.user not in self._allowed:
-            whose = f'user "{user}"' if user else "a job without a user"
-            raise RefusedUserError(
-                f"{whose} would run as {own.user} on worker {self.worker}, which its allowedUsers does not "
-                "name: give the job one of those users, or set defaultUser in the configuration of that worker"
-            )
 
     def _entry(self, user: str) -> pwd.struct_passwd:
         try:

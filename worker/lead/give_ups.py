@@ -22,7 +22,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
-from common.protocol.txn import Guards, KeyValue
+from common.protocol.txn import Guards
 from worker.lead.leader import Term
 from worker.lead.lost_runs import Verdicts
 from worker.quarantine import Quarantine
@@ -107,17 +107,15 @@ class GiveUps:
         only_if = give_up.while_wished(keys, wish)
         if not await self._client.get_keys([session]):
             return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_gone(session)])
-        if not run.has_ended and kill is not None and self._is_overdue(kill, run, now_ms):
-            return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
+        if not run.has_ended and kill is not None:
+            wished = Kill.from_json(kill.value, run_id=run.run_id, revision=kill.create_revision)
+            if run.kv.create_revision < wished.revision and wished.overdue_in_ms(now_ms) <= 0:
+                return _Case(wish=wish, run=run, only_if=[*only_if, *give_up.while_pending(kill)])
         if wish.is_of_ending:
             return None
         extra = {"action": "run.give_up_refused", "run": str(wish.run_id), "worker": entry.worker}
         _log.warning("%s is not given up: its worker %s is live again", wish.run_id, entry.worker, extra=extra)
         return _Over()
-
-    def _is_overdue(self, kv: KeyValue, run: LeftRun, now_ms: int) -> bool:
-        kill = Kill.from_json(kv.value, run_id=run.run_id, revision=kv.create_revision)
-        return run.kv.create_revision < kill.revision and kill.overdue_in_ms(now_ms) <= 0
 
     def _is_start_over(self, run: LeftRun) -> bool:
         now, revision = self._clock.monotonic(), run.kv.mod_revision

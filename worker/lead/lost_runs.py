@@ -98,14 +98,6 @@ class _Seen:
     """When it is looked at again; what waits must not stand in the way of others."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
-    """A run that is due for a verdict."""
-
-    seen: _Seen
-    run: LeftRun
-
-
 class LostRuns:
     """Settles what dead workers have left."""
 
@@ -155,7 +147,12 @@ class LostRuns:
         self._known_sessions = sessions
         await self._note_gone(sessions)
         now = self._clock.monotonic()
-        self._deliver_finals(now)
+        for seen in self._seen.values():
+            record = seen.entry.record
+            if record is None or now - seen.since < FINAL_PATIENCE_S or self._settlement.is_delivering(seen.run_id):
+                continue
+            self._settlement.deliver_final(record, seen.kv.mod_revision)
+            seen.since = now
         lost = list(islice((seen for seen in self._seen.values() if self._is_lost(seen, now)), _IN_ONE_TURN))
         if lost:
             await self._settle(term, lost)
@@ -201,16 +198,6 @@ class LostRuns:
         alive = {session for key, session in unsure.items() if key in there}
         self._gone_since = {session: self._gone_since.get(session, now) for session in gone - alive}
 
-    # Final keys
-
-    def _deliver_finals(self, now: float) -> None:
-        for seen in self._seen.values():
-            record = seen.entry.record
-            if record is None or now - seen.since < FINAL_PATIENCE_S or self._settlement.is_delivering(seen.run_id):
-                continue
-            self._settlement.deliver_final(record, seen.kv.mod_revision)
-            seen.since = now
-
     # Lost runs
 
     def _is_lost(self, seen: _Seen, now: float) -> bool:
@@ -224,45 +211,39 @@ class LostRuns:
         """One look at their locks and one at the log store, then a transaction for each."""
         wanted = {self._keys.lock(seen.run_id.job) for seen in lost if seen.entry.locked}
         locks = await self._client.get_keys(list(wanted)) if wanted else {}
-        cases = [
-            _Case(seen=one, run=LeftRun.read(one.run_id, one.entry, one.kv, locks.get(self._keys.lock(one.run_id.job))))
-            for one in lost
+        runs = [
+            LeftRun.read(seen.run_id, seen.entry, seen.kv, locks.get(self._keys.lock(seen.run_id.job))) for seen in lost
         ]
-        found = await self._ask_store(cases)
+        found: Mapping[str, RunRecord] = {}
+        try:
+            found = await self._store.find([seen.run_id for seen in lost], deadline_seconds=_STORE_DEADLINE_S)
+        except UnavailableError:
+            for seen, run in zip(lost, runs, strict=True):
+                if run.has_ended:  # it has a record there, and waits for it
+                    seen.not_before = self._clock.monotonic() + STORE_PAUSE_S
         limit = asyncio.Semaphore(_AT_ONCE)
         self._etcd_away = False
 
-        async def one(case: _Case) -> None:
+        async def one(seen: _Seen, run: LeftRun) -> None:
             async with limit:
-                await self._settle_one(term, case, found.get(str(case.seen.run_id)))
+                await self._settle_one(term, seen, run, found.get(str(seen.run_id)))
 
         async with asyncio.TaskGroup() as tasks:
-            for case in cases:
-                if self._clock.monotonic() >= case.seen.not_before:
-                    tasks.create_task(one(case), name=f"verdict on {case.seen.run_id}")
+            for seen, run in zip(lost, runs, strict=True):
+                if self._clock.monotonic() >= seen.not_before:
+                    tasks.create_task(one(seen, run), name=f"verdict on {seen.run_id}")
 
-    async def _ask_store(self, cases: Sequence[_Case]) -> Mapping[str, RunRecord]:
-        """The records that are there; where the log store is away, what has ended waits for it."""
-        try:
-            return await self._store.find([case.seen.run_id for case in cases], deadline_seconds=_STORE_DEADLINE_S)
-        except UnavailableError:
-            for case in cases:
-                if case.run.has_ended:
-                    case.seen.not_before = self._clock.monotonic() + STORE_PAUSE_S
-            return {}
-
-    async def _settle_one(self, term: Term, case: _Case, found: RunRecord | None) -> None:
+    async def _settle_one(self, term: Term, seen: _Seen, run: LeftRun, found: RunRecord | None) -> None:
         if self._etcd_away:
             return
-        seen, entry = case.seen, case.run.entry
         if failpoints.armed:
             failpoints.hit("steward_before_verdict")
         try:
             with self._quarantine.isolate(seen.kv.key, seen.kv.mod_revision):
-                why = "result not delivered" if case.run.has_ended else "worker gone"
+                why = "result not delivered" if run.has_ended else "worker gone"
                 # The steward judges, and the session that the run key names is gone.
-                only_if = [*term.holds, *while_gone(self._keys.worker(entry.worker, entry.session))]
-                await self._verdicts.settle(case.run, found, why=why, only_if=only_if)
+                only_if = [*term.holds, *while_gone(self._keys.worker(run.entry.worker, run.entry.session))]
+                await self._verdicts.settle(run, found, why=why, only_if=only_if)
                 self._seen.pop(seen.kv.key, None)
                 return
         except (EtcdError, UnavailableError):

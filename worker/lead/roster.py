@@ -122,7 +122,10 @@ class RosterKeeping:
             if entry.left is None:
                 gone = replace(entry, left=Left.GONE, seen_ms=self._roster.left_ms(entry))
                 await self._write(self._went(term, name, gone))
-        for name in self._to_forget(now_ms):
+        away = sorted(self._roster.away().values(), key=lambda one: one.seen_ms)
+        too_many = len(self._roster.by_name) - MOST_KEPT
+        old = [one.worker for number, one in enumerate(away) if number < too_many or one.seen_ms < now_ms - KEPT_MS]
+        for name in old:
             await self._write(self._went(term, name, None))
 
     def _is_news(self, entry: RosterEntry) -> bool:
@@ -130,13 +133,6 @@ class RosterKeeping:
         if known is None or entry.seen_ms - known.entry.seen_ms >= SEEN_EVERY_MS:
             return True
         return replace(entry, seen_ms=known.entry.seen_ms) != known.entry
-
-    def _to_forget(self, now_ms: int) -> list[str]:
-        away = sorted(self._roster.away().values(), key=lambda one: one.seen_ms)
-        too_many = len(self._roster.by_name) - MOST_KEPT
-        return [
-            one.worker for number, one in enumerate(away) if number < too_many or one.seen_ms < now_ms - KEPT_MS
-        ]  # fmt: skip
 
     async def _write(self, txn: Txn) -> None:
         if self._left > 0:

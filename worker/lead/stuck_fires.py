@@ -159,19 +159,16 @@ class StuckFires:
         """5 s after the next fire; every 5 s where fires come closer than that, or while one stays undecided."""
         if not job.spec.enabled:
             return
-        again_ms = now_ms + _LOOK_AGAIN_MS
-        at_ms = again_ms if job.name in self._undecided else self._after_next(job, now_ms, again_ms)
-        if at_ms is not None:
-            heapq.heappush(self._checks, (at_ms, job.name, job.revision))
-
-    def _after_next(self, job: PlannedJob, now_ms: int, again_ms: int) -> int | None:
-        next_ms = job.schedule.next_after_ms(max(job.came_up_ms(now_ms - OFFER_AFTER_MS), job.anchor_ms))
-        if next_ms is None:
-            return None
-        at_ms = job.dispatch_ms(next_ms) + OFFER_AFTER_MS
-        following_ms = job.schedule.next_after_ms(next_ms) if at_ms < again_ms else None
-        is_close = following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS
-        return again_ms if is_close else at_ms
+        at_ms = again_ms = now_ms + _LOOK_AGAIN_MS
+        if job.name not in self._undecided:
+            next_ms = job.schedule.next_after_ms(max(job.came_up_ms(now_ms - OFFER_AFTER_MS), job.anchor_ms))
+            if next_ms is None:
+                return
+            at_ms = job.dispatch_ms(next_ms) + OFFER_AFTER_MS
+            following_ms = job.schedule.next_after_ms(next_ms) if at_ms < again_ms else None
+            if following_ms is not None and following_ms - next_ms < _LOOK_AGAIN_MS:
+                at_ms = again_ms
+        heapq.heappush(self._checks, (at_ms, job.name, job.revision))
 
     async def _with_something_undecided(self, left: dict[str, PlannedJob], now_ms: int) -> dict[str, KeyValue | None]:
         """The jobs whose mark is behind a fire of 5 s ago, or no mark for them, with their marks.

@@ -193,19 +193,16 @@ class StuckRequests:
         record = request_record(
             request, job, status=end.status, reason=end.reason, err=end.err, by=end.by, now_ms=now_ms
         )  # fmt: skip
-        follow_up = self._next_link(request, job, now_ms)
+        # What goes on with the chain of an `after` job, of which this request was to be a run.
+        in_chain = request.origin in (Origin.CHAIN, Origin.HANDED_ON, Origin.RETRY, Origin.RERUN)
+        follow_up: FollowUp = NOTHING
+        if job is not None and in_chain and job.create_revision == request.job_create_revision:
+            follow_up = next_link(self._keys, job, end_ms=now_ms, last_plan_ms=request.plan_ms)
         result = await self._client.txn(
             end_request(self._keys, request, end, record, follow_up, worker=self._worker, guards=term.holds)
         )
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
-
-    def _next_link(self, request: Request, job: PlannedJob | None, now_ms: int) -> FollowUp:
-        """What goes on with the chain of an `after` job, of which this request was to be a run."""
-        in_chain = request.origin in (Origin.CHAIN, Origin.HANDED_ON, Origin.RETRY, Origin.RERUN)
-        if job is None or not in_chain or job.create_revision != request.job_create_revision:
-            return NOTHING
-        return next_link(self._keys, job, end_ms=now_ms, last_plan_ms=request.plan_ms)
 
     async def _renew(self, term: Term, waiting: list[Request], now_ms: int) -> None:
         """Puts again what was claimable for 5 s: its lock free, its time come, a worker with a free slot there."""

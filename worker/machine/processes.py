@@ -145,7 +145,9 @@ def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
         if looked_at >= most:
             break
         looked_at += 1
-        peak = max(peak, _peak_rss(pid))
+        _, found, rest = (_read(f"/proc/{pid}/status") or b"").partition(b"\nVmHWM:")
+        if found:  # a zombie has no memory any more
+            peak = max(peak, int(rest.split(maxsplit=1)[0]) * _KIB)
         pids += children_of(pid)
     return peak, looked_at
 
@@ -153,12 +155,6 @@ def tree_peak_rss(leader: int, most: int) -> tuple[int, int]:
 def children_of(pid: int) -> list[int]:
     """The children of a process's first thread, dead ones too; none where the kernel does not tell."""
     return [int(child) for child in (_read(f"/proc/{pid}/task/{pid}/children") or b"").split()]
-
-
-def _peak_rss(pid: int) -> int:
-    """A zombie has no memory any more."""
-    _, found, rest = (_read(f"/proc/{pid}/status") or b"").partition(b"\nVmHWM:")
-    return int(rest.split(maxsplit=1)[0]) * _KIB if found else 0
 
 
 def run_mark(pid: int, instance: str) -> str | None:

@@ -63,8 +63,10 @@ def frames(data: bytes) -> Iterator[tuple[int, memoryview | None]]:
     offset = 0
     while (end := _end_of_frame(data, offset)) is not None:
         payload = _whole_payload(data, offset, end)
-        if payload is None and not _is_whole(data, end):
-            return
+        if payload is None:
+            next_end = _end_of_frame(data, end)
+            if next_end is None or _whole_payload(data, end, next_end) is None:
+                return
         yield end, payload
         offset = end
 
@@ -82,11 +84,6 @@ def _whole_payload(data: bytes, offset: int, end: int) -> memoryview | None:
     length, check = _HEADER.unpack_from(data, offset)
     payload = memoryview(data)[offset + _HEADER.size : end]
     return payload if zlib.crc32(payload, zlib.crc32(_LENGTH.pack(length))) == check else None
-
-
-def _is_whole(data: bytes, offset: int) -> bool:
-    end = _end_of_frame(data, offset)
-    return end is not None and _whole_payload(data, offset, end) is not None
 
 
 def record_of(payload: bytes | memoryview) -> RunRecord:

@@ -22,11 +22,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Protocol
 
 from common.clock import Clock
 from common.protocol.keys import RunId
 from common.protocol.run import SHUTDOWN, Verdict
-from worker.guardian.guard import Guard, Unguarded
 from worker.launch import Ending, Launch, Outcome, unstarted
 from worker.launcher.environment import give_commands_default_signals
 from worker.launcher.link import Launcher
@@ -46,7 +46,7 @@ from worker.run.running import EndDates, OwnPeak, Running, reap
 from worker.run.spawner import AskLauncherError, Spawner, Start, Turn
 from worker.run.sweeper import Remains, Sweeper
 
-__all__ = ["Ending", "Executor", "Launch", "Outcome", "Running"]
+__all__ = ["Ending", "Executor", "Guard", "Launch", "Outcome", "Running", "Unguarded"]
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +57,38 @@ _START_AGAIN_AT_LEAST_EVERY_S = 0.4
 _START_WITHIN_S = 2.0
 _LAUNCHER_ANSWERS_WITHIN_S = 5.0
 _HANGS_AFTER_S = 1.0
+
+
+class Guard(Protocol):
+    """What whoever starts processes tells the guardian, around each start."""
+
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
+        """A process of each of these runs is about to be started; False: of none now, for nobody would guard it."""
+
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
+        """It has been, after this second of the boot clock, and leads its group and its session."""
+
+    def over(self, run_id: RunId) -> None:
+        """Nothing of the run is left, or nothing of it was started."""
+
+    def read_messages(self) -> None:
+        """Whatever the guardian has said by now is taken in: it may be why a process has just ended."""
+
+
+class Unguarded:
+    """Where there is no guardian: an executor by itself."""
+
+    def intents(self, run_ids: Sequence[RunId]) -> bool:
+        return True
+
+    def group(self, run_id: RunId, pid: int, began: float) -> None:
+        pass
+
+    def over(self, run_id: RunId) -> None:
+        pass
+
+    def read_messages(self) -> None:
+        pass
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
