@@ -54,10 +54,18 @@ class Absences:
                 live[member.worker] = member
         self._of = {name: one for name, one in self._of.items() if name in live or name == self._worker}
         for name, member in live.items():
-            if member.accepts:
-                self._takes(member)
-            else:
-                self._takes_none(name, member.not_accepting or "its session was detached")
+            now_s, absence = self._clock.boottime(), self._of.get(name)
+            if not member.accepts:
+                reason = member.not_accepting or "its session was detached"
+                if absence is None or absence.until_s is not None or absence.reason == _STARTED:
+                    self._of[name] = _Absence(reason=reason, from_s=now_s)
+                else:
+                    absence.reason = reason
+            elif absence is None:
+                age_s = max(0.0, (self._clock.wall_ms() - member.since_ms) / 1000)
+                self._of[name] = _Absence(reason=_STARTED, from_s=-math.inf, until_s=now_s - age_s)
+            elif absence.until_s is None and (self._began or name != self._worker):
+                absence.until_s = now_s
 
     def begins(self) -> None:
         """This worker reads the marks, and then decides: at its start, and when it decides again."""
@@ -92,18 +100,3 @@ class Absences:
                 return None
             reasons.append(f"{name}: {absence.reason[:_LONG]}")
         return f"late: no worker took it: {in_short(reasons)}" if reasons else None
-
-    def _takes(self, member: Member) -> None:
-        now_s, absence = self._clock.boottime(), self._of.get(member.worker)
-        if absence is None:
-            age_s = max(0.0, (self._clock.wall_ms() - member.since_ms) / 1000)
-            self._of[member.worker] = _Absence(reason=_STARTED, from_s=-math.inf, until_s=now_s - age_s)
-        elif absence.until_s is None and (self._began or member.worker != self._worker):
-            absence.until_s = now_s
-
-    def _takes_none(self, name: str, reason: str) -> None:
-        absence = self._of.get(name)
-        if absence is None or absence.until_s is not None or absence.reason == _STARTED:
-            self._of[name] = _Absence(reason=reason, from_s=self._clock.boottime())
-        else:
-            absence.reason = reason

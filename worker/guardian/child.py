@@ -70,7 +70,12 @@ class Child:
         self._unsaid.extend(self._put_off)
         self._put_off.clear()
         while self._unsaid:
-            lines = self._next_lines()
+            lines, size = list[bytes](), 0
+            for line in self._unsaid:  # as many as go into one atomic write, one at least
+                size += len(line)
+                if lines and size > _ATOMIC:
+                    break
+                lines.append(line)
             try:
                 os.write(self.speaks, b"".join(lines))
             except BlockingIOError:
@@ -80,17 +85,6 @@ class Child:
             for _ in lines:
                 self._unsaid.popleft()
         return True
-
-    def _next_lines(self) -> list[bytes]:
-        """As many as go into one atomic write, one at least."""
-        lines: list[bytes] = []
-        size = 0
-        for line in self._unsaid:
-            size += len(line)
-            if lines and size > _ATOMIC:
-                break
-            lines.append(line)
-        return lines
 
     def heard(self) -> list[Message] | None:
         """All that it has said since; None: it has ended, and has said nothing more."""

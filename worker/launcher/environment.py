@@ -13,7 +13,6 @@ import signal
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from common.instants import iso
@@ -87,8 +86,4 @@ def give_commands_default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     for number in signal.valid_signals() - _RESTORED_BY_SUBPROCESS:
         if signal.getsignal(number) == signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else _do_nothing)
-
-
-def _do_nothing(_number: int, _frame: FrameType | None) -> None:
-    """Stand in for an ignored signal."""
+            signal.signal(number, signal.SIG_DFL if number == signal.SIGCHLD else lambda _number, _frame: None)

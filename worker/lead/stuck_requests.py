@@ -159,8 +159,12 @@ class StuckRequests:
         if request.is_expired(now_ms):
             nobody = not (self._members.accepting() if job is None else self._members.eligible(job))
             return RequestEnd.missed(self._no_worker(job) if nobody else _LATE.get(request.origin, _IN_VAIN))
-        if job is not None and self._is_nobodys(request, job, now_ms):
-            return RequestEnd.missed(self._no_worker(job))
+        # One worker's alone, of a broadcast job, which has been of no use for longer than the window: it may never come
+        # back under this name, and such a request need not expire.
+        if job is not None and job.of_worker is not None and not self._members.eligible(job):
+            due_ms = max(request.dispatch_ms, request.not_before_ms)
+            if now_ms > due_ms + job.spec.misfire.window_ms:
+                return RequestEnd.missed(self._no_worker(job))
         # A retry whose place a newer fire has taken; a mark never goes back: only the job has to stay.
         mark_ms = read_mark(marks.get(self._keys.mark(request.run_id.job)))
         if job is not None and is_overtaken(request, job, mark_ms):
@@ -175,18 +179,6 @@ class StuckRequests:
         if job.of_worker is not None and not members:
             return f"no eligible worker: {job.of_worker} is not live"
         return f"no eligible worker: {why_nobody(job.spec, members)}"
-
-    def _is_nobodys(self, request: Request, job: PlannedJob, now_ms: int) -> bool:
-        """Whether it is one worker's alone, of a broadcast job, and that has been of no use for longer than the window.
-
-        It may never come back under this name, and such a request need not expire.
-        """
-        due_ms = max(request.dispatch_ms, request.not_before_ms)
-        return (
-            job.of_worker is not None
-            and now_ms > due_ms + job.spec.misfire.window_ms
-            and not self._members.eligible(job)
-        )
 
     async def _end(self, term: Term, request: Request, end: RequestEnd, *, now_ms: int) -> None:
         job = self._catalog.of_run(request.run_id)

@@ -121,7 +121,16 @@ class Unlocking:
         runs, self._waiting = self._waiting, []
         if failpoints.armed and runs:
             failpoints.hit("before_unlock")
-        await self._steps.carry_out([step for run in runs if (step := self._known(run))])
+        steps = []
+        for run in runs:
+            then = self._follow_ups.known(_end_of(run))
+            if then is None:  # the catalog does not say: etcd has to be asked
+                self._to_ask_of.append(run)
+            elif run.delivered and not run.entry.locked:
+                self._on_unlocked(run)
+            else:
+                steps.append(self._freeing(run, then))
+        await self._steps.carry_out(steps)
         self._to_ask_of += self._aside
         self._aside = []
         while self._to_ask_of:
@@ -161,17 +170,6 @@ class Unlocking:
         """What follows each; nothing where the transaction that ends it has been."""
         follows = await answered(lambda: self._follow_ups.asked([_end_of(run) for run in runs]), patience)
         return [NOTHING if run.unlocked else then for run, then in zip(runs, follows, strict=True)]
-
-    def _known(self, run: Run) -> Step | None:
-        """By the catalog; None: nothing to do, or etcd has to be asked what follows."""
-        then = self._follow_ups.known(_end_of(run))
-        if then is None:
-            self._to_ask_of.append(run)
-        elif run.delivered and not run.entry.locked:
-            self._on_unlocked(run)
-        else:
-            return self._freeing(run, then)
-        return None
 
     def _freeing(self, run: Run, then: FollowUp) -> Step:
         """Its lock goes, or its key says that it has ended; and what follows comes, or neither."""
