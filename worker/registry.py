@@ -162,7 +162,13 @@ class Registry:
                     await self._be_alone()
                 return await self._open_once()
             except SessionRefusedError as error:
-                self._refuse_foreign(error)
+                for kv in error.found:
+                    if self._is_foreign(kv) and kv.lease:
+                        raise NameTakenError(
+                            f"another live worker is called {self._identity.worker!r} "
+                            f"({kv.value[:300].decode(errors='replace')}). "
+                            "Give each worker a name of its own (workerName), or wait until that one's lease has ended."
+                        ) from error
                 await self._delete_dead(error)
             except (EtcdError, UnavailableError) as error:
                 if not waiting:
@@ -223,15 +229,6 @@ class Registry:
             return Member.from_json(value, worker=worker, session=session, lease=lease)
         except ValueError:
             return None
-
-    def _refuse_foreign(self, error: SessionRefusedError) -> None:
-        for kv in error.found:
-            if self._is_foreign(kv) and kv.lease:
-                raise NameTakenError(
-                    f"another live worker is called {self._identity.worker!r} "
-                    f"({kv.value[:300].decode(errors='replace')}). "
-                    "Give each worker a name of its own (workerName), or wait until that one's lease has ended."
-                ) from error
 
     def _is_foreign(self, kv: KeyValue) -> bool:
         prefix = self._keys.worker_sessions(self._identity.worker)

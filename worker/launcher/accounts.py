@@ -92,11 +92,8 @@ class Accounts:
                 f'user "{user}" is not allowed on worker {self.worker}: add it to allowedUsers in the configuration '
                 "of that worker, or change the job's user"
             )
-        return Account.of(self._entry(user))
-
-    def _entry(self, user: str) -> pwd.struct_passwd:
         try:
-            return pwd.getpwnam(user)
+            entry = pwd.getpwnam(user)
         except KeyError:
             # Who cannot open the user database finds nobody in it: then this fails too, with the true reason.
             os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
@@ -104,6 +101,7 @@ class Accounts:
                 f'user "{user}" does not exist on the machine of worker {self.worker}: create it there, or change '
                 "the job's user"
             ) from None
+        return Account.of(entry)
 
 
 def _home(entry: pwd.struct_passwd) -> str:

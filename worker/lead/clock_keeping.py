@@ -106,22 +106,18 @@ class ClockKeeping:
     # Telling
 
     async def perform(self, term: Term) -> None:
-        if self._former is None:
-            self._former = await self._read()
+        if self._former is None:  # what the former steward told
+            kv = await self._client.get(self._keys.clocks)
+            try:
+                self._former = Clocks(count=0) if kv is None else Clocks.from_json(kv.value)
+            except ValueError:
+                self._former = Clocks(count=0)  # the processes that heed it have said so
         clocks = self._book.compare(self._boot_ms(), self._former)
         if not self._is_due(clocks, self._former):
             return
         if (await self._client.txn(put(self._keys, clocks, term.session, guards=term.holds))).succeeded:
             self._put_s = self._clock.monotonic()
             self._former = clocks if clocks.measured else self._former
-
-    async def _read(self) -> Clocks:
-        """What the former steward told."""
-        kv = await self._client.get(self._keys.clocks)
-        try:
-            return Clocks(count=0) if kv is None else Clocks.from_json(kv.value)
-        except ValueError:
-            return Clocks(count=0)  # the processes that heed it have said so
 
     def _is_due(self, clocks: Clocks, former: Clocks) -> bool:
         now_s = self._clock.monotonic()

@@ -215,7 +215,14 @@ class StuckFires:
         self._undecided.add(job.name)  # also where etcd refuses what is to be written
         mark_ms = read_mark(mark)
         if mark_ms is None or mark_ms < job.anchor_ms:
-            await self._give_mark(term, job, mark, now_ms if mark_ms is None else job.anchor_ms)
+            # Without a readable mark it gets one, and fires from now on; where it lay before the anchor, from there.
+            at_ms = job.anchor_ms if mark_ms is not None else max(now_ms, job.anchor_ms)
+            result = await self._client.txn(
+                fire_decisions.give_mark(self._keys, job, mark, at_ms=at_ms, guards=term.holds)
+            )  # fmt: skip
+            if result.succeeded:
+                extra = {"action": "mark.given", "job": job.name}
+                _log.error("the job %r had no mark of its own save or later; it has one now", job.name, extra=extra)
             return
         lock = lock if job.takes_lock else None
         for _ in range(_STEPS):
@@ -225,13 +232,3 @@ class StuckFires:
             mark_ms = step_ms
         if not self._is_behind(job, mark_ms, now_ms):
             self._undecided.discard(job.name)
-
-    async def _give_mark(self, term: Term, job: PlannedJob, mark: KeyValue | None, from_ms: int) -> None:
-        """A job without a readable mark gets one, and fires from now on; where it lay before the anchor, from there."""
-        at_ms = max(from_ms, job.anchor_ms)
-        result = await self._client.txn(
-            fire_decisions.give_mark(self._keys, job, mark, at_ms=at_ms, guards=term.holds)
-        )  # fmt: skip
-        if result.succeeded:
-            extra = {"action": "mark.given", "job": job.name}
-            _log.error("the job %r had no mark of its own save or later; it has one now", job.name, extra=extra)

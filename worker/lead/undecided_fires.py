@@ -134,7 +134,12 @@ class UndecidedFires:
         if case.lock is None:
             others = self._members.order(job, str(decision.to_ms))[2:]
             return await self._offer(case, decision) if self._beats.any_free(others, job.spec.slots) else None
-        return None if job.keeps_one else await self._skip(case, case.lock, decision.to_ms)
+        if job.keeps_one:
+            return None
+        # A held lock decides it: the overlap policy says that the fire is skipped.
+        reason, fires = f"overlap: {case.holder} was going", single(decision.to_ms)
+        record = fire_record(job, fires=fires, status=Verdict.SKIPPED, reason=reason, now_ms=now_ms)
+        return await self._record(case, record, to_ms=decision.to_ms, lock=case.lock)
 
     def _given_up(self, case: Case) -> Decision | None:
         job, now_ms, held = case.job, case.now_ms, self._held()
@@ -195,14 +200,6 @@ class UndecidedFires:
         lo_ms, hi_ms = job.dispatch_ms(missed.lo_ms), job.dispatch_ms(missed.hi_ms)
         return self._absences.why_late(eligible, lo_ms, hi_ms)
 
-    async def _skip(self, case: Case, lock: KeyValue, plan_ms: int) -> int | None:
-        """A held lock decides it: the overlap policy says that the fire is skipped."""
-        reason = f"overlap: {case.holder} was going"
-        record = fire_record(
-            case.job, fires=single(plan_ms), status=Verdict.SKIPPED, reason=reason, now_ms=case.now_ms
-        )  # fmt: skip
-        return await self._record(case, record, to_ms=plan_ms, lock=lock)
-
     async def _record(
         self, case: Case, record: RunRecord, *, to_ms: int, lock: KeyValue | None = None
     ) -> int | None:  # fmt: skip
@@ -216,10 +213,9 @@ class UndecidedFires:
         if result.succeeded:
             self._settlement.deliver_final(record, result.revision)
             return to_ms
-        return await self._pass_over(case, record) if fire_decisions.is_in_the_way(result) else None
-
-    async def _pass_over(self, case: Case, record: RunRecord) -> int | None:
-        """A run key stands already where the record would go: the mark goes over that fire, so that the job goes on."""
+        if not fire_decisions.is_in_the_way(result):
+            return None
+        # A run key stands already where the record would go: the mark goes over that fire, so that the job goes on.
         passed = await self._client.txn(
             fire_decisions.pass_over(
                 self._keys, case.job, record.run_id, mark_ms=case.mark_ms, guards=case.term.holds

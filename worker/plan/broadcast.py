@@ -146,23 +146,17 @@ class Broadcast:
 
         async def one(name: str) -> None:
             async with limit:
-                if not await self._see_to_one(name, marks, session, life):
-                    left.add(name)
+                job = self._catalog.jobs.get(name)
+                with self._quarantine.isolate(name, job.revision if job is not None else 0):
+                    step = self._step(name, marks)
+                    is_written = step is None or step.is_in_place or await self._carry_out(step, session)
+                    if not is_written or not self._switch(name, step, life):
+                        left.add(name)
 
         async with asyncio.TaskGroup() as tasks:
             for name in names:
                 tasks.create_task(one(name), name=f"sequence of {name}")
         return left
-
-    async def _see_to_one(self, name: str, marks: Mapping[str, KeyValue], session: Session, life: int) -> bool:
-        """Whether the sequence is as it should be."""
-        job = self._catalog.jobs.get(name)
-        with self._quarantine.isolate(name, job.revision if job is not None else 0):
-            step = self._step(name, marks)
-            if step is not None and not step.is_in_place and not await self._carry_out(step, session):
-                return False
-            return self._switch(name, step, life)
-        return True  # set aside
 
     # What a sequence needs
 

@@ -196,7 +196,11 @@ class Delivery:
                 self._note_failure(error)
                 await self._pause()
             else:
-                self._note_success()
+                if self._away_since_ms is not None:
+                    away_ms = self._clock.wall_ms() - self._away_since_ms
+                    back = {"action": "log_store_back", "away_ms": away_ms, "waiting": self._spool.pending}
+                    _log.info("records are delivered again", extra=back)
+                self._failures, self._away_since_ms, self._last_error = 0, None, None
 
     async def flush(self, deadline_seconds: float) -> bool:
         """Whether all in the spool was delivered within the deadline; waits for no batch to fill. `run` has to run."""
@@ -325,15 +329,6 @@ class Delivery:
                 "records cannot be delivered and wait in the spool: %s", error,
                 extra={"action": "log_store_away", "waiting": self._spool.pending},
             )  # fmt: skip
-
-    def _note_success(self) -> None:
-        if self._away_since_ms is not None:
-            away_ms = self._clock.wall_ms() - self._away_since_ms
-            _log.info(
-                "records are delivered again", extra={"action": "log_store_back", "away_ms": away_ms,
-                                                      "waiting": self._spool.pending},
-            )  # fmt: skip
-        self._failures, self._away_since_ms, self._last_error = 0, None, None
 
     async def _pause(self) -> None:
         """Longer with each failure in a row, never the same for all workers; short for who is in a hurry."""
