@@ -121,6 +121,32 @@ async def test_a_pass_begins_no_other_hour_once_it_has_taken_a_minute() -> None:
     assert store.put[3:] == [newest, newest - 3, newest - 4]
 
 
+async def test_a_newest_hour_that_takes_longer_than_a_minute_keeps_no_other_from_being_counted_again() -> None:
+    """A run's record comes when it ends, an hour and more after its plan time."""
+    store = Store()
+    store.step_ms = 70_000
+    keeping = store.keeping()
+    newest = store.clock.wall_ms() // HOUR_MS
+    store.counted = {hour: store.clock.wall_ms() - DAY_MS + newest - hour for hour in range(newest - 9, newest)}
+    store.counted |= {hour: store.clock.wall_ms() for hour in range(newest - 9 * 24, newest - 9)}
+    for _ in range(9):
+        await keeping.count()
+    assert set(store.put) == set(range(newest - 9, newest + 1))
+    assert store.put[:4] == [newest, newest - 1, newest, newest - 2]
+
+
+async def test_an_hour_that_cannot_be_counted_keeps_none_of_the_others_from_being() -> None:
+    store = Store(to_roll_up=1)
+    store.failures = [UnavailableError("no answer in time")]
+    with pytest.raises(UnavailableError):
+        await store.keeping().count()
+    newest = store.clock.wall_ms() // HOUR_MS
+    assert newest not in store.counted
+    assert store.put[0] == newest - 1
+    assert set(store.counted) == set(store.put)
+    assert store.to_roll_up < 0
+
+
 async def test_it_goes_on_after_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statistics, "COUNT_EVERY_S", 0.001)
     store = Store(to_roll_up=3, to_forget=STEP + 1)

@@ -1,10 +1,11 @@
 """The steward counts records for the statistics, an hour's at a time, rolls days up, and forgets those of long ago.
 
-    each minute: the hours that are due, newest first  ->  days that are a week old are rolled up  ->  old ones go
+    each minute: the hours that are due  ->  days that are a week old are rolled up  ->  old ones go
 
 An hour is due while it lasts; then again after half as long as it had been over when it was counted last, and after a
-day at the latest: a record may come hours after its plan time. It runs beside the steward's duties, not among them. Two
-at once do no harm.
+day at the latest: a record may come hours after its plan time. The newest comes first, then those that were not counted
+for longest, one of them however long the newest has taken; what cannot be counted holds up none of the others. It runs
+beside the steward's duties, not among them. Two at once do no harm.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _log = logging.getLogger(__name__)
 STEP: Final = 500
 """Records in one step; or documents, of those that are too old."""
 COUNT_EVERY_S: Final = 60.0
-"""From the end of a pass to the beginning of the next; a pass begins no other hour after as long."""
+"""From the end of a pass to the beginning of the next; a pass begins no third hour after as long."""
 KEPT_DAYS: Final = 400
 """Of counts, whatever records are kept."""
 _REST: Final = 20.0
@@ -79,24 +80,44 @@ class StatisticsKeeping:
         """One pass."""
         if self._is_clock_off():
             return
-        began, now_ms = self._clock.monotonic(), self._clock.wall_ms()
-        newest, today = now_ms // HOUR_MS, now_ms // _DAY_MS
-        counted = await self._store.counted_hours()
-        hours = range(newest, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
-        newest_filled: int | None = newest
-        for hour in hours:
-            if is_due(hour, counted.get(hour), now_ms) and self._clock.monotonic() - began < COUNT_EVERY_S:
-                # Most hours of a small or new installation are empty: those up to the next record are passed at once.
-                is_empty = newest_filled is None or hour > newest_filled
-                if not is_empty and not await self._count(hour):
-                    newest_filled = await self._store.newest_hour(hour)
-                counted[hour] = now_ms
+        now_ms = self._clock.wall_ms()
+        today = now_ms // _DAY_MS
+        counted = {hour: at_ms for hour, at_ms in (await self._store.counted_hours()).items() if at_ms <= now_ms}
+        hours = range(now_ms // HOUR_MS, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
+        failure = await self._count_due(hours, counted, now_ms)
         await self._store.put_counted_hours({hour: at_ms for hour, at_ms in counted.items() if hour in hours})
         while await self._rested(self._store.roll_up_statistics(today - ROLLED_UP_DAYS)):
             pass
         while not self._is_clock_off():
             if await self._rested(self._store.forget_statistics(today - KEPT_DAYS, limit=STEP)) < STEP:
                 break
+        if failure is not None:
+            raise failure
+
+    async def _count_due(self, hours: range, counted: dict[int, int], now_ms: int) -> Exception | None:
+        """Counts those of the hours (newest first) that are due, as far as there is time, and notes them in `counted`.
+
+        What kept some of them from being counted, if anything did.
+        """
+        began, begun, failure = self._clock.monotonic(), 0, None
+        due = [hour for hour in hours if is_due(hour, counted.get(hour), now_ms)]
+        due.sort(key=lambda hour: (hour != hours[0], counted.get(hour, 0)))
+        empty = range(0)
+        for hour in due:
+            # Most hours of a small or new installation are empty: those up to the next record are passed at once.
+            if hour not in empty:
+                if begun > 1 and self._clock.monotonic() - began >= COUNT_EVERY_S:
+                    break
+                begun += 1
+                try:
+                    if not await self._count(hour):
+                        filled = await self._store.newest_hour(hour)
+                        empty = range(0 if filled is None else filled + 1, hour)
+                except Exception as error:  # it may be this hour's alone, whose records are too much for one answer
+                    failure = error
+                    continue
+            counted[hour] = now_ms
+        return failure
 
     async def _count(self, hour: int) -> bool:
         """Whether it has any record."""
