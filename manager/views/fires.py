@@ -17,6 +17,7 @@ from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
+from common.protocol.run import Verdict
 from common.protocol.saved_job import JobVersion, SavedJob
 from common.runlog import RunFilter
 from manager.background.versions import Versions
@@ -48,6 +49,7 @@ UPCOMING: Final = 10
 _SHOWN_OF_RECENT: Final = (
     "planTime", "rangeEndTime", "count", "reason", "startTime", "endTime", "worker", "verdict", "runId",
 )  # fmt: skip
+_OF_RANGES: Final = frozenset({Verdict.SKIPPED, Verdict.MISSED})
 _RECORDS: Final = 2000
 """Read for one page: attempts and requests are among them."""
 _RECORDS_A_PAGE: Final = 500
@@ -59,6 +61,8 @@ class _Past:
 
     documents: Sequence[Mapping[str, Any]]
     from_ms: int
+    goes_on_ms: int | None = None
+    """The newest record before, where ranges that reach in from there begin among others: these are told by then."""
     is_away: bool = False
     """The log store was not asked, or did not answer: these are the documents that etcd keeps."""
 
@@ -143,7 +147,7 @@ class Fires:
         warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
         if saved is not None and not past.is_away:
             warnings += _unplanned(saved, plan, fires.values())
-        items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit)
+        items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit, past.goes_on_ms)
         if saved is not None and not items and next_cursor is None:
             warnings += _none_planned(saved.spec, span)
         return {"items": items, "nextCursor": next_cursor, "warnings": warnings}
@@ -265,7 +269,9 @@ class Fires:
         if not self._history.is_away:
             try:
                 documents, from_ms = await self._documents(name, span, most)
-                return _Past(documents=[*documents, *await self._reaching_into(name, from_ms)], from_ms=from_ms)
+                ranges = await self._reaching_into(name, from_ms)
+                goes_on_ms = await self._among(name, ranges, from_ms) if ranges else None
+                return _Past(documents=[*documents, *ranges], from_ms=from_ms, goes_on_ms=goes_on_ms)
             except UnavailableError:
                 pass
         kept = await kept_records(self._etcd, self._keys, settling)
@@ -290,8 +296,21 @@ class Fires:
 
     async def _reaching_into(self, name: str, from_ms: int) -> list[Mapping[str, Any]]:
         """The ranges that began before and reach to there."""
-        before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=RANGES)
+        before = await self._history.runs(
+            RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), cursor=None, limit=RANGES
+        )
         return [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
+
+    async def _among(self, name: str, ranges: Sequence[Mapping[str, Any]], to_ms: int) -> int | None:
+        """The newest record before then and not before these ranges; None: there are none but theirs.
+
+        Such are those of a broadcast job's other workers, and what an unblock has run anew.
+        """
+        since_ms = min(one["planTime"] for one in ranges)
+        there = await self._history.runs(
+            RunFilter(job=name, from_ms=since_ms, to_ms=to_ms), cursor=None, limit=len(ranges) + 1
+        )
+        return there.items[0]["planTime"] if len(there.items) > len(ranges) else None
 
 
 def read_cursor(text: str | None, to_ms: int) -> int:
@@ -356,10 +375,12 @@ def _paused_spec(version: JobVersion) -> JobSpec | None:
     return None if spec.enabled else spec
 
 
-def _page(newest_first: list[Fire], plan: _Plan, limit: int) -> tuple[list[Fire], str | None]:
+def _page(newest_first: list[Fire], plan: _Plan, limit: int, goes_on_ms: int | None) -> tuple[list[Fire], str | None]:
     """What is told of the fires on one page, and the cursor of the next one; None: there are no older ones."""
     items = _whole_instants(newest_first, limit)
     are_all = len(items) == len(newest_first)
+    if are_all and plan.is_cut and goes_on_ms is not None:
+        return [one for one in items if one["planTime"] >= plan.span.from_ms], str(goes_on_ms)
     oldest_ms = items[-1]["planTime"] if items else plan.span.from_ms
     if are_all:
         oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been told

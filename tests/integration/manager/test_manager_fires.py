@@ -267,6 +267,38 @@ async def test_no_page_ends_among_the_fires_of_one_instant(manager: Managed) -> 
     assert sorted(found) == sorted(str(run_id) for run_id in there)
 
 
+async def test_missed_fires_are_told_though_runs_were_asked_for_meanwhile(manager: Managed) -> None:
+    minute = await save(manager)
+    missed = RunId.planned("j", minute - 20 * MINUTE_MS)
+    asked = {RunId("j", f"r-{number}"): minute - number * MINUTE_MS - 1 for number in range(10, 18)}
+    await manager.write([
+        record_of(missed, Verdict.MISSED, reason="late", range_end_ms=minute - 5 * MINUTE_MS, count=16),
+        *(record_of(run, plan_ms=plan_ms) for run, plan_ms in asked.items()),
+    ])  # fmt: skip
+    items = (await fires(manager, minute - 9 * MINUTE_MS, minute - 6 * MINUTE_MS))["items"]
+    assert [(one["verdict"], one["count"]) for one in items] == [("missed", 16)]
+
+
+async def test_a_range_of_one_worker_hides_no_fire_of_another_on_the_pages(manager: Managed) -> None:
+    minute = await save(manager, broadcast=True)
+    skipped = RunId.planned("j~w1", minute - 12 * MINUTE_MS)
+    there = [RunId.planned("j~w2", minute - number * MINUTE_MS) for number in range(9, 13)]
+    await manager.write([
+        record_of(skipped, Verdict.SKIPPED, reason="overlap", range_end_ms=minute - 3 * MINUTE_MS, count=10),
+        *map(record_of, there),
+    ])  # fmt: skip
+    for limit in ("1", "3", "4", "20"):
+        found: list[str] = []
+        query: dict[str, str] = {"limit": limit}
+        while True:
+            page = await fires(manager, minute - 12 * MINUTE_MS, minute - 3 * MINUTE_MS, **query)
+            found += [fire["runId"] for fire in page["items"]]
+            if page["nextCursor"] is None:
+                break
+            query["cursor"] = page["nextCursor"]
+        assert sorted(found) == sorted(map(str, [skipped, *there])), limit
+
+
 async def test_broadcast_fire_for_which_no_worker_was_live_waits_for_none(manager: Managed) -> None:
     minute = await save(manager, broadcast=True)
     for sequence in ("j", sequence_name("j", "w9")):  # the job's own, of its save; and that of a worker that is gone
