@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -133,9 +134,12 @@ def count(low: int, high: int) -> Callable[[str], int]:
 def seconds(text: str) -> float:
     """The type of an argument that is a number of seconds; the manager says which ones it takes."""
     try:
-        return float(text)
+        number = float(text)
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 300") from None
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, such as 300")
+    return number
 
 
 def pairs_of(option: str, texts: Sequence[str] | None) -> dict[str, str]:

@@ -125,7 +125,11 @@ class Client:
     ) -> Answer:
         """The answer, which is a success."""
         target = path + _query(query or {})
-        data = None if body is None else json.dumps(body).encode()
+        try:
+            data = None if body is None else json.dumps(body, allow_nan=False).encode()
+        except ValueError as error:
+            message = "a number in it is NaN or infinite, which JSON has not; it was not sent"
+            raise CommandError(message, ExitStatus.REFUSED) from error
         status, raw = self._exchange(method, target, data, headers or {})
         if status >= 400:
             raise self._refusal(method, path, status, raw)

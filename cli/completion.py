@@ -84,7 +84,9 @@ Candidates = Iterable[tuple[str, str]]
 
 def complete(arguments: Sequence[str]) -> int:
     """Print what the last word may become, a line each: of the shell's name, and the words after `etcron`."""
-    shell, *words = arguments
+    shell, *words = arguments or ("",)
+    if shell not in SCRIPTS:
+        return ExitStatus.USAGE
     if shell == "bash":  # it takes `--state=failing` for three words
         words = [word for word in words[:-1] if word != "="] + [word.removeprefix("=") for word in words[-1:]]
     for value, does in candidates(words or [""]):

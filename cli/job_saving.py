@@ -163,7 +163,9 @@ def setting(text: str) -> Document:
         raise CommandError(f"--set: {text!r} names no field; write --set FIELD=VALUE", ExitStatus.USAGE)
     value: Any = raw
     with contextlib.suppress(ValueError, RecursionError):
-        value = json.loads(raw)
+        found = json.loads(raw)
+        json.dumps(found, allow_nan=False)  # Python's own reader takes NaN and 1e999
+        value = found
     for name in reversed(names):
         value = {name: value}
     return dict(value)

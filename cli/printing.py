@@ -56,7 +56,9 @@ _ESCAPES: Final = _Escapes()
 def print_json(document: Any) -> None:
     """A document of the API, as it is; what is not seen is in it as JSON's own escapes."""
     clear_line()
-    lines = json.dumps(document, indent=2, ensure_ascii=False).split("\n")
+    # In an encoding that has not all of it, Python's own escapes would stand there, which are not JSON's.
+    is_plain = (sys.stdout.encoding or "utf-8").lower() not in ("utf-8", "utf8")
+    lines = json.dumps(document, indent=2, ensure_ascii=is_plain).split("\n")
     print("\n".join(line.translate(_ESCAPES) for line in lines))
 
 
@@ -87,7 +89,7 @@ def print_table(heads: Sequence[str], rows: Iterable[Sequence[str]], *, none: st
 
 def _print_fitted(lines: Sequence[Sequence[str]], room: int, spare: Sequence[str]) -> None:
     """The table in so many columns of a terminal: without what can be spared, then with what is left of long cells."""
-    widths = {column[0]: max(map(_columns, column)) for column in zip(*lines, strict=True)}
+    widths = {column[0]: min(max(map(_columns, column)), room) for column in zip(*lines, strict=True)}
     left_out: list[str] = []
     for head in spare:
         if _room_of(widths[one] if one in _WHOLE else min(widths[one], _LEAST[0]) for one in widths) <= room:

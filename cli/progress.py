@@ -55,7 +55,7 @@ class Progress:
         """So many more are done."""
         self._done += count
         now = self._monotonic()
-        if Progress._outermost is self and now >= self._draw_at and sys.stderr.isatty():
+        if Progress._outermost is self and now >= self._draw_at and _can_be_shown():
             self._draw_at = now + _EACH_S
             self._is_drawn = True
             _write(f"\r\x1b[K{self._line()[: _columns() - 1]}")
@@ -96,6 +96,10 @@ def megabytes(count: int) -> str:
 def _write(text: str) -> None:
     with contextlib.suppress(OSError):  # a terminal that is gone
         print(text, end="", file=sys.stderr, flush=True)
+
+
+def _can_be_shown() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _columns() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -38,9 +39,11 @@ def instant(option: str, text: str | None, *, now: datetime) -> str | None:
     """An instant for a query: ISO 8601 (in this machine's zone where it has no offset), or ``2h`` for so long ago."""
     if text is None:
         return None
+    moment = None
     if match := _AGO.fullmatch(text):
-        moment = now - timedelta(seconds=int(match["number"]) * _UNITS[match["unit"]])
-    else:
+        with contextlib.suppress(OverflowError):  # before the year 1
+            moment = now - timedelta(seconds=int(match["number"]) * _UNITS[match["unit"]])
+    if moment is None:
         moment = parse_iso(option, text)
     return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 

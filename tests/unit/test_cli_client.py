@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 import contextlib
+import io
 import json
 import socket
 import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import trustme
 
+from cli.arguments import seconds
 from cli.client import Client, ProblemError, job_path, run_path
 from cli.errors import CommandError, ExitStatus
 from cli.job_running import wait_for_end
+from cli.job_saving import setting
 from cli.printing import one_line, print_json, print_pairs, print_table, say, tell
+from cli.times import instant
 from tests.support.etcd_server import free_port
 
 
@@ -176,6 +182,30 @@ def test_a_manager_with_tls(tmp_path: Path) -> None:
     assert str(raised.value).endswith("name who signed it with --ca)")
 
 
+def test_a_number_that_json_has_not_is_not_sent() -> None:
+    with _answering() as url, Client([url]) as client, pytest.raises(CommandError, match="NaN or infinite") as raised:
+        client.post("/api/v1/jobs/bulk", {"x": [float("inf")]})
+    assert raised.value.status is ExitStatus.REFUSED
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e999", "x"])
+def test_seconds_that_are_no_number(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError):
+        seconds(text)
+
+
+@pytest.mark.parametrize("text", ["NaN", "1e999", "[Infinity]", "[1"])
+def test_a_value_that_is_not_json_is_a_text(text: str) -> None:
+    assert setting(f"timeoutSeconds={text}") == {"timeoutSeconds": text}
+
+
+@pytest.mark.parametrize("text", ["999999d", "800000d", "x", "0001-01-01T00:00:00+14:00"])
+def test_times_that_are_none(text: str) -> None:
+    with pytest.raises(CommandError, match="is not a time") as raised:
+        instant("--from", text, now=datetime(2026, 3, 29, tzinfo=UTC))
+    assert raised.value.status is ExitStatus.USAGE
+
+
 def test_paths_are_quoted_whole() -> None:
     assert job_path("a/b?c", "pause") == "/api/v1/jobs/a%2Fb%3Fc/pause"
     assert run_path("a@1#1") == "/api/v1/runs/a%401%231"
@@ -278,6 +308,16 @@ def test_what_is_not_seen_is_written_out_in_every_text_and_the_same_in_json(caps
     assert printed.out.count(escaped) == 5
     assert printed.err == f"one\ntwo{escaped}\n"
     assert json.loads(printed.out[printed.out.index("{") :]) == {"x": [UNSEEN, "é\x7f\x9b"]}
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_json_is_json_in_every_encoding(encoding: str) -> None:
+    document = {"x": ["é", "ł漢", "\U0001f600", UNSEEN, "\udc80"]}
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding, errors="backslashreplace")
+    with contextlib.redirect_stdout(stdout):
+        print_json(document)
+    stdout.flush()
+    assert json.loads(stdout.buffer.getvalue().decode("utf-8")) == document
 
 
 def test_commands_print_through_one_place_alone() -> None:

@@ -130,6 +130,12 @@ def test_each_shell_is_told_in_its_own_way(
     assert capsys.readouterr().out == printed
 
 
+@pytest.mark.parametrize("arguments", [(), ("tcsh", "job", "")])
+def test_a_shell_that_is_none_is_told_nothing(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["__complete", *arguments]) == 2
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize("shell", SCRIPTS)
 def test_the_script_is_printed(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["completion", shell]) == 0

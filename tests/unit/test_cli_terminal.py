@@ -73,6 +73,13 @@ def test_what_can_be_spared_is_left_out_and_named(monkeypatch: pytest.MonkeyPatc
     assert max(map(len, lines)) <= 80
 
 
+def test_a_cell_of_any_length_is_cut_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    with _terminal() as terminal:
+        print_table(["NAME", "WHY"], [["a", "x" * 10_000_000]], none="none")
+    assert terminal.getvalue().splitlines()[1] == f"a     {'x' * 33}…"
+
+
 @pytest.mark.parametrize(("columns", "planned"), [(60, "2026-03-29 02:00:0…"), (48, "2026-03-29 0…")])
 def test_what_is_copied_is_cut_last(monkeypatch: pytest.MonkeyPatch, columns: int, planned: str) -> None:
     lines = _table(monkeypatch, columns)
@@ -129,6 +136,15 @@ def test_progress_is_shown_after_two_seconds_and_gone_at_the_end() -> None:
         clock.now = 2.2
         progress.advance(499)
     assert terminal.getvalue().endswith("1,000 of 1,000\r\x1b[K")
+
+
+def test_no_progress_on_a_terminal_that_cannot_take_it_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    clock = _Clock()
+    with _terminal() as terminal, Progress("saving", 2, monotonic=clock) as progress:
+        clock.now = 3
+        progress.advance()
+    assert terminal.getvalue() == ""
 
 
 def test_progress_of_what_nobody_has_counted() -> None:
