@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from cli.errors import CommandError, ExitStatus
+from cli.printing import one_line
 
 Run = Callable[[argparse.Namespace], int]
 """What a command does with its parsed arguments; its exit status."""
@@ -61,7 +62,7 @@ class Parser(argparse.ArgumentParser):
         if unknown:
             name = unknown[0].partition("=")[0]
             known = self._option_string_actions if name.startswith("-") else self.words
-            self.error(f"unrecognized arguments: {' '.join(unknown)}{_meant(name, known)}")
+            self.error(f"unrecognized arguments: {one_line(' '.join(unknown))}{_meant(name, known)}")
         return found, unknown
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:

@@ -88,10 +88,22 @@ def complete(arguments: Sequence[str]) -> int:
     if shell not in SCRIPTS:
         return ExitStatus.USAGE
     if shell == "bash":  # it takes `--state=failing` for three words
+        words = _whole(words)
         words = [word for word in words[:-1] if word != "="] + [word.removeprefix("=") for word in words[-1:]]
     for value, does in candidates(words or [""]):
         print_output(_LINES[shell](value, does) if value != _FILES else value)
     return ExitStatus.OK
+
+
+def _whole(pieces: Iterable[str]) -> list[str]:
+    """The words of which these are pieces: bash takes each `:` of an address for a word of its own."""
+    words: list[str] = []
+    for piece in pieces:
+        if words and ":" in (piece, words[-1][-1:]):
+            words[-1] += piece
+        else:
+            words.append(piece)
+    return words
 
 
 def candidates(words: Sequence[str]) -> list[tuple[str, str]]:

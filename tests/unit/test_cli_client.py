@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 import trustme
 
+from cli.__main__ import main
 from cli.arguments import seconds
 from cli.client import Client, ProblemError, job_path, run_path
 from cli.errors import CommandError, ExitStatus
@@ -330,6 +331,12 @@ def test_commands_print_through_one_place_alone() -> None:
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("print", "sys.stdout.write", "sys.stderr.write")
     }  # fmt: skip
     assert calls == set()
+
+
+def test_controls_of_an_argument_never_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["job", "show", "a", "b\x1b]0;x\x07"])
+    assert "unrecognized arguments: b␛]0;x␇" in capsys.readouterr().err
 
 
 def test_controls_never_reach_a_table() -> None:

@@ -95,6 +95,15 @@ def test_names_come_from_the_manager(words: tuple[str, ...], monkeypatch: pytest
         assert _of(*words, "ba") == ["backup"]
 
 
+@pytest.mark.parametrize("equals", [[], ["="]], ids=["apart", "equals"])
+def test_bash_hands_over_an_address_in_pieces(equals: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with _manager("backup") as url:
+        port = url.rpartition(":")[2]
+        words = ["job", "show", "--server", *equals, "http", ":", "//127.0.0.1", ":", port, "ba"]
+        assert main(["__complete", "bash", *words]) == 0
+    assert capsys.readouterr().out == "backup\n"
+
+
 def test_the_manager_that_the_line_names_is_asked() -> None:
     with _manager("backup") as url:
         assert _of("job", "--x", "show", "--server", url, "b") == ["backup"]
