@@ -257,7 +257,9 @@ class Fires:
         except (EtcdError, UnavailableError):
             return set()
         found: set[int] = set()
-        for version in former:
+        for version in former:  # newest first: what is older than a full page is on the next
+            if len(found) > limit:
+                break
             spec = _paused_spec(version)
             if spec is not None:
                 low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)

@@ -11,6 +11,7 @@ from typing import Any, Final
 import pytest
 
 from common.instants import iso, to_ms
+from common.jobs.reader import parse_job
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
@@ -350,6 +351,31 @@ async def test_fires_that_came_up_while_the_job_was_paused_say_so_after_it_was_r
     assert document["items"][-1]["reason"] == "paused"
     found = await planned_in_pages(manager, minute - 12 * MINUTE_MS, minute - 2 * MINUTE_MS, limit=1)
     assert found == [fire["planTime"] for fire in document["items"]], "in pages of one, too"
+
+
+async def test_a_page_looks_at_no_more_paused_versions_than_it_tells_of(
+    manager: Managed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    minute = await save(manager, ago_minutes=5)
+    start_ms, looked_at = minute - 30 * MINUTE_MS - 1, list[Any]()
+    for number in range(10):
+        from_ms = start_ms + number * MINUTE_MS
+        version = JobVersion(
+            job="j", revision=2 + number, spec={"name": "j", "command": "a", "every": "1s", "enabled": False},
+            saved_ms=from_ms, saved_by="ops", ended_ms=from_ms + MINUTE_MS, ended_by="ops", ended_with=Change.SAVE,
+        )  # fmt: skip
+        await manager.etcd.put(manager.keys.version("j", version.revision), version.to_json())
+
+    def parse(spec: Any) -> Any:
+        looked_at.append(spec)
+        return parse_job(spec)
+
+    monkeypatch.setattr("manager.views.fires.parse_job", parse)
+    page = await fires(manager, start_ms, start_ms + 10 * MINUTE_MS, limit="70")
+    assert [one["verdict"] for one in page["items"]] == ["none"] * 70
+    assert len(looked_at) == 2
+    found = await planned_in_pages(manager, start_ms, start_ms + 10 * MINUTE_MS, limit=70)
+    assert found == [start_ms + 1 + number * 1000 for number in reversed(range(600))]
 
 
 async def test_former_versions_that_were_not_paused_tell_of_no_fires(manager: Managed) -> None:
