@@ -6,6 +6,7 @@ A file holds one job, a list of them, or an object with a list `jobs`; a YAML fi
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -125,7 +126,7 @@ def _documents(path: str, shown: str, text: str) -> Iterator[Any]:
     is_json = path.lower().endswith(".json")
     if is_json or text.lstrip()[:1] in ("{", "["):
         try:
-            yield json.loads(text, object_pairs_hook=_unique)
+            yield json.loads(text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_finite)
             return
         except (ValueError, RecursionError) as error:
             if is_json:
@@ -169,6 +170,13 @@ def _twice(found: Iterable[Manifest]) -> list[str]:
         if one.name and before is not one:
             mistakes.append(f"{one.place}: job {one.name} is defined at {before.place}, too; take one away")
     return mistakes
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):  # NaN, Infinity, 1e999
+        raise ValueError(f"{text[:60]} is no number")
+    return number
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -37,7 +37,7 @@ def parse_moment(text: str, timezone: str = "UTC", *, is_end: bool = False) -> M
         moment = datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(_NEEDED) from error
-    if len(text) < len("2026-12-24T18:00"):  # a bare date says no time of day
+    if len(text) < len("2026-12-24T18:00") or "\0" in text:  # a bare date says no time of day; a NUL passed for an end
         raise ValueError(_NEEDED)
     if moment.tzinfo is None:
         local = moment.replace(tzinfo=UTC)

@@ -7,6 +7,7 @@ import re
 from typing import Any, Final
 
 import jsonschema_rs
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -64,6 +65,15 @@ def disagreement(document: dict[str, Any]) -> str | None:
 def test_they_agree_on_the_corpus() -> None:
     found = [told for document in (*known(), *made_up(MADE_UP, seed=2)) if (told := disagreement(document))]
     assert found[:5] == []
+
+
+@pytest.mark.parametrize("text", ["2030-01-01T00:00\0", "2030-01-01T00:00:00\0+01:00", "2030-01-01T00:00Z\0"])
+def test_a_time_has_no_nul(text: str) -> None:
+    """Python's own reader of times takes one."""
+    for name in ("startAt", "endAt"):
+        job = {"command": "true", "every": "1m", name: text}
+        assert [one.field for one in mistakes(job)] == [name]
+        assert disagreement(job) is None
 
 
 def values(schema: Schema) -> st.SearchStrategy[Any]:  # noqa: C901 - one case a keyword

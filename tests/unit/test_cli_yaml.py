@@ -147,6 +147,9 @@ def test_json_is_read_as_json(tmp_path: Path) -> None:
     assert "'k199999' is given twice" in _refused(path)
     path.write_text('{"name": "a",\n nonsense}')
     assert f"{path}:2: it is not JSON" in _refused(path)
+    for number in ("NaN", "-Infinity", "1e999"):
+        path.write_text(f'{{"name": "a", "timeoutSeconds": {number}}}')
+        assert f"{path}: it is not JSON ({number} is no number)" in _refused(path)
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
