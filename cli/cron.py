@@ -141,8 +141,7 @@ def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:
 
 def _transitions(schedule: CronSchedule, after: datetime) -> list[str]:
     """What changes of the clocks do to the fires of about a year; of a busy schedule, to those of the next hours."""
-    until = after + timedelta(days=_A_YEAR)
-    fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at <= until)
+    fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at - after <= timedelta(days=_A_YEAR))
     return list(dict.fromkeys(fire.note for fire in fires if fire.note is not None))[:4]
 
 

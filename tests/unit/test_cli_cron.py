@@ -86,6 +86,13 @@ def test_explains_field_by_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert "when the clocks change, fixed times" in seen.err
 
 
+def test_the_end_of_all_time_is_an_expression_that_is_over(capsys: pytest.CaptureFixture[str]) -> None:
+    for after in ("9999-06-01", "9999-12-31T23:59:59", "0001-01-03"):
+        arguments = ("cron", "explain", "@daily", "--tz", "Europe/Berlin", "--from", after)
+        assert _status(*arguments) == (1 if after.startswith("9999") else 0)
+    assert "it never fires after 9999-12-31 22:59:59 UTC" in capsys.readouterr().err
+
+
 def test_warns_of_both_day_fields(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status("cron", "explain", "0 0 13 * 5", "-o", "json") == 0
     document = json.loads(capsys.readouterr().out)
