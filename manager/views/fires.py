@@ -358,6 +358,8 @@ def _unplanned(saved: SavedJob, plan: _Plan, fires: Iterable[Fire]) -> list[str]
 
 def _none_planned(spec: JobSpec, span: Span) -> list[str]:
     """Where the schedule has no fire in all of the span: between which that lies, and what the clocks did there."""
+    if span.from_ms > span.to_ms:
+        return [f"nothing lies from {iso(span.from_ms)} to {iso(span.to_ms)}, which is before; swap them"]
     last_ms = spec.schedule.last_before_ms(span.to_ms + 1)
     if spec.after is not None or (last_ms is not None and last_ms >= span.from_ms):
         return []

@@ -216,6 +216,12 @@ async def test_where_no_fire_is_planned_it_is_said_between_which_it_lies_and_wha
     assert await said_of("2035-03-24T00:00:00Z", "2035-03-25T12:00:00Z") == []
 
 
+async def test_times_in_the_wrong_order_are_said_to_be(manager: Managed) -> None:
+    minute = await save(manager)
+    (warning,) = (await fires(manager, minute + 5 * MINUTE_MS, minute))["warnings"]
+    assert warning == f"nothing lies from {iso(minute + 5 * MINUTE_MS)} to {iso(minute)}, which is before; swap them"
+
+
 async def test_pages_go_back_without_a_gap(manager: Managed) -> None:
     minute = await save(manager)
     await manager.write([record_of(RunId.planned("j", minute - number * MINUTE_MS)) for number in range(3, 25)])
