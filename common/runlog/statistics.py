@@ -104,15 +104,17 @@ class Statistics:
 
     async def put(self, hour: int, found: Mapping[str, Counts]) -> None:
         """This is what the hour's records come to, by job."""
+        if not found:
+            return
         day, of_day = divmod(hour, _HOURS)
-        parts: dict[str, dict[str, Counts]] = {}
-        total: Counts = {}
+        # All buckets: of jobs whose records are gone by now the former counts are part of the sum.
+        parts: dict[str, dict[str, Counts]] = {_hour_id(day, f"{one:03d}", of_day): {} for one in range(_BUCKETS)}
         for number, (job, counts) in enumerate(found.items(), start=1):
-            parts.setdefault(_hour_id(day, _bucket(job), of_day), {})[job] = counts
-            _add(counts, total)
+            parts[_hour_id(day, _bucket(job), of_day)][job] = counts
             if number % _JOBS_AT_ONCE == 0:
                 await asyncio.sleep(0)
-        await self._put(parts | {_hour_id(day, _ALL, of_day): {_ALL: total}} if found else {})
+        total = await self._put(parts)
+        await self._put({_hour_id(day, _ALL, of_day): {_ALL: total}})
 
     async def counted(self) -> dict[int, int]:
         """When each hour was counted last (wall clock, ms), of those that may be counted again."""
@@ -162,8 +164,9 @@ class Statistics:
         await self._remove(old)
         return len(old)
 
-    async def _put(self, parts: Mapping[str, Mapping[str, Counts]]) -> None:
-        ids = list(parts)
+    async def _put(self, parts: Mapping[str, Mapping[str, Counts]]) -> Counts:
+        """What these documents then come to together."""
+        ids, total = list(parts), Counts()
         for start in range(0, len(ids), _DOCUMENTS_AT_ONCE):
             some = ids[start : start + _DOCUMENTS_AT_ONCE]
             there = {one["_id"]: one for one in await by_ids(self._collection, some, projection={"counts": 1})}
@@ -171,11 +174,14 @@ class Statistics:
             for one in some:
                 before = _by_job(there.get(one, {}))
                 counts = before | {job: _fuller(before.get(job, {}), now) for job, now in parts[one].items()}
+                for each in counts.values():
+                    _add(each, total)
                 if counts != before:
                     changes.append(ReplaceOne({"_id": one}, {"_id": one, "counts": _json(counts)}, upsert=True))
                 await asyncio.sleep(0)  # one may be of hundreds of jobs
             if changes:
                 await self._collection.bulk_write(changes, ordered=False)
+        return total
 
     async def _span(self, first: str, limit: int, *, end: str) -> list[Document]:
         span = {"$gte": first, "$lt": end}
@@ -207,8 +213,15 @@ def _add(counts: Mapping[str, int], to: Counts) -> None:
 
 
 def _fuller(before: Counts, now: Counts) -> Counts:
-    """What knows of more fires; the newer of two that know of as many: one that was lost may have succeeded."""
-    return max(now, before, key=lambda counts: sum(counts.get(status, 0) for status in _VERDICTS))
+    """What knows of more fires; of two that know of as many the one with fewer that were lost, else the newer.
+
+    A run that was lost may have succeeded, and none is lost later.
+    """
+
+    def known(counts: Counts) -> tuple[int, int]:
+        return sum(counts.get(status, 0) for status in _VERDICTS), -counts.get(Verdict.LOST, 0)
+
+    return max(now, before, key=known)
 
 
 def _hour_id(day: int, bucket: str, hour: int) -> str:

@@ -119,6 +119,27 @@ async def test_records_that_go_leave_the_counts(runlog: RunLog) -> None:
     assert await told(runlog, "other") == {"success": 4}
 
 
+async def test_all_jobs_together_are_the_sum_of_each_also_where_records_of_some_are_gone(runlog: RunLog) -> None:
+    """A long run's record comes when those of other jobs have gone by number."""
+    await runlog.write([record(number, job=job) for number in range(5) for job in ("backup", "other")])
+    await counted(runlog)
+    await runlog.remove([str(record(number, job=job).run_id) for number in range(5) for job in ("backup", "other")])
+    await runlog.write([record(number, job="long") for number in range(3)])
+    assert await counted(runlog, "long", at_ms=PLAN_0_MS + 2 * HOUR_MS) == {"success": 3}
+    assert await told(runlog, None) == {"success": 13}
+
+
+async def test_a_steward_that_writes_late_brings_no_lost_run_back(runlog: RunLog) -> None:
+    hour, before, after = PLAN_0_MS // HOUR_MS, dict[str, Any](), dict[str, Any]()
+    await runlog.write([record(0, status=Verdict.LOST), record(1)])
+    await runlog.count_hour(hour, after="", limit=10, to=before)
+    await runlog.write([record(0)])
+    await runlog.count_hour(hour, after="", limit=10, to=after)
+    for found in (after, before):
+        await runlog.put_hour(hour, found)
+        assert await told(runlog) == await told(runlog, None) == {"success": 2}
+
+
 async def test_a_day_is_rolled_up_once_it_is_a_week_old(runlog: RunLog, monkeypatch: pytest.MonkeyPatch) -> None:
     async def dies(*_: object) -> None:
         raise UnavailableError("told to be away")
