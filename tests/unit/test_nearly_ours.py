@@ -124,7 +124,7 @@ def use_beat(beat: Beat) -> None:
     book = ClockBook(bound_ms=250)
     for number in range(4):
         for process in ("a", "b", "c"):
-            book.hear(process, beat, at_ms=number * 3000, not_before_ms=number * 3000 - 1)
+            book.hear(process, beat, version=number + 1, at_ms=number * 3000, not_before_ms=number * 3000 - 1)
     Clocks.from_json(book.compare(9000).to_json())
     iso(beat.wall_ms)
     float(beat.free_slots + beat.running + beat.waiting + beat.unsent_records)

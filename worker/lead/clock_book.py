@@ -9,8 +9,8 @@ been is known, and is the error of what the beat says:
     carried out .. heard    at most since the listener last saw etcd at a revision before it
 
 So a right clock is never found wrong because its process, etcd or the listener is slow, and one that is far off is
-found even where everything is. Of each clock the beat with the least error counts. The median of all has an error, too,
-and with it each offset.
+found even where everything is. Of each clock the beat with the least error counts, among the newest ones that do not
+contradict each other. The median of all has an error, too, and with it each offset.
 
 An even number of clocks has two middle ones. Where these are certainly far apart, one half stands against the other:
 the one that counts is where the median was before. Without a former comparison nobody can tell, and all are off.
@@ -28,7 +28,7 @@ from statistics import median, median_high, median_low
 from typing import Final
 
 from common.protocol.clocks import ENOUGH, MOST, Clocks, Measured
-from common.protocol.member import BEAT_S, Beat
+from common.protocol.member import Beat
 
 _KEPT: Final = 12
 _OLD_MS: Final = 30_000
@@ -37,8 +37,6 @@ _LARGEST_ERROR_MS: Final = 5_000
 """What is not known better than that is not known: it would only widen the median of all."""
 _ENOUGH_FOR_MS: Final = 15_000
 """A beat that was heard well is enough for so long: it leaves three more beats until it is old."""
-_NEXT_MS: Final = round(BEAT_S * 1000) + 1000
-"""A beat that was sent so much later is not the next one: one in between was not heard."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +66,7 @@ class Reading:
 class _Heard:
     """A beat, until the next one tells how long its write took."""
 
+    version: int
     wall_ms: int
     at_ms: int
     not_before_ms: int | None
@@ -85,14 +84,22 @@ class _Clock:
         before, self.heard = self.heard, heard
         if before is None or before.not_before_ms is None or round_trip_ms is None:
             return
-        if heard.wall_ms - before.wall_ms <= _NEXT_MS:
+        if heard.version == before.version + 1:  # else one in between was not heard: it took that long, not this one
             low_ms, late_ms = before.wall_ms - before.at_ms, before.at_ms - before.not_before_ms + round_trip_ms
             self.readings.append(Reading.between(before.at_ms, low_ms, low_ms + late_ms))
 
     def reading(self, now_ms: int) -> Reading | None:
-        """The one with the least error; None: nothing is known."""
-        recent = (one for one in self.readings if now_ms - one.at_ms <= _OLD_MS)
-        best = min(recent, key=lambda one: one.error_ms, default=None)
+        """The one with the least error; None: nothing is known.
+
+        Newer ones that contradict it say that the clock was set a little, or that this machine or its own stood still.
+        """
+        best, low_ms, high_ms = None, -inf, inf
+        for one in reversed(self.readings):
+            low_ms, high_ms = max(low_ms, one.low_ms), min(high_ms, one.high_ms)
+            if now_ms - one.at_ms > _OLD_MS or low_ms > high_ms:
+                break
+            if best is None or one.error_ms < best.error_ms:
+                best = one
         return None if best is None or best.error_ms > _LARGEST_ERROR_MS else best
 
     def heard_well_ms(self, well_ms: float) -> float:
@@ -112,12 +119,15 @@ class ClockBook:
         self._well_ms = bound_ms / 2
         self._of: dict[str, _Clock] = {}
 
-    def hear(self, process: str, beat: Beat, *, at_ms: int, not_before_ms: int | None) -> None:
-        """A beat, heard then by the listener's boot clock. ``not_before_ms``: it was put after this; None: unknown."""
+    def hear(self, process: str, beat: Beat, *, version: int, at_ms: int, not_before_ms: int | None) -> None:
+        """A beat, heard then by the listener's boot clock.
+
+        ``version``: of its key, one more with each beat. ``not_before_ms``: it was put after this; None: unknown.
+        """
         known = self._of.get(process)
         if known is None or known.name != beat.clock:
             known = self._of[process] = _Clock(beat.clock)
-        known.hear(_Heard(beat.wall_ms, at_ms, not_before_ms), beat.round_trip_ms)
+        known.hear(_Heard(version, beat.wall_ms, at_ms, not_before_ms), beat.round_trip_ms)
 
     def forget(self, process: str) -> None:
         """It beats no more."""

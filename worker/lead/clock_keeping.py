@@ -68,7 +68,7 @@ class ClockKeeping:
                 self._book.forget(process)
                 continue
             not_before_ms = self._not_before_ms(change.new.mod_revision)
-            self._book.hear(process, beat, at_ms=at_ms, not_before_ms=not_before_ms)
+            self._book.hear(process, beat, version=change.new.version, at_ms=at_ms, not_before_ms=not_before_ms)
         self._heard.set()
 
     async def listen(self) -> None:
