@@ -88,20 +88,20 @@ class Registry:
         return self._member.not_accepting
 
     async def announce(self) -> None:
-        """Say under the session's key why no new fires are taken, or that they are, where that has changed."""
+        """Say under the session's key why no new fires are taken, or that they are, where it does not say so yet."""
         why = self._admission.why_not
         if why != self.not_accepting:
-            await self._tell(why)
-        self._admission.announced()
-
-    async def _tell(self, why: str | None) -> None:
-        self._member = replace(self._member, not_accepting=why)
-        extra = {"action": "worker.accepting", "fault": why}
-        if why is None:
-            _log.info("takes new fires", extra=extra)
-        else:
-            _log.warning("takes no new fires: %s", why, extra=extra)
-        await self._publish()
+            self._member = replace(self._member, not_accepting=why)
+            extra = {"action": "worker.accepting", "fault": why}
+            if why is None:
+                _log.info("takes new fires", extra=extra)
+            else:
+                _log.warning("takes no new fires: %s", why, extra=extra)
+        member = self._member
+        if self._published is not member:
+            await self._publish()
+        if self._member is member and self._admission.why_not == why:  # else what holds now is announced by another
+            self._admission.announced()
 
     async def run(self) -> None:
         """Opens sessions, one after the other, until cancelled.
