@@ -82,8 +82,9 @@ class ClockCheck:
         self._newest: Clocks | None = None
         """However old; None: none was read."""
         self._revision = 0
-        self._began_s = self._fresh_s = self._doubted_s = clock.monotonic()
-        """When it began; when a comparison was read last; when the clock was found off, or jumped, last."""
+        self._began_s = self._looked_s = self._fresh_s = self._doubted_s = clock.monotonic()
+        """When it began; when etcd was asked last; when a comparison was read last, and when the clock was found off or
+        jumped last: both later by as much time as etcd has not answered since."""
         self._first_s: float | None = None
         self._first_for_s = 0.0
         self._is_judged = False
@@ -172,9 +173,13 @@ class ClockCheck:
         try:
             kv = await self._client.get(self._key)
         except (EtcdError, UnavailableError) as error:
-            self._fresh_s = self._doubted_s = self._clock.monotonic()  # time that nobody could use
+            unused_s = self._clock.monotonic() - self._looked_s  # time that nobody could use
+            self._looked_s += unused_s
+            self._fresh_s = min(self._looked_s, self._fresh_s + unused_s)
+            self._doubted_s = min(self._looked_s, self._doubted_s + unused_s)
             _log.debug("the comparison of clocks was not read: %s", error, extra={"action": "clock.unread"})
             return False
+        self._looked_s = self._clock.monotonic()
         self._take(kv)
         self._watch.look()  # last: a jump while etcd was asked must not pass for a clock that was found right
         self._judge()

@@ -210,6 +210,13 @@ async def test_time_in_which_etcd_cannot_be_read_changes_no_verdict(own: Own, er
     assert own.check.clocks is not None
     own.check._client = there
     assert await own.told(None) is not None, "nobody has compared it since"
+    assert await own.for_seconds(110) is not None
+    own.check._client = cast(EtcdClient, Away())
+    own.clock.advance(10_000)
+    assert not await own.check.look()
+    own.check._client = there
+    assert await own.told(None) is not None, "etcd has answered for 110 s"
+    assert await own.for_seconds(10) is None, "the two minutes in which it answered need not follow each other"
 
 
 async def test_it_looks_every_second_while_something_is_open_or_just_begins(own: Own) -> None:
