@@ -13,6 +13,7 @@ from common.clock import Clock
 _log = logging.getLogger(__name__)
 
 _LOOK_S: Final = 1.0
+_AT_ONCE_S: Final = 0.05
 
 
 class ClockWatch:
@@ -42,7 +43,6 @@ class ClockWatch:
         """Tells of a jump beyond the skew that is allowed, once for each; the wall clock, in ms, after that."""
         wall_ms = self._clock.wall_ms()
         if abs(wall_ms / 1000 - self._clock.boottime() - self._offset_s) > self._max_skew_s:
-            # Once more: a process that was frozen between its readings of the two clocks saw a jump that was none.
             by_s = self._now_s() - self._offset_s
             if abs(by_s) > self._max_skew_s:
                 self._offset_s += by_s
@@ -58,7 +58,12 @@ class ClockWatch:
         self._offset_s = self._now_s()
 
     def _now_s(self) -> float:
-        return self._clock.wall_ms() / 1000 - self._clock.boottime()
+        """Once more where the process was frozen between its readings of the two clocks: that is no jump."""
+        while True:
+            began_s = self._clock.boottime()
+            now_s = self._clock.wall_ms() / 1000 - began_s
+            if self._clock.boottime() - began_s < _AT_ONCE_S:
+                return now_s
 
 
 class WatchedClock:

@@ -324,6 +324,10 @@ def test_process_that_is_frozen_between_two_readings_has_not_jumped() -> None:
     clock.freezes = 1
     assert watch.look() == WALL + 8_000, "the time after it"
     watch.look()
+    for freezes in (1, 2):
+        clock.freezes = freezes
+        watch.agreed()
+        watch.look()
     assert jumps == []
 
 
