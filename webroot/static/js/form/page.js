@@ -1,6 +1,6 @@
 /** A new job, or a change to one. */
 import { jobPath, send } from "../api.js";
-import { byId, hold, isHeld } from "../dom.js";
+import { byId, delegate, hold, isHeld } from "../dom.js";
 import { jobUrl } from "../links.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
@@ -41,10 +41,7 @@ export async function start(target) {
     drawSections(readInputs());
     check.soon();
   });
-  form.addEventListener("click", ({ target: clicked }) => {
-    const { example, for: field } = clicked.closest("[data-example]")?.dataset ?? {};
-    if (example) type(`f-${field}`, example);
-  });
+  delegate(form, "click", "[data-example]", ({ dataset }) => type(`f-${dataset.for}`, dataset.example));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (isHeld(byId("save"))) return;
