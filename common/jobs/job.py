@@ -104,8 +104,8 @@ class Misfire:
         choices={"latest": "run the newest one", "skip": "run none", "all": "run each, oldest first"},
     )] = MisfirePolicy.LATEST  # fmt: skip
     grace_s: Annotated[int, _whole(1, 86_400), says(
-        "graceSeconds", "how late a fire may start", 300, label="In time: at most so late, in seconds",
-        hint="A fire may start so much later.")] = 60  # fmt: skip
+        "graceSeconds", "how late a fire may start", 300,
+        label="In time: at most so late, in seconds")] = 60  # fmt: skip
     window_s: Annotated[int, _whole(0, MAX_SECONDS), says(
         "windowSeconds", "how old a fire may be that is made up for", 86_400,
         label="Made up for: at most so old, in seconds", hint="Older ones are missed.")] = 3600  # fmt: skip
@@ -176,8 +176,7 @@ class JobSpec:
     every: Annotated[Duration | None, Span(), says(
         "every", "a fixed rate: at whole multiples since 1970-01-01 UTC, the same on every worker", "15m",
         section="when", label="Interval",
-        hint="Such as 90s, 15m, 1h30m, 1d, 2w. Counted from 1970 in UTC: the same on every worker.",
-    )] = None  # fmt: skip
+        hint="Such as 90s, 15m, 1h30m, 1d, 2w. Counted from 1970 in UTC, so the same everywhere.")] = None  # fmt: skip
     offset: Annotated[Duration | None, Span(least_s=0), says(
         "offset", "beside `every`, and below it: that much later", "5m", section="when", label="Offset",
         hint="So much later each time; below the interval.", unset="none")] = None  # fmt: skip
@@ -233,8 +232,7 @@ class JobSpec:
     """0: none."""
     kill_grace_s: Annotated[float, Number(low=0, high=3600), says(
         "killGraceSeconds", "from TERM to KILL; also of what a command leaves in its process group when it ends", 10,
-        section="limits", label="Grace before KILL in seconds", hint="Between TERM and KILL, for timeouts and kills.",
-    )] = 5  # fmt: skip
+        section="limits", label="Grace before KILL in seconds")] = 5  # fmt: skip
     on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), says(
         "onWorkerLost", "what becomes of a fire whose run was lost with its worker, or ended because that shut down "
         "or was out of touch with etcd for too long: it is recorded, or run again", "rerun", section="late",
@@ -255,8 +253,8 @@ class JobSpec:
         "workdir", "the directory that the command starts in", "/srv/reports",
         section="surroundings", label="Directory", hint="", unset="the user's home")] = None  # fmt: skip
     user: Annotated[str | None, _USER, says(
-        "user", "whom the command runs as; the worker has to allow it", "www-data", section="surroundings",
-        label="User", hint="The worker has to allow it.", unset="the worker's")] = None  # fmt: skip
+        "user", "whom the command runs as; the worker has to allow it", "www-data",
+        section="surroundings", label="User", unset="the worker's")] = None  # fmt: skip
     shell: Annotated[str | None, _path("/bin/bash"), says(
         "shell", "what a command line is given to, with `-c`", "/bin/bash",
         section="surroundings", label="Shell", hint="", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
@@ -265,8 +263,8 @@ class JobSpec:
         "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
         label="Output kept, in bytes", hint="Of more, the middle is cut and counted.")] = 262_144  # fmt: skip
     labels: Annotated[Mapping[str, str], _labels(_VALUE, '{"team": "billing"}'), says(
-        "labels", "for searching and grouping", {"team": "billing"}, section="labelled", label="Labels",
-    )] = field(default_factory=lambda: _NONE)  # fmt: skip
+        "labels", "for searching and grouping", {"team": "billing"},
+        section="labelled", label="Labels")] = field(default_factory=lambda: _NONE)  # fmt: skip
     workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
         "workers", "labels that a worker has to have; of several values any one will do",
         {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
@@ -280,8 +278,8 @@ class JobSpec:
     slots: Annotated[int, _whole(1, 1024, "slots"), says(
         "slots", "how many of the worker's slots a run takes", 2, section="where", label="Slots")] = 1  # fmt: skip
     priority: Annotated[int, _whole(-100, 100, ""), says(
-        "priority", "where slots are scarce, the larger goes first", 10, section="where", label="Priority",
-    )] = 0  # fmt: skip
+        "priority", "where slots are scarce, the larger goes first", 10,
+        section="where", label="Priority")] = 0  # fmt: skip
 
     def fires_alike(self, other: JobSpec) -> bool:
         """Whether both plan the same fires, for the same times, so that what waits under one may go on under the other.

@@ -39,10 +39,10 @@ class Retry:
         label="Each delay times", hint="2 doubles it, 1 keeps it.")] = 2  # fmt: skip
     max_delay_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
         "maxDelaySeconds", "no delay grows beyond it (before the jitter)", 600,
-        label="Longest delay in seconds", hint="No delay grows beyond it.")] = 3600  # fmt: skip
+        label="Longest delay in seconds")] = 3600  # fmt: skip
     jitter: Annotated[float, Number(low=0, high=1, unit=""), says(
         "jitter", "up to this share of the delay is added, by a hash of the run", 0.1,
-        label="Jitter, as a share", hint="Up to this share of the delay is added.")] = 0  # fmt: skip
+        label="Jitter, as a share")] = 0  # fmt: skip
     on_exit_codes: Annotated[tuple[int, ...], _CODES, says(
         "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75],
         label="Only after these exit statuses", hint="With commas between, such as 75, 111.",

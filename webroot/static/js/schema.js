@@ -36,6 +36,7 @@ export const SECTIONS = schema["x-sections"];
 const GROUPS = new Map();
 /** @type {Map<string, Field>} */
 export const FIELDS = new Map(fieldsOf(schema.properties).map((field) => [field.path, field]));
+export const PATHS = [...FIELDS.keys()];
 /** What a field has when nobody has said anything. @type {Record<string, any>} */
 export const DEFAULTS = Object.fromEntries([...FIELDS].map(([path, field]) => [path, field.default]));
 

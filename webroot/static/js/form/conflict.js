@@ -1,12 +1,10 @@
 /** Somebody has changed the job meanwhile: what, field by field, and what to do about it. */
 import { fill, h } from "../dom.js";
 import { visible } from "../printed.js";
-import { FIELDS, labelOf, OF_TRIGGERS } from "../schema.js";
+import { labelOf, OF_TRIGGERS, PATHS } from "../schema.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { fieldsOf, same, shown, unknownIn } from "./spec.js";
-
-const names = [...FIELDS.keys()];
 
 /**
  * @param {HTMLElement} box
@@ -22,10 +20,10 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
     return;
   }
   const theirs = fieldsOf(current.spec);
-  const changed = names.filter((field) => !same(theirs[field], base[field]));
+  const changed = PATHS.filter((field) => !same(theirs[field], base[field]));
   const isOtherTrigger = changed.some((field) => OF_TRIGGERS.includes(field));
   const taken = isOtherTrigger ? [...changed, ...OF_TRIGGERS] : changed; // a job has one trigger: theirs as a whole
-  const told = names.filter((field) => changed.includes(field) || (isOtherTrigger && OF_TRIGGERS.includes(field) && !same(theirs[field], mine[field])));
+  const told = PATHS.filter((field) => changed.includes(field) || (isOtherTrigger && OF_TRIGGERS.includes(field) && !same(theirs[field], mine[field])));
   const rows = told.map((field) => row(field, base[field], theirs[field], mine[field]));
   for (const field of new Set([...unknownIn(spec), ...unknownIn(current.spec)])) {
     if (!same(spec[field], current.spec[field])) rows.push(row(field, spec[field], current.spec[field], spec[field]));

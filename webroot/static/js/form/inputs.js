@@ -1,5 +1,5 @@
 /** The inputs of the form: filling and reading them, and what is shown for the trigger that is chosen. */
-import { FIELDS, ruledOut } from "../schema.js";
+import { FIELDS, PATHS, ruledOut } from "../schema.js";
 import { t } from "../text.js";
 import { KINDS } from "./kinds.js";
 import { namesGivenTwice } from "./rows.js";
@@ -13,11 +13,10 @@ let asRead = /** @type {Record<string, any>} */ ({});
 const input = (name) => document.querySelector(`[data-field="${name}"]`);
 /** @param {string} name */
 const kindOf = (name) => KINDS[input(name).dataset.kind];
-const names = [...FIELDS.keys()];
 
 /** @param {Record<string, any>} fields */
 export function fillInputs(fields) {
-  for (const name of names) kindOf(name).write(input(name), fields[name]);
+  for (const name of PATHS) kindOf(name).write(input(name), fields[name]);
   document.querySelector(`[name=trigger][value=${triggerOf(fields)}]`).checked = true;
   filled = fields;
   asRead = read();
@@ -27,7 +26,7 @@ export function fillInputs(fields) {
 /** What is in the form, without what the trigger rules out. */
 export function readInputs() {
   const now = read();
-  const fields = Object.fromEntries(names.map((name) => [name, same(now[name], asRead[name]) ? filled[name] : now[name]]));
+  const fields = Object.fromEntries(PATHS.map((name) => [name, same(now[name], asRead[name]) ? filled[name] : now[name]]));
   return withTrigger(fields, chosenTrigger());
 }
 
@@ -44,8 +43,8 @@ export function showForTrigger() {
 
 /** What the manager cannot see: of two rows with one name it would get one. */
 export function ownErrors() {
-  return names.filter((name) => FIELDS.get(name)?.input === "pairs").flatMap((field) => namesGivenTwice(input(field)).map((name) =>
+  return PATHS.filter((name) => FIELDS.get(name)?.input === "pairs").flatMap((field) => namesGivenTwice(input(field)).map((name) =>
     ({ field, message: t("form.twice", { name }), remedy: t("form.twice.remedy") })));
 }
 
-const read = () => Object.fromEntries(names.map((name) => [name, kindOf(name).read(input(name))]));
+const read = () => Object.fromEntries(PATHS.map((name) => [name, kindOf(name).read(input(name))]));

@@ -1,9 +1,7 @@
 /** A job as the form knows it: field by field, each by its name in the API. */
-import { DEFAULTS, FIELDS, ruledOut, TRIGGERS } from "../schema.js";
+import { DEFAULTS, PATHS, ruledOut, TRIGGERS } from "../schema.js";
 
 /** @typedef {Record<string, any>} Spec */
-
-const PATHS = [...FIELDS.keys()];
 
 /** @param {Spec} spec @returns {Record<string, any>} by field, also those within `misfire` and `retry` */
 export function fieldsOf(spec) {
