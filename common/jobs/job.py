@@ -1,7 +1,8 @@
 """A job, once: its fields with their limits, defaults, meanings and examples, and its JSON.
 
-Each field's annotation says how pydantic reads it (``kinds``, ``values``) and what it means. From these come the
-reader, the JSON Schema of the API, the table in ``docs/jobs.md`` and the help of ``etcron job save``.
+Each field's annotation says how pydantic reads it (``kinds``, ``values``), what it means and how the console shows it.
+From these come the reader, the JSON Schema of the API, the console's form, definition and comparison, the table in
+``docs/jobs.md`` and the help of ``etcron job save``.
 
 Pure: pydantic, standard library and its neighbours. Source of the fields and defaults: ``docs/job-model.md``.
 """
@@ -65,6 +66,8 @@ TRIGGERS: Final = ("cronExpr", "every", "after", "at")
 """What makes a job fire: it has exactly one of them."""
 TIMING: Final = (*TRIGGERS, "offset", "timezone", "startAt", "endAt", "calendar", "jitterSeconds")
 """The fields that say when, and no more."""
+SECTIONS: Final = ("what", "when", "window", "limits", "retry", "late", "where", "surroundings", "labelled")
+"""Of the console's form, in this order; a field says in which it is."""
 EXAMPLE: Final = '{"name":"hello","command":"echo hello","cronExpr":"0 * * * * * *"}'
 
 
@@ -97,12 +100,18 @@ class Misfire:
 
     policy: Annotated[MisfirePolicy, Choice(MisfirePolicy), says(
         "policy", "what becomes of fires that nobody started within their grace: none runs, the newest one, or each",
-        "all")] = MisfirePolicy.LATEST  # fmt: skip
-    grace_s: Annotated[int, _whole(1, 86_400), says("graceSeconds", "how late a fire may start", 300)] = 60
+        "all", label="Fires that nobody could start in time", hint="What is not run is recorded as missed.",
+        choices={"latest": "run the newest one", "skip": "run none", "all": "run each, oldest first"},
+    )] = MisfirePolicy.LATEST  # fmt: skip
+    grace_s: Annotated[int, _whole(1, 86_400), says(
+        "graceSeconds", "how late a fire may start", 300,
+        label="In time: at most so late, in seconds")] = 60  # fmt: skip
     window_s: Annotated[int, _whole(0, MAX_SECONDS), says(
-        "windowSeconds", "how old a fire may be that is made up for", 86_400)] = 3600  # fmt: skip
+        "windowSeconds", "how old a fire may be that is made up for", 86_400,
+        label="Made up for: at most so old, in seconds", hint="Older ones are missed.")] = 3600  # fmt: skip
     limit: Annotated[int, _whole(1, 100, "runs"), says(
-        "limit", "how many fires `all` makes up for at most, the newest ones", 24)] = 10  # fmt: skip
+        "limit", "how many fires `all` makes up for at most, the newest ones", 24,
+        label="Made up for at most", hint="How many, where each is run.")] = 10  # fmt: skip
 
     @property
     def grace_ms(self) -> int:
@@ -151,90 +160,126 @@ _USER: Final = Pattern(
 class JobSpec:
     """One job as its user defined it; valid by construction through :func:`parse_job`."""
 
-    name: Annotated[str, JobName(), says("name", "the job's name, and the key to it", "backup")]
+    name: Annotated[str, JobName(), says(
+        "name", "the job's name, and the key to it", "backup", section="what", label="Name",
+        hint="Letters, digits, dot, dash and underline. It cannot be changed later.")]  # fmt: skip
     command: Annotated[str | tuple[str, ...], Command(), says(
-        "command", "a line for the shell, or the arguments of a program for no shell",
-        "/usr/local/bin/backup")]  # fmt: skip
+        "command", "a line for the shell, or the arguments of a program for no shell", "/usr/local/bin/backup",
+        section="what", input="command", label="Command",
+        hint="A line for the shell, or several. Exit status 0 is a success.")]  # fmt: skip
     cron_exprs: Annotated[tuple[str, ...], Several(of=Expression(), what="expressions", most=MAX_EXPRESSIONS), says(
-        "cronExpr", "seven fields, a crontab's five, or a macro; of several it fires at the union",
-        "0 30 2 * * * *")] = ()  # fmt: skip
+        "cronExpr", "seven fields, a crontab's five, or a macro; of several it fires at the union", "0 30 2 * * * *",
+        section="when", input="expressions", label="Expression",
+        hint="second minute hour day month weekday year; five fields are a crontab line; or @daily and the like",
+    )] = ()  # fmt: skip
     """Exactly one of cron_exprs, every, after, at is given."""
     every: Annotated[Duration | None, Span(), says(
-        "every", "a fixed rate: at whole multiples since 1970-01-01 UTC, the same on every worker",
-        "15m")] = None  # fmt: skip
+        "every", "a fixed rate: at whole multiples since 1970-01-01 UTC, the same on every worker", "15m",
+        section="when", label="Interval",
+        hint="Such as 90s, 15m, 1h30m, 1d, 2w. Counted from 1970 in UTC, so the same everywhere.")] = None  # fmt: skip
     offset: Annotated[Duration | None, Span(least_s=0), says(
-        "offset", "beside `every`, and below it: that much later", "5m")] = None  # fmt: skip
+        "offset", "beside `every`, and below it: that much later", "5m", section="when", label="Offset",
+        hint="So much later each time; below the interval.", unset="none")] = None  # fmt: skip
     after: Annotated[Duration | None, Span(), says(
-        "after", "this long after the last run ended; `overlap` must be `skip`; not with `broadcast`",
-        "30s")] = None  # fmt: skip
-    at: Annotated[Moment | None, Instant(), says("at", "once, at this instant", "2035-01-01T00:00:00+01:00")] = None
+        "after", "this long after the last run ended; `overlap` must be `skip`; not with `broadcast`", "30s",
+        section="when", label="Delay after the last run",
+        hint="From the end of a run to the start of the next, such as 30s or 1h.")] = None  # fmt: skip
+    at: Annotated[Moment | None, Instant(), says(
+        "at", "once, at this instant", "2035-01-01T00:00:00+01:00", section="when", label="Time",
+        hint="Such as 2026-12-24T18:00 in the time zone beside it, or with an offset: 2026-12-24T18:00+01:00.",
+    )] = None  # fmt: skip
     timezone: Annotated[str, ZoneName(), says(
-        "timezone", "of the expressions, of the calendar, and of times without an offset",
-        "Europe/Berlin")] = "UTC"  # fmt: skip
-    enabled: Annotated[bool, Truth(), says("enabled", "false: the job is paused", False)] = True
+        "timezone", "of the expressions, of the calendar, and of times without an offset", "Europe/Berlin",
+        section="when", label="Time zone", hint="")] = "UTC"  # fmt: skip
+    enabled: Annotated[bool, Truth(), says(
+        "enabled", "false: the job is paused", False,
+        section="when", label="Fires as soon as it is saved", hint="")] = True  # fmt: skip
     start_at: Annotated[Moment | None, Instant(), says(
-        "startAt", "no fire before it; not with `at`", "2035-01-01T00:00")] = None  # fmt: skip
+        "startAt", "no fire before it; not with `at`", "2035-01-01T00:00", section="window", label="No fire before",
+        hint="Such as 2026-12-01T00:00, in the job's time zone or with an offset.", unset="no limit",
+    )] = None  # fmt: skip
     end_at: Annotated[Moment | None, Instant(is_end=True), says(
-        "endAt", "no fire after it; later than `startAt`; not with `at`", "2036-01-01T00:00")] = None  # fmt: skip
+        "endAt", "no fire after it; later than `startAt`; not with `at`", "2036-01-01T00:00", section="window",
+        label="No fire after", hint="Both ends belong to the window.", unset="no limit")] = None  # fmt: skip
     calendar: Annotated[Calendar | None, Dates(), says(
         "calendar", "the days, in `timezone`, on which it does not fire, or alone fires; fires on the others are "
-        "recorded as `skipped: calendar`", {"exclude": ["12-24/01-02", "2035-03-23"]})] = None  # fmt: skip
+        "recorded as `skipped: calendar`", {"exclude": ["12-24/01-02", "2035-03-23"]}, section="window",
+        input="calendar", label="Calendar", hint="One a line: 2026-05-01, or 12-24 of every year, or 12-24/01-02 from "
+        "the one to the other. Fires on closed days are recorded as skipped.")] = None  # fmt: skip
     jitter_s: Annotated[int, _whole(0, 86_400), says(
-        "jitterSeconds", "a fire starts up to this much later, by a hash of job and plan time; not with `after`",
-        30)] = 0  # fmt: skip
+        "jitterSeconds", "a fire starts up to this much later, by a hash of job and plan time; not with `after`", 30,
+        section="window", label="Jitter in seconds",
+        hint="Each fire starts up to so much later, so that not everything starts at once.")] = 0  # fmt: skip
     overlap: Annotated[Overlap, Choice(Overlap), says(
         "overlap", "what becomes of a fire while a run is going: left out, run beside it, kept waiting (one), or "
-        "run in its place", "queue")] = Overlap.SKIP  # fmt: skip
+        "run in its place", "queue", section="limits", input="radios", label="Due while an earlier run is going",
+        hint="", absent="Of a job that starts after its last run, runs never meet: there is no overlap to decide.",
+        choices={"skip": "skip it", "queue": "queue it", "replace": "replace the run", "allow": "run both"},
+        means={"skip": "the run goes on; the fire is recorded as skipped",
+               "queue": "the newest one waits for the end of the run",
+               "replace": "the run is killed, then the new one starts", "allow": "side by side"},
+    )] = Overlap.SKIP  # fmt: skip
     misfire: Annotated[Misfire, _MISFIRE, says(
-        "misfire", "fires that could not start in time",
-        {"policy": "all", "limit": 24})] = field(default_factory=Misfire)  # fmt: skip
+        "misfire", "fires that could not start in time", {"policy": "all", "limit": 24},
+        section="late", label="Late fires")] = field(default_factory=Misfire)  # fmt: skip
     retry: Annotated[Retry, RETRY, says(
-        "retry", "runs that failed or timed out",
-        {"limit": 3, "delaySeconds": 30})] = field(default_factory=Retry)  # fmt: skip
+        "retry", "runs that failed or timed out", {"limit": 3, "delaySeconds": 30},
+        section="retry", label="Retries")] = field(default_factory=Retry)  # fmt: skip
     timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never",
-        600)] = 0  # fmt: skip
+        "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never", 600,
+        section="limits", label="Timeout in seconds", hint="Then the run is ended. 0: never.", choices={"0": "none"},
+    )] = 0  # fmt: skip
     """0: none."""
     kill_grace_s: Annotated[float, Number(low=0, high=3600), says(
-        "killGraceSeconds", "from TERM to KILL; also of what a command leaves in its process group when it ends",
-        10)] = 5  # fmt: skip
+        "killGraceSeconds", "from TERM to KILL; also of what a command leaves in its process group when it ends", 10,
+        section="limits", label="Grace before KILL in seconds")] = 5  # fmt: skip
     on_worker_lost: Annotated[OnWorkerLost, Choice(OnWorkerLost), says(
         "onWorkerLost", "what becomes of a fire whose run was lost with its worker, or ended because that shut down "
-        "or was out of touch with etcd for too long: it is recorded, or run again",
-        "rerun")] = OnWorkerLost.RECORD  # fmt: skip
+        "or was out of touch with etcd for too long: it is recorded, or run again", "rerun", section="late",
+        label="A run that was lost with its worker", hint="Run again, it may happen that the command runs twice.",
+        choices={"record": "record it", "rerun": "run it again"})] = OnWorkerLost.RECORD  # fmt: skip
     lost_after_s: Annotated[float | Literal["never"] | None, LostAfter(), says(
         "lostAfterSeconds", "how long a run may be out of touch with etcd before it counts as lost, more than "
         "`leaseTtlSeconds` + `killGraceSeconds` + 4; `never`: it runs on, and the job waits for it",
-        60, unset="the worker's (300)")] = None  # fmt: skip
+        60, section="late", label="Lost after seconds out of touch",
+        hint="How long a run may be out of touch. never: it runs on, and the job waits for it.",
+        choices={"never": "never"}, unset="the worker's (300)")] = None  # fmt: skip
     """None: the worker's."""
     env: Annotated[Mapping[str, str], ENV, says(
-        "env", "variables added to the clean environment",
-        {"LEVEL": "debug"})] = field(default_factory=lambda: _NONE)  # fmt: skip
+        "env", "variables added to the clean environment", {"LEVEL": "debug"}, section="surroundings",
+        label="Variables", hint="Added to a clean one: PATH, HOME, USER, LOGNAME, SHELL, LANG.",
+    )] = field(default_factory=lambda: _NONE)  # fmt: skip
     workdir: Annotated[str | None, _path("/srv/reports"), says(
-        "workdir", "the directory that the command starts in",
-        "/srv/reports", unset="the user's home")] = None  # fmt: skip
+        "workdir", "the directory that the command starts in", "/srv/reports",
+        section="surroundings", label="Directory", hint="", unset="the user's home")] = None  # fmt: skip
     user: Annotated[str | None, _USER, says(
-        "user", "whom the command runs as; the worker has to allow it",
-        "www-data", unset="the worker's")] = None  # fmt: skip
+        "user", "whom the command runs as; the worker has to allow it", "www-data",
+        section="surroundings", label="User", unset="the worker's")] = None  # fmt: skip
     shell: Annotated[str | None, _path("/bin/bash"), says(
-        "shell", "what a command line is given to, with `-c`",
-        "/bin/bash", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
+        "shell", "what a command line is given to, with `-c`", "/bin/bash",
+        section="surroundings", label="Shell", hint="", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
     """These three: None is the worker's."""
     output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
-        "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576)] = 262_144  # fmt: skip
+        "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
+        label="Output kept, in bytes", hint="Of more, the middle is cut and counted.")] = 262_144  # fmt: skip
     labels: Annotated[Mapping[str, str], _labels(_VALUE, '{"team": "billing"}'), says(
-        "labels", "for searching and grouping",
-        {"team": "billing"})] = field(default_factory=lambda: _NONE)  # fmt: skip
+        "labels", "for searching and grouping", {"team": "billing"},
+        section="labelled", label="Labels")] = field(default_factory=lambda: _NONE)  # fmt: skip
     workers: Annotated[Mapping[str, tuple[str, ...]], _SELECTOR, says(
         "workers", "labels that a worker has to have; of several values any one will do",
-        {"zone": "eu", "gpu": ["a100", "h100"]})] = field(default_factory=lambda: _NONE)  # fmt: skip
+        {"zone": "eu", "gpu": ["a100", "h100"]}, section="where", label="Workers",
+        hint="Labels that a worker has to have, all of them; of several values any one will do. None: any worker.",
+    )] = field(default_factory=lambda: _NONE)  # fmt: skip
     """Label to the values that will do; a worker has to fit all. Empty: any worker."""
     broadcast: Annotated[bool, Truth(), says(
-        "broadcast", "it runs on every worker that `workers` selects, once each; not with `after`",
-        True)] = False  # fmt: skip
-    slots: Annotated[int, _whole(1, 1024, "slots"), says("slots", "how many of the worker's slots a run takes", 2)] = 1
+        "broadcast", "it runs on every worker that `workers` selects, once each; not with `after`", True,
+        section="where", label="On every worker that fits, once each", hint="Else on one of them.",
+    )] = False  # fmt: skip
+    slots: Annotated[int, _whole(1, 1024, "slots"), says(
+        "slots", "how many of the worker's slots a run takes", 2, section="where", label="Slots")] = 1  # fmt: skip
     priority: Annotated[int, _whole(-100, 100, ""), says(
-        "priority", "where slots are scarce, the larger goes first", 10)] = 0  # fmt: skip
+        "priority", "where slots are scarce, the larger goes first", 10,
+        section="where", label="Priority")] = 0  # fmt: skip
 
     def fires_alike(self, other: JobSpec) -> bool:
         """Whether both plan the same fires, for the same times, so that what waits under one may go on under the other.

@@ -14,7 +14,7 @@ from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Final, TypeVar, get_args, get_type_hints
+from typing import Any, Final, TypedDict, TypeVar, Unpack, get_args, get_type_hints
 
 from pydantic import Field, GetCoreSchemaHandler
 from pydantic_core import CoreSchema, ValidationError, core_schema
@@ -146,7 +146,8 @@ class Number(Kind):
 
     @property
     def schema(self) -> Schema:
-        return {"type": "integer" if self.whole else "number", "minimum": self.low, "maximum": self.high}
+        schema: Schema = {"type": "integer" if self.whole else "number", "minimum": self.low, "maximum": self.high}
+        return schema | ({"x-unit": self.unit} if self.unit else {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,13 +394,33 @@ class Member:
     kind: Kind
     meaning: str
     example: Any
+    shown: Shown
+
+
+class Shown(TypedDict, total=False):
+    """How the console shows a field, in English; its schema tells it as ``title`` and ``x-form``."""
+
+    label: str
+    hint: str
+    """What stands beneath it; its meaning where this is not given."""
+    section: str
+    """Of the form; of a field within an object it is the object's."""
+    input: str
+    """What it is typed into, where its type does not tell: ``command``, ``expressions``, ``calendar``, ``radios``."""
+    choices: Mapping[str, str]
+    """What some values are called, in the order in which they are offered."""
+    means: Mapping[str, str]
+    """The same of what they mean."""
     unset: str
-    """What null stands for."""
+    """What null, or nothing, stands for."""
+    absent: str
+    """What is said in its place where the trigger rules it out."""
 
 
-def says(name: str, meaning: str, example: Any, *, unset: str = "none") -> Any:
-    """Of a field: its name in JSON, what it means, a value that it may have, and what null stands for."""
-    return Field(alias=name, description=meaning, examples=[example], json_schema_extra={"unset": unset})
+def says(name: str, meaning: str, example: Any, **shown: Unpack[Shown]) -> Any:
+    """Of a field: its name in JSON, what it means, a value that it may have, and how the console shows it."""
+    extra: Schema = {"shown": shown}
+    return Field(alias=name, description=meaning, examples=[example], json_schema_extra=extra)
 
 
 def members_of(owner: type[Any]) -> Mapping[str, Member]:
@@ -409,7 +430,7 @@ def members_of(owner: type[Any]) -> Mapping[str, Member]:
         _, kind, about = get_args(hints[field.name])
         found[about.alias] = Member(
             name=about.alias, attribute=field.name, kind=kind, meaning=about.description, example=about.examples[0],
-            unset=about.json_schema_extra["unset"],
+            shown=about.json_schema_extra["shown"],
             is_needed=field.default is MISSING and field.default_factory is MISSING,
         )  # fmt: skip
     return MappingProxyType(found)
@@ -442,10 +463,13 @@ def written(value: Any, members: Mapping[str, Member]) -> dict[str, Any]:
 
 def object_schema(owner: type[Any]) -> Schema:
     """The JSON Schema of a dataclass's fields, each with its meaning; null in place of one is as if it was left out."""
-    properties, members = {}, members_of(owner)
+    properties: Schema = {}
+    members = members_of(owner)
     for name, member in members.items():
         schema = member.kind.schema if member.is_needed else or_null(member.kind.schema)
         properties[name] = {**schema, "description": member.meaning, "examples": [member.example]}
+        if own := dict(member.shown):
+            properties[name] |= {"title": own.pop("label", name), "x-form": own}
     schema = {"type": "object", "additionalProperties": False, "properties": properties}
     needed = [name for name, member in members.items() if member.is_needed]
     return {**schema, "required": needed} if needed else schema

@@ -29,20 +29,27 @@ class Retry:
     """The retry policy of a job."""
 
     limit: Annotated[int, Number(low=0, high=100, whole=True, unit="retries"), says(
-        "limit", "attempts beyond the first", 3)] = 0  # fmt: skip
+        "limit", "attempts beyond the first", 3,
+        label="Retries", hint="Attempts beyond the first, after a failure or a timeout.")] = 0  # fmt: skip
     delay_s: Annotated[float, Number(low=0, high=86_400), says(
-        "delaySeconds", "from the end of the first attempt to the second; not beyond `maxDelaySeconds`",
-        30)] = 10  # fmt: skip
+        "delaySeconds", "from the end of the first attempt to the second; not beyond `maxDelaySeconds`", 30,
+        label="First delay in seconds", hint="From the end of an attempt to the next.")] = 10  # fmt: skip
     backoff: Annotated[float, Number(low=1, high=10, unit=""), says(
-        "backoff", "each delay is the one before times this", 3)] = 2  # fmt: skip
+        "backoff", "each delay is the one before times this", 3,
+        label="Each delay times", hint="2 doubles it, 1 keeps it.")] = 2  # fmt: skip
     max_delay_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
-        "maxDelaySeconds", "no delay grows beyond it (before the jitter)", 600)] = 3600  # fmt: skip
+        "maxDelaySeconds", "no delay grows beyond it (before the jitter)", 600,
+        label="Longest delay in seconds")] = 3600  # fmt: skip
     jitter: Annotated[float, Number(low=0, high=1, unit=""), says(
-        "jitter", "up to this share of the delay is added, by a hash of the run", 0.1)] = 0  # fmt: skip
+        "jitter", "up to this share of the delay is added, by a hash of the run", 0.1,
+        label="Jitter, as a share")] = 0  # fmt: skip
     on_exit_codes: Annotated[tuple[int, ...], _CODES, says(
-        "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75])] = ()  # fmt: skip
+        "onExitCodes", "only these are tried again; empty: any failure, and a timeout", [75],
+        label="Only after these exit statuses", hint="With commas between, such as 75, 111.",
+        unset="any failure, and a timeout")] = ()  # fmt: skip
     other_worker: Annotated[bool, Truth(), says(
-        "otherWorker", "the next attempt goes to another worker, where there is one", True)] = False  # fmt: skip
+        "otherWorker", "the next attempt goes to another worker, where there is one", True,
+        label="On another worker, where there is one", hint="")] = False  # fmt: skip
 
     def delay_ms(self, run: str, attempt: int) -> int:
         """How long after the end of the attempt with this number (from 1) the next one is due."""

@@ -8,18 +8,22 @@ or of the job, together, and a whole number that is written with a fraction (``1
 
 from __future__ import annotations
 
-from common.jobs.job import JobSpec
+from common.jobs.job import SECTIONS, TIMING, JobSpec
 from common.jobs.kinds import Schema, object_schema
 from common.jobs.timing import rules
 
 
 def job_schema() -> Schema:
-    """The schema of a job; null in place of a field is the same as leaving it out. The name may be the path's."""
+    """The schema of a job; null in place of a field is the same as leaving it out. The name may be the path's.
+
+    The console draws a job from it: ``title`` and ``x-form`` of a field (`Shown`), ``x-unit`` of a number, the sections
+    of the form, and which fields the preview of a schedule is made from.
+    """
     schema = object_schema(JobSpec)
     for name, default in JobSpec.defaults().items():
         if default not in ("", None):
             schema["properties"][name]["default"] = default
     return {
-        **schema, "required": ["command"], "anyOf": rules(),
+        **schema, "required": ["command"], "anyOf": rules(), "x-sections": list(SECTIONS), "x-timing": list(TIMING),
         "description": "One of cronExpr, every, after and at is needed. The fields are explained in docs/jobs.md.",
     }  # fmt: skip

@@ -52,7 +52,7 @@ def _default(field: Member, value: Any) -> str:
     if field.name in TRIGGERS:
         return "one is needed"
     if value is None:
-        return field.unset
+        return field.shown.get("unset", "none")
     return "as below" if isinstance(value, dict) and value else _code(value)
 
 

@@ -6,14 +6,12 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import jinja2
 from aiohttp import web
 
-from common.jobs.job import TIMING, TRIGGERS, JobSpec
-from common.jobs.kinds import Members, members_of
-from common.jobs.timing import RULED_OUT
+from common.jobs.schema import job_schema
 from common.version import VERSION
 from manager.console.assets import BUILD_COMMAND, Asset, Assets
 from manager.http.server import takes_gzip
@@ -87,18 +85,8 @@ _NOT_PAGES: Final = ("/api/", "/job/", "/worker/", "/static/")
 """What programs ask for, by whose paths nobody looks for a page."""
 
 
-def _defaults() -> dict[str, Any]:
-    """Of each field that the form shows by itself, also those within an object (``retry.limit``)."""
-    found: dict[str, Any] = {}
-    members = members_of(JobSpec)
-    for name, value in JobSpec.defaults().items():
-        inner = value if isinstance(members[name].kind, Members) else {}
-        found |= {f"{name}.{one}": own for one, own in inner.items()} or {name: value}
-    return found
-
-
-_JOB: Final = {"defaults": _defaults(), "triggers": TRIGGERS, "timing": TIMING, "ruledOut": RULED_OUT}
-"""What the form knows of a job."""
+_JOB: Final = job_schema()
+"""What the form, the definition and the comparison of versions are drawn from."""
 _CONSOLE: Final = web.AppKey("console", Console)
 
 
@@ -180,7 +168,7 @@ def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
             asset=console.assets.url,
             languages=LANGUAGES,
             target=request.match_info.get("name") or request.match_info.get("id") or "",
-            job=_JOB if page.scripts == "form" else None,
+            schema=_JOB if page.scripts in ("form", "job") else None,
         )
         response = web.Response(text=text, content_type="text/html")
         response.enable_compression()  # where the browser takes it: a shell is a third of its size then

@@ -7,9 +7,11 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from common.jobs.schema import job_schema
 from manager.console.pages import LANGUAGES
 
 WEBROOT = Path(__file__).parents[2] / "webroot"
@@ -31,6 +33,22 @@ _NAMES = {"etcron", "Python", "etcd"}
 
 def without_forms(catalog: dict[str, str]) -> set[str]:
     return {_FORM.sub("", key) for key in catalog}
+
+
+def words_of_a_job(properties: dict[str, Any], outer: str = "field") -> Iterator[str]:
+    """The keys of what the definition of a job says in English, so that each other catalog has to say it."""
+    for name, field in properties.items():
+        key, shown = f"{outer}.{name}", field["x-form"]
+        inner: dict[str, Any] = next((one["properties"] for one in field.get("anyOf", []) if "properties" in one), {})
+        yield key
+        if inner and "input" not in shown:
+            yield from words_of_a_job(inner, key)
+            continue
+        if shown.get("hint", field["description"]):
+            yield f"{key}.hint"
+        yield from (f"{key}.{one}" for one in ("unset", "absent") if one in shown)
+        yield from (f"{key}.{value}" for value in shown.get("choices", ()))
+        yield from (f"{key}.{value}.means" for value in shown.get("means", ()))
 
 
 def keys_asked_for() -> set[str]:
@@ -63,7 +81,8 @@ def pattern_of(key: str) -> re.Pattern[str]:
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_text_is_in_every_catalog(language: str) -> None:
     catalog = CATALOGS[language]
-    assert without_forms(catalog) == without_forms(CATALOGS["en"])
+    of_a_job = set() if language == "en" else set(words_of_a_job(job_schema()["properties"]))
+    assert without_forms(catalog) == without_forms(CATALOGS["en"]) | of_a_job
     for key, text in catalog.items():
         assert text.strip(), key
     counted = {_FORM.sub("", key) for key in CATALOGS["en"] if _FORM.search(key)}
@@ -81,7 +100,7 @@ def test_texts_have_the_same_places_for_values(language: str) -> None:
 
 
 def test_every_key_that_is_asked_for_exists() -> None:
-    known = without_forms(CATALOGS["en"])
+    known = without_forms(CATALOGS["en"]) | set(words_of_a_job(job_schema()["properties"]))
     missing = [key for key in keys_asked_for() if not any(pattern_of(key).fullmatch(one) for one in known)]
     assert missing == []
 

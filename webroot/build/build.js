@@ -11,7 +11,7 @@ const HERE = dirname(fileURLToPath(import.meta.url));
 const ROOT = join(HERE, "..", "..");
 const MODULES = join(ROOT, "node_modules");
 const OUT = join(HERE, "..", "static", "vendor");
-const BUNDLED = ["bootstrap", "jquery", "@popperjs/core", "bootstrap-icons"];
+const BUNDLED = ["bootstrap", "@popperjs/core", "bootstrap-icons"];
 
 /** @param {string} name @param {string} content @returns {string} the hashed name under which it was written */
 function write(name, content) {

@@ -1,7 +1,5 @@
-// What the console takes from others, as one script: jQuery without Ajax and effects, two plugins of Bootstrap.
-import $ from "jquery/slim";
-import Dropdown from "bootstrap/js/dist/dropdown";
+// What the console takes from others, as one script: two plugins of Bootstrap. The dropdown works by its marks in the page.
+import "bootstrap/js/dist/dropdown";
 import Modal from "bootstrap/js/dist/modal";
 
-window.jQuery = $;
-window.bootstrap = { Dropdown, Modal };
+window.bootstrap = { Modal };

@@ -1,29 +1,28 @@
 /** The switches in the bar: times, theme, language. Each choice is kept in this browser. */
+import { byId, delegate } from "./dom.js";
 import { showHelp } from "./help.js";
 import { keep, kept } from "./kept.js";
 import { choose, mode, onChange } from "./zones.js";
-import { $ } from "./vendor.js";
 
 const THEME = "etcron.theme";
 const YEAR_S = 365 * 24 * 3600;
 
 export function startBar() {
-  const buttons = $("#times button");
-  const mark = () => buttons.each((_, button) => button.setAttribute("aria-pressed", String(button.dataset.times === mode())));
-  buttons.on("click", (event) => choose(event.currentTarget.dataset.times));
+  const buttons = document.querySelectorAll("#times button");
+  const mark = () => buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.times === mode())));
+  delegate(byId("times"), "click", "button", ({ dataset }) => choose(dataset.times));
   onChange(mark);
   mark();
 
-  const themes = $("input[name=theme]");
-  themes.each((_, input) => void (input.checked = input.value === (kept(THEME) ?? "auto")));
-  themes.on("change", (event) => {
-    keep(THEME, event.currentTarget.value);
-    window.dispatchEvent(new CustomEvent("etcron:theme", { detail: event.currentTarget.value }));
+  document.querySelectorAll("input[name=theme]").forEach((input) => void (input.checked = input.value === (kept(THEME) ?? "auto")));
+  delegate(document, "change", "input[name=theme]", ({ value }) => {
+    keep(THEME, value);
+    window.dispatchEvent(new CustomEvent("etcron:theme", { detail: value }));
   });
 
-  $("input[name=language]").on("change", (event) => {
-    document.cookie = `etcron_language=${event.currentTarget.value}; path=/; max-age=${YEAR_S}; samesite=strict`;
+  delegate(document, "change", "input[name=language]", ({ value }) => {
+    document.cookie = `etcron_language=${value}; path=/; max-age=${YEAR_S}; samesite=strict`;
     window.location.reload();
   });
-  $("#show-help").on("click", showHelp);
+  byId("show-help").addEventListener("click", showHelp);
 }

@@ -38,6 +38,20 @@ export function icon(name) {
   return svg;
 }
 
+/**
+ * Listens at what stays, for what is drawn in it again and again.
+ * @param {EventTarget} root
+ * @param {string} type of the event
+ * @param {string} selector of the elements that are meant; none of them is inside another
+ * @param {(element: any) => void} handle
+ */
+export function delegate(root, type, selector, handle) {
+  root.addEventListener(type, ({ target }) => {
+    const element = /** @type {Element} */ (target).closest(selector);
+    if (element && !element.matches(":disabled")) handle(element);
+  });
+}
+
 /** A button that waits for an answer. It keeps the focus, which a disabled one loses. @param {Element} button @param {boolean} on */
 export function hold(button, on) {
   button.classList.toggle("disabled", on);

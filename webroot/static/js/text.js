@@ -27,10 +27,11 @@ export function t(key, values = {}) {
  * The word for one of a closed set of codes, or the code itself where a newer manager has one more.
  * @param {string} set
  * @param {string | null | undefined} code
+ * @param {string | null | undefined} [otherwise] in place of the code
  * @returns {string}
  */
-export function word(set, code) {
-  return code ? (catalog[`${set}.${code}`] ?? code) : "";
+export function word(set, code, otherwise = code) {
+  return code ? (catalog[`${set}.${code}`] ?? otherwise ?? "") : "";
 }
 
 /** @param {number} value @param {number} [digits] */

@@ -1,3 +1,2 @@
 /** What the bundle of others (static/vendor/vendor.js) has put on the window. */
-export const $ = window.jQuery;
-export const { Dropdown, Modal } = window.bootstrap;
+export const { Modal } = window.bootstrap;

@@ -1,11 +1,10 @@
 /** Somebody has changed the job meanwhile: what, field by field, and what to do about it. */
 import { fill, h } from "../dom.js";
 import { visible } from "../printed.js";
+import { labelOf, OF_TRIGGERS, PATHS } from "../schema.js";
 import { stamp } from "../stamp.js";
-import { t, word } from "../text.js";
-import { FIELDS, fieldsOf, same, shown, TRIGGERS, unknownIn } from "./spec.js";
-
-const WHEN = [...TRIGGERS, "offset"];
+import { t } from "../text.js";
+import { fieldsOf, same, shown, unknownIn } from "./spec.js";
 
 /**
  * @param {HTMLElement} box
@@ -21,10 +20,10 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
     return;
   }
   const theirs = fieldsOf(current.spec);
-  const changed = FIELDS.filter((field) => !same(theirs[field], base[field]));
-  const isOtherTrigger = changed.some((field) => WHEN.includes(field));
-  const taken = isOtherTrigger ? [...changed, ...WHEN] : changed; // a job has one trigger: theirs as a whole
-  const told = FIELDS.filter((field) => changed.includes(field) || (isOtherTrigger && WHEN.includes(field) && !same(theirs[field], mine[field])));
+  const changed = PATHS.filter((field) => !same(theirs[field], base[field]));
+  const isOtherTrigger = changed.some((field) => OF_TRIGGERS.includes(field));
+  const taken = isOtherTrigger ? [...changed, ...OF_TRIGGERS] : changed; // a job has one trigger: theirs as a whole
+  const told = PATHS.filter((field) => changed.includes(field) || (isOtherTrigger && OF_TRIGGERS.includes(field) && !same(theirs[field], mine[field])));
   const rows = told.map((field) => row(field, base[field], theirs[field], mine[field]));
   for (const field of new Set([...unknownIn(spec), ...unknownIn(current.spec)])) {
     if (!same(spec[field], current.spec[field])) rows.push(row(field, spec[field], current.spec[field], spec[field]));
@@ -43,5 +42,5 @@ export function showConflict(box, { base, spec, mine, current }, { take, overwri
 
 /** @param {string} field @param {...any} values */
 function row(field, ...values) {
-  return h("tr", {}, h("th", { scope: "row" }, word("field", field)), values.map((value) => h("td", { class: "wraps" }, shown(value) ? h("code", {}, visible(shown(value))) : h("span", { class: "muted" }, t("holds.none")))));
+  return h("tr", {}, h("th", { scope: "row" }, labelOf(field)), values.map((value) => h("td", { class: "wraps" }, shown(value) ? h("code", {}, visible(shown(value))) : h("span", { class: "muted" }, t("holds.none")))));
 }

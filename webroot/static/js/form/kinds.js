@@ -1,9 +1,9 @@
 /** How a value of each kind is written into its field and read from there. */
 import { h } from "../dom.js";
+import { DEFAULTS, FIELDS } from "../schema.js";
 import { fillCommand, readCommand } from "./command.js";
 import { fromEntries, toEntries } from "./lists.js";
 import { fillExpressions, fillPairs, readExpressions, readPairs } from "./rows.js";
-import { DEFAULTS } from "./spec.js";
 
 /** @typedef {{write: (field: any, value: any) => void, read: (field: any) => any}} Kind */
 
@@ -19,14 +19,12 @@ const byDefault = (field) => DEFAULTS[field.dataset.field];
 /** @type {Record<string, Kind>} */
 export const KINDS = {
   text: { write: writeText, read: (field) => typed(field) ?? byDefault(field) },
-  area: { write: writeText, read: (field) => field.value },
   number: { write: writeText, read: (field) => (typed(field) === null ? byDefault(field) : numeric(typed(field))) },
   check: { write: (field, value) => void (field.checked = value), read: (field) => field.checked },
   select: { write: select, read: (field) => field.value },
   radios: { write: pick, read: (field) => field.querySelector(":checked")?.value ?? byDefault(field) },
-  codes: { write: (field, value) => void (field.value = toEntries([value].flat())), read: (field) => fromEntries(field.value).map(numeric) },
+  list: { write: (field, value) => void (field.value = toEntries([value ?? []].flat())), read: readList },
   pairs: { write: fillPairs, read: readPairs },
-  selector: { write: fillPairs, read: readPairs },
   expressions: { write: fillExpressions, read: readExpressions },
   calendar: { write: fillCalendar, read: readCalendar },
   command: { write: fillCommand, read: readCommand },
@@ -47,6 +45,12 @@ function pick(field, value) {
     field.append(h("label", { class: "option" }, radio, " ", h("span", {}, value)));
   }
   radios.forEach((radio) => void (radio.checked = radio.value === value));
+}
+
+/** @param {any} field */
+function readList(field) {
+  const entries = fromEntries(field.value);
+  return FIELDS.get(field.dataset.field)?.of === "string" ? entries : entries.map(numeric);
 }
 
 /** @type {Kind["write"]} */

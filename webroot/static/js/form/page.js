@@ -1,20 +1,20 @@
 /** A new job, or a change to one. */
 import { jobPath, send } from "../api.js";
-import { byId, hold, isHeld } from "../dom.js";
+import { byId, delegate, hold, isHeld } from "../dom.js";
 import { jobUrl } from "../links.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
+import { DEFAULTS, TIMING } from "../schema.js";
 import { t } from "../text.js";
 import { getJob, wrote } from "../written.js";
-import { $ } from "../vendor.js";
 import { turnCommand } from "./command.js";
 import { showConflict } from "./conflict.js";
+import { drawForm } from "./draw.js";
 import { showErrors } from "./errors.js";
 import { fillInputs, ownErrors, readInputs, showForTrigger } from "./inputs.js";
-import { fillZones, Preview } from "./preview.js";
-import { addExpression, addPair } from "./rows.js";
+import { Preview } from "./preview.js";
 import { drawSections, startUnfolding } from "./sections.js";
-import { DEFAULTS, fieldsOf, same, specOf, TIMING } from "./spec.js";
+import { fieldsOf, same, specOf } from "./spec.js";
 
 const CHECK_MS = 600;
 
@@ -25,27 +25,24 @@ const touched = new Set();
 
 /** @param {string} target the job's name, or "" for a new one */
 export async function start(target) {
-  const form = $("#job-form");
-  fillZones(byId("zones"));
+  const form = byId("job-form");
+  drawForm();
   const preview = new Preview(byId("preview"), readInputs, (errors) => showErrors(errors, { only: (field) => TIMING.includes(field) }));
   if (!(await begin(target))) return;
-  form.attr("aria-busy", "false");
+  form.setAttribute("aria-busy", "false");
   const check = new Refresher(checkAll, CHECK_MS);
-  form.on("input", ({ target: changed }) => {
-    if (changed.name === "trigger" || changed.name === "given" || changed.id === "f-calendar-mode") turned(changed);
-    const { field } = changed.closest("[data-field]")?.dataset ?? {};
+  form.addEventListener("input", ({ target: changed }) => {
+    const { field, kind } = changed.closest("[data-field]")?.dataset ?? {};
+    if (changed.name === "given") turnCommand(changed.closest("[data-field]"));
+    if (changed.name === "trigger" || kind === "calendar") showForTrigger();
     if (field) touched.add(field);
     if (changed.name === "trigger") preview.now();
     else if ([...TIMING, "name"].includes(field)) preview.soon();
     drawSections(readInputs());
     check.soon();
   });
-  form.on("click", "[data-add]", (event) => addPair(document.querySelector(`[data-pairs=${event.currentTarget.dataset.add}]`)));
-  form.on("click", "#add-expression", () => addExpression(document.querySelector("[data-kind=expressions]")).focus());
-  form.on("click", "[data-example]", ({ currentTarget: { dataset } }) => {
-    $(`#f-${dataset.for}`).val(dataset.example).trigger("input").trigger("focus");
-  });
-  form.on("submit", (event) => {
+  delegate(form, "click", "[data-example]", ({ dataset }) => type(`f-${dataset.for}`, dataset.example));
+  form.addEventListener("submit", (event) => {
     event.preventDefault();
     if (isHeld(byId("save"))) return;
     const mine = readInputs();
@@ -58,10 +55,12 @@ export async function start(target) {
   (edit.name ? byId("f-command") : byId("f-name")).focus();
 }
 
-/** Something was chosen that changes what else there is to say. @param {HTMLInputElement} changed */
-function turned(changed) {
-  if (changed.name === "given") turnCommand(changed.closest("[data-field]"));
-  showForTrigger();
+/** As if somebody had typed it. @param {string} id @param {string} text */
+function type(id, text) {
+  const input = /** @type {HTMLInputElement} */ (byId(id));
+  input.value = text;
+  input.dispatchEvent(new Event("input", { bubbles: true }));
+  input.focus();
 }
 
 /** @param {string} target @returns {Promise<boolean>} whether there is something to edit */
@@ -84,7 +83,10 @@ async function begin(target) {
   }
   show(edit.base);
   edit.begun = readInputs();
-  /** @type {HTMLInputElement} */ (byId("f-name")).readOnly = Boolean(target);
+  if (target) {
+    /** @type {HTMLInputElement} */ (byId("f-name")).readOnly = true;
+    byId("h-name").remove(); // how it may be written
+  }
   return true;
 }
 
@@ -133,7 +135,7 @@ function refused(error, mine) {
         byId("conflict").replaceChildren();
         Object.assign(edit, { base: fieldsOf(current.spec), spec: current.spec, etag: current.etag });
         show(fields);
-        $("#f-timezone").trigger("input"); // look at all of it again
+        byId("f-timezone").dispatchEvent(new Event("input", { bubbles: true })); // look at all of it again
         byId("save").focus();
       },
       overwrite: () => {

@@ -4,10 +4,11 @@ import { now } from "../clock.js";
 import { h, icon } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
+import { TIMING } from "../schema.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { full, MINE, parts } from "../zones.js";
-import { TIMING, triggerOf } from "./spec.js";
+import { triggerOf } from "./spec.js";
 
 const FIRES = 5;
 const PAUSE_MS = 250;
@@ -105,10 +106,4 @@ function examples(box, trigger) {
 function instant(inMs) {
   const { date, time, offset } = parts(Math.ceil((now() + inMs) / MINUTE_MS) * MINUTE_MS, MINE);
   return `${date}T${time}${offset}`;
-}
-
-/** The zones for the list; those of this browser, which knows nearly the same. @param {HTMLElement} list */
-export function fillZones(list) {
-  const zones = ["UTC", ...(Intl.supportedValuesOf?.("timeZone") ?? [])];
-  list.replaceChildren(...zones.map((value) => h("option", { value })));
 }

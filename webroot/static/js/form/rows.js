@@ -1,6 +1,7 @@
 /** What there may be several of, a row each: names with values (`env`, `labels`, `workers`), expressions. */
 import { h, icon } from "../dom.js";
-import { t } from "../text.js";
+import { FIELDS } from "../schema.js";
+import { t, word } from "../text.js";
 import { fromEntries, toEntries } from "./lists.js";
 
 const PLAIN_NAME = /^[A-Za-z0-9_-]{1,80}$/;
@@ -54,7 +55,7 @@ function valueOf(box, row) {
   const field = row.querySelector("textarea");
   const was = unchanged.get(field);
   if (was?.text === field.value) return was.value;
-  if (box.dataset.kind !== "selector") return field.value;
+  if (!hasLists(box.dataset.field)) return field.value;
   const values = fromEntries(field.value);
   return values.length > 1 ? values : (values[0] ?? "");
 }
@@ -66,12 +67,15 @@ function pathOf(name) {
   return PLAIN_NAME.test(name) ? `.${name}` : `[${ascii}]`;
 }
 
-/** @param {string} group @param {string} name @param {any} value */
-function pair(group, name, value) {
-  const label = t(`form.name.${group}`);
-  const values = t(group === "workers" ? "form.values" : "form.value");
+/** Whether a name may have several values. @param {string} path */
+const hasLists = (path) => FIELDS.get(path)?.hasList;
+
+/** @param {string} path @param {string} name @param {any} value */
+function pair(path, name, value) {
+  const label = word("form.name", path, t("form.name"));
+  const values = t(hasLists(path) ? "form.values" : "form.value");
   const field = /** @type {any} */ (h("textarea", { class: "form-control mono", rows: 1, "aria-label": values, placeholder: values, spellcheck: "false" }));
-  field.value = group === "workers" && value !== "" ? toEntries([value].flat()) : value;
+  field.value = hasLists(path) && value !== "" ? toEntries([value].flat()) : value;
   unchanged.set(field, { text: field.value, value });
   return row("pair", h("input", { class: "form-control mono", type: "text", value: name, "aria-label": label, placeholder: label, spellcheck: "false", autocomplete: "off" }), field);
 }
@@ -84,7 +88,7 @@ export function fillExpressions(box, value) {
 
 /** @param {HTMLElement} box @param {string} [text] @returns {HTMLElement} its input */
 export function addExpression(box, text = "") {
-  const input = h("input", { class: "form-control mono", type: "text", value: text, spellcheck: "false", autocomplete: "off", "aria-describedby": ["e-cronExpr", "h-cronExpr"].join(" ") });
+  const input = h("input", { class: "form-control mono", type: "text", value: text, spellcheck: "false", autocomplete: "off", "aria-describedby": `e-${box.dataset.field} h-${box.dataset.field}` });
   box.append(row("expression-row", input));
   number(box);
   return input;
@@ -93,7 +97,7 @@ export function addExpression(box, text = "") {
 /** The first has the label of the field, the others are counted. @param {HTMLElement} box */
 function number(box) {
   box.querySelectorAll("input").forEach((input, at) => {
-    input.id = at === 0 ? "f-cronExpr" : `f-cronExpr-${at + 1}`;
+    input.id = `f-${box.dataset.field}${at === 0 ? "" : `-${at + 1}`}`;
     if (at === 0) input.removeAttribute("aria-label");
     else input.setAttribute("aria-label", t("form.expression", { n: at + 1 }));
   });

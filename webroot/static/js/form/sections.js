@@ -1,8 +1,9 @@
 /** The folded sections: what each holds, in one line. */
 import { whole } from "../durations.js";
 import { byId, fill, h } from "../dom.js";
+import { choiceOf, DEFAULTS, FIELDS, labelOf } from "../schema.js";
 import { size, t, word } from "../text.js";
-import { DEFAULTS, same, shown, triggerOf } from "./spec.js";
+import { same, shown, triggerOf } from "./spec.js";
 
 const DELAYS_SHOWN = 4;
 
@@ -12,41 +13,46 @@ const DELAYS_SHOWN = 4;
 const time = (value) => (typeof value === "number" && value >= 0 ? spoken(value) : shown(value));
 /** @param {number} seconds */
 const spoken = (seconds) => (seconds < 60 ? t("duration.s", { s: seconds }) : whole(seconds * 1000).replace(/ 0+\D+$/, ""));
+const silent = () => null;
 
-/** What a section holds, in a few words each. @type {Record<string, (fields: Fields) => (string | null | false)[]>} */
+/** Fields that have more to say than their label and what was changed. @type {Record<string, (value: any, fields: Fields) => string | number | null | false>} */
 const HOLDS = {
-  window: window_,
-  limits: (fields) => [
-    triggerOf(fields) !== "after" && t("holds.overlap", { what: word("field.overlap", fields.overlap) }),
-    fields.timeoutSeconds ? t("holds.timeout", { time: time(fields.timeoutSeconds) }) : t("holds.timeout.none"),
-    fields.killGraceSeconds !== DEFAULTS.killGraceSeconds && t("holds.grace", { time: time(fields.killGraceSeconds) }),
-  ],
-  retry,
-  late: (fields) => [
-    t("holds.late", { time: time(fields["misfire.graceSeconds"]) }),
-    t("holds.missed", { what: word("field.misfire.policy", fields["misfire.policy"]) }),
-    t("holds.lost", { what: word("field.onWorkerLost", fields.onWorkerLost) }),
-    lostAfter(fields.lostAfterSeconds),
-  ],
-  where,
-  surroundings: (fields) => [
-    Object.keys(fields.env).length ? t("holds.env", { n: Object.keys(fields.env).length }) : t("holds.env.none"),
-    fields.workdir ? t("holds.workdir", { path: fields.workdir }) : t("holds.workdir.none"),
-    fields.user && t("holds.user", { user: fields.user }),
-    fields.shell,
-    t("holds.output", { size: typeof fields.outputLimitBytes === "number" ? size(fields.outputLimitBytes) : shown(fields.outputLimitBytes) }),
-  ],
-  labelled: (fields) => [shown(fields.labels) || t("holds.none")],
+  startAt: (value) => value && t("holds.from", { time: value }),
+  endAt: (value) => value && t("holds.until", { time: value }),
+  calendar: (value) => value && Object.entries(value).map(([mode, days]) => t(`holds.${mode}`, { n: days.length }))[0],
+  jitterSeconds: (value) => value !== 0 && t("holds.jitter", { time: time(value) }),
+  overlap: (value, fields) => triggerOf(fields) !== "after" && t("holds.overlap", { what: choiceOf("overlap", value) ?? value }),
+  timeoutSeconds: (value) => (value ? t("holds.timeout", { time: time(value) }) : t("holds.timeout.none")),
+  killGraceSeconds: (value) => value !== DEFAULTS.killGraceSeconds && t("holds.grace", { time: time(value) }),
+  "retry.limit": retry, "retry.delaySeconds": silent, "retry.backoff": silent, "retry.maxDelaySeconds": silent, "retry.jitter": silent,
+  "retry.onExitCodes": (codes, fields) => fields["retry.limit"] !== 0 && codes.length > 0 && t("holds.codes", { codes: codes.join(", ") }),
+  "retry.otherWorker": (value, fields) => fields["retry.limit"] !== 0 && value && t("holds.elsewhere"),
+  "misfire.policy": (value) => t("holds.missed", { what: choiceOf("misfire.policy", value) ?? value }),
+  "misfire.graceSeconds": (value) => t("holds.late", { time: time(value) }), "misfire.windowSeconds": silent, "misfire.limit": silent,
+  onWorkerLost: (value) => t("holds.lost", { what: choiceOf("onWorkerLost", value) ?? value }),
+  lostAfterSeconds: (value) => (value === "never" ? t("holds.lost.never") : value !== null && t("holds.lost.after", { time: time(value) })),
+  workers: where, broadcast: silent,
+  slots: (value) => (typeof value === "number" ? t("holds.slots", { n: value }) : value),
+  priority: (value) => value !== 0 && t("holds.priority", { priority: value }),
+  env: (value) => (Object.keys(value).length ? t("holds.env", { n: Object.keys(value).length }) : t("holds.env.none")),
+  workdir: (value) => (value ? t("holds.workdir", { path: value }) : t("holds.workdir.none")),
+  user: (value) => value && t("holds.user", { user: value }),
+  shell: (value) => value,
+  outputLimitBytes: (value) => t("holds.output", { size: typeof value === "number" ? size(value) : shown(value) }),
+  labels: (value) => shown(value),
 };
 
 /** @param {Fields} fields */
 export function drawSections(fields) {
-  for (const [name, holds] of Object.entries(HOLDS)) {
-    const section = document.querySelector(`[data-group=${name}]`);
+  for (const section of document.querySelectorAll("[data-group]")) {
+    const name = /** @type {HTMLElement} */ (section).dataset.group;
     const line = section.querySelector("[data-summary]");
-    const isChanged = [...section.querySelectorAll("[data-field]")].some(({ dataset: { field } }) => !same(fields[field], DEFAULTS[field]));
-    fill(line, isChanged && h("span", { class: "visually-hidden" }, t("form.changed")), holds(fields).filter(Boolean).join(" · "));
-    line.classList.toggle("is-changed", isChanged);
+    const own = [...FIELDS.values()].filter((one) => one.section === name).map(({ path }) => path);
+    const isChanged = (/** @type {string} */ path) => !same(fields[path], DEFAULTS[path]);
+    const said = own.map((path) => (HOLDS[path] ? HOLDS[path](fields[path], fields) : isChanged(path) && `${labelOf(path)}: ${shown(fields[path])}`)).filter(Boolean);
+    const changed = own.some(isChanged);
+    fill(line, changed && h("span", { class: "visually-hidden" }, t("form.changed")), said.join(" · ") || word("holds", `${name}.none`, t("holds.none")));
+    line.classList.toggle("is-changed", changed);
   }
   byId("retry-delays").textContent = delays(fields);
 }
@@ -63,36 +69,19 @@ export function startUnfolding(button) {
   all().forEach((one) => one.addEventListener("toggle", draw));
 }
 
-/** @param {Fields} fields */
-function window_({ startAt, endAt, calendar, jitterSeconds }) {
-  const [[mode, days] = ["", []]] = Object.entries(calendar ?? {});
-  const held = [
-    startAt && t("holds.from", { time: startAt }), endAt && t("holds.until", { time: endAt }),
-    mode && t(`holds.${mode}`, { n: days.length }), jitterSeconds !== 0 && t("holds.jitter", { time: time(jitterSeconds) }),
-  ];
-  return held.some(Boolean) ? held : [t("holds.window.none")];
-}
-
-/** @param {Fields} fields */
-function retry(fields) {
-  const { "retry.limit": limit, "retry.backoff": factor, "retry.onExitCodes": codes } = fields;
-  if (limit === 0) return [t("holds.retry.none")];
-  const delay = time(fields["retry.delaySeconds"]);
+/** How often, and how far apart. @param {any} limit @param {Fields} fields */
+function retry(limit, fields) {
+  if (typeof limit !== "number" || limit === 0) return limit || null;
+  const [delay, factor] = [time(fields["retry.delaySeconds"]), fields["retry.backoff"]];
   const pace = factor === 1 ? t("holds.apart", { time: delay }) : factor === 2 ? t("holds.doubling", { time: delay }) : t("holds.growing", { time: delay, factor });
-  return [
-    typeof limit === "number" ? t("holds.retry", { n: limit, pace }) : limit,
-    codes.length > 0 && t("holds.codes", { codes: codes.join(", ") }), fields["retry.otherWorker"] && t("holds.elsewhere"),
-  ];
+  return t("holds.retry", { n: limit, pace });
 }
 
-/** @param {any} seconds */
-const lostAfter = (seconds) => (seconds === "never" ? t("holds.lost.never") : seconds !== null && t("holds.lost.after", { time: time(seconds) }));
-
-/** @param {Fields} fields */
-function where({ workers, broadcast, slots, priority }) {
+/** @param {Fields["workers"]} workers @param {Fields} fields */
+function where(workers, { broadcast }) {
   const labels = Object.entries(workers).map(([name, values]) => `${name}=${[values].flat().join("|")}`).join(", ");
-  const on = broadcast ? (labels ? t("holds.all.with", { labels }) : t("holds.all")) : labels ? t("holds.any.with", { labels }) : t("holds.any");
-  return [on, typeof slots === "number" ? t("holds.slots", { n: slots }) : slots, priority !== 0 && t("holds.priority", { priority })];
+  if (broadcast) return labels ? t("holds.all.with", { labels }) : t("holds.all");
+  return labels ? t("holds.any.with", { labels }) : t("holds.any");
 }
 
 /** When the attempts come, as one would count them. @param {Fields} fields */

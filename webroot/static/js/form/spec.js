@@ -1,21 +1,11 @@
 /** A job as the form knows it: field by field, each by its name in the API. */
+import { DEFAULTS, PATHS, ruledOut, TRIGGERS } from "../schema.js";
 
 /** @typedef {Record<string, any>} Spec */
 
-/** The definition of a job, as the page was given it. */
-const { defaults, triggers, timing, ruledOut } = JSON.parse(document.getElementById("job-form").dataset.job);
-
-/** What a field has when nobody has said anything. @type {Record<string, any>} */
-export const DEFAULTS = defaults;
-export const FIELDS = Object.keys(DEFAULTS);
-/** What makes a job fire: it has one of them. @type {string[]} */
-export const TRIGGERS = triggers;
-/** All that says when; the preview is made from these. @type {string[]} */
-export const TIMING = timing;
-
 /** @param {Spec} spec @returns {Record<string, any>} by field, also those within `misfire` and `retry` */
 export function fieldsOf(spec) {
-  return Object.fromEntries(FIELDS.map((field) => {
+  return Object.fromEntries(PATHS.map((field) => {
     const [outer, inner] = field.split(".");
     return [field, (inner ? spec[outer]?.[inner] : spec[field]) ?? DEFAULTS[field]];
   }));
@@ -27,9 +17,7 @@ export function fieldsOf(spec) {
  * @param {string} trigger
  */
 export function withTrigger(fields, trigger) {
-  const others = TRIGGERS.filter((one) => one !== trigger);
-  const out = [...others, ...(trigger === "every" ? [] : ["offset"]), ...(ruledOut[trigger] ?? [])];
-  return { ...fields, [trigger]: fields[trigger] ?? "", ...Object.fromEntries(out.map((field) => [field, DEFAULTS[field]])) };
+  return { ...fields, [trigger]: fields[trigger] ?? "", ...Object.fromEntries(ruledOut(trigger).map((field) => [field, DEFAULTS[field]])) };
 }
 
 /** @param {Record<string, any>} fields @returns {string} */
@@ -43,7 +31,7 @@ export const triggerOf = (fields) => TRIGGERS.find((one) => fields[one] !== null
 export function specOf(fields, kept = {}) {
   /** @type {Spec} */
   const spec = structuredClone(kept);
-  for (const field of FIELDS) {
+  for (const field of PATHS) {
     const [outer, inner] = field.split(".");
     if (inner) (spec[outer] ??= {})[inner] = fields[field];
     else if (fields[field] !== "" || kept[field] !== null) spec[field] = fields[field]; // none may have a trigger of a later version
@@ -53,7 +41,7 @@ export function specOf(fields, kept = {}) {
 
 /** Fields of a later version. @param {Spec} spec @returns {string[]} */
 export function unknownIn(spec) {
-  const known = new Set(FIELDS.map((field) => field.split(".")[0]));
+  const known = new Set(PATHS.map((field) => field.split(".")[0]));
   return Object.keys(spec).filter((name) => !known.has(name));
 }
 

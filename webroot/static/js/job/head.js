@@ -7,7 +7,7 @@ import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { badge } from "../verdicts.js";
 import { showDefinition } from "./definition.js";
-import { commandOf, expressions, selector } from "./values.js";
+import { commandOf, expressions, pairsOf } from "./values.js";
 
 /** @param {any} job as GET /jobs/{name} says */
 export function showHead(job) {
@@ -24,8 +24,8 @@ export function showHead(job) {
     ["column.next", next(job, zone)],
     ["column.running", job.running.map(running)],
     ["job.where", spec && where(spec)],
-    ["column.labels", spec && chips(Object.entries(spec.labels).map(([name, value]) => `${name}=${value}`))],
-    ["field.command", spec && commandOf(spec.command)],
+    ["column.labels", spec && chips(pairsOf(spec.labels))],
+    ["run.command", spec && commandOf(spec.command)],
   ]));
 }
 
@@ -40,7 +40,7 @@ function where({ workers = {}, broadcast, slots = 1, priority = 0 }) {
   const said = [broadcast && t("job.broadcast"), slots !== 1 && t("job.slots", { n: slots }), priority !== 0 && t("job.priority", { priority: String(priority) })].filter(Boolean);
   const chosen = Object.keys(workers).length > 0;
   if (!chosen && !said.length) return null;
-  return [chosen && h("div", {}, chips(selector(workers))), said.length > 0 && h("div", { class: chosen ? "sub" : null }, said.join(", "))];
+  return [chosen && h("div", {}, chips(pairsOf(workers))), said.length > 0 && h("div", { class: chosen ? "sub" : null }, said.join(", "))];
 }
 
 /** @param {string[]} texts */

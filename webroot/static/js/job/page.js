@@ -2,7 +2,7 @@
 import { act } from "../actions.js";
 import { get, jobPath } from "../api.js";
 import { everySecond, now } from "../clock.js";
-import { byId, h, icon } from "../dom.js";
+import { byId, delegate, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { note } from "../notices.js";
@@ -12,7 +12,6 @@ import { RunList } from "../runs/list.js";
 import { stamp } from "../stamp.js";
 import { t } from "../text.js";
 import { getJob } from "../written.js";
-import { $ } from "../vendor.js";
 import { showDefinition } from "./definition.js";
 import { Fires } from "./fires.js";
 import { showHead } from "./head.js";
@@ -42,8 +41,7 @@ export async function start(name) {
   });
   showStatisticsWhenOpened(name);
   runs.onStep = () => void page.now();
-  $("#actions").on("click", "[data-action]", async (event) => {
-    const { action } = event.currentTarget.dataset;
+  delegate(byId("actions"), "click", "[data-action]", async ({ dataset: { action } }) => {
     if (!(await act(action, name))) return;
     if (action === "delete") window.location.assign("/");
     else again();

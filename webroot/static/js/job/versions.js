@@ -5,10 +5,11 @@ import { byId, fill, h, icon } from "../dom.js";
 import { grid } from "../grid.js";
 import { announce, note, toast } from "../notices.js";
 import { Refresher } from "../refresher.js";
+import { labelOf } from "../schema.js";
 import { stamp } from "../stamp.js";
 import { t, word } from "../text.js";
 import { wrote } from "../written.js";
-import { nameOf, partsOf, valueOf } from "./values.js";
+import { differences } from "./definition.js";
 
 export class Versions {
   /** @param {string} name @param {() => void} restored */
@@ -65,7 +66,7 @@ export class Versions {
       { key: "revision", draw: (/** @type {any} */ one) => [String(one.revision), one.current && h("div", { class: "sub" }, icon("check2"), " ", t("versions.current"))] },
       { key: "when", draw: (/** @type {any} */ one) => [stamp(one.savedMs), h("div", { class: "sub" }, stamp(one.savedMs, { as: "ago" }))] },
       { key: "who", draw: (/** @type {any} */ one) => one.savedBy, className: "wraps" },
-      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, one.changed.map(nameOf).join(", "))], className: "wraps" },
+      { key: "what", draw: (/** @type {any} */ one) => [word("change", one.action), one.changed.length > 0 && h("div", { class: "sub" }, one.changed.map(labelOf).join(", "))], className: "wraps" },
       { key: "actions", draw: (/** @type {any} */ one) => this.buttons(one) },
     ];
     fill(box, h("div", { class: "scroll-x", role: "region", tabindex: 0, "aria-label": t("versions.title") }, grid(t("versions.title"), columns, this.items, "auto stack versions")), this.chooser());
@@ -136,18 +137,4 @@ export class Versions {
       await this.load();
     }
   }
-}
-
-/** Field by field. @param {string} caption @param {any[]} changes */
-function differences(caption, changes) {
-  const rows = changes.flatMap(({ field, before, after }) => {
-    const [now, then] = [partsOf(field, after), new Map(partsOf(field, before))];
-    return now.map(([path, value]) => ({ field: path, before: then.get(path), after: value })).filter((one) => JSON.stringify(one.before) !== JSON.stringify(one.after));
-  });
-  if (!rows.length) return h("p", { class: "muted" }, t("versions.same"));
-  return grid(caption, [
-    { key: "field", draw: (/** @type {any} */ one) => nameOf(one.field) },
-    { key: "before", draw: (/** @type {any} */ one) => valueOf(one.field, one.before), className: "wraps" },
-    { key: "after", draw: (/** @type {any} */ one) => valueOf(one.field, one.after), className: "wraps" },
-  ], rows, "auto stack");
 }

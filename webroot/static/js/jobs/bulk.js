@@ -1,9 +1,8 @@
 /** What is picked, on whatever page of the list, and the bar with what can be done to all of it. */
 import { actOnAll } from "../actions.js";
-import { byId, h } from "../dom.js";
+import { byId, delegate, h } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { t } from "../text.js";
-import { $ } from "../vendor.js";
 
 const MOST = 500;
 
@@ -15,8 +14,8 @@ export class Picked {
     /** @type {Map<string, any>} */
     this.jobs = new Map();
     this.all = /** @type {HTMLInputElement} */ (byId("pick-all"));
-    $("#jobs").on("change", "[data-pick]", (event) => this.pick([event.currentTarget.closest("tr").dataset.name], event.currentTarget.checked));
-    $(this.all).on("change", () => this.pick(table.jobs.map((job) => job.name), this.all.checked));
+    delegate(byId("jobs"), "change", "[data-pick]", (box) => this.pick([box.closest("tr").dataset.name], box.checked));
+    this.all.addEventListener("change", () => this.pick(table.jobs.map((job) => job.name), this.all.checked));
   }
 
   /** @param {string[]} names @param {boolean} on */
@@ -35,7 +34,7 @@ export class Picked {
     const here = shown.filter((job) => this.jobs.has(job.name)).length;
     this.all.checked = shown.length > 0 && here === shown.length;
     this.all.indeterminate = here > 0 && here < shown.length;
-    $("#jobs [data-pick]").each((_, box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
+    document.querySelectorAll("#jobs [data-pick]").forEach((box) => void (box.checked = this.jobs.has(box.closest("tr").dataset.name)));
     const bar = byId("bulk");
     bar.hidden = this.jobs.size === 0;
     redraw(bar, h("strong", { role: "status" }, t("bulk.picked", { n: this.jobs.size })),

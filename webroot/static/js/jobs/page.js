@@ -2,7 +2,7 @@
 import { act } from "../actions.js";
 import { get } from "../api.js";
 import { everySecond, now } from "../clock.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, delegate, fill, h, icon } from "../dom.js";
 import { onKey } from "../keys.js";
 import { on } from "../live/live.js";
 import { announce, note } from "../notices.js";
@@ -10,7 +10,6 @@ import { redraw } from "../redraw.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
 import { isOld, upToDate } from "../written.js";
-import { $ } from "../vendor.js";
 import { Picked } from "./bulk.js";
 import { onBack, query, setQuery } from "./query.js";
 import { JobTable } from "./table.js";
@@ -25,12 +24,10 @@ export function start() {
   const picked = new Picked(table, () => changed(list));
   const workers = new Refresher(showHealthy, WORKERS_EVERY_MS);
   startFilters(list);
-  $("#jobs").on("click", "[data-action]", async (event) => {
-    const { action } = event.currentTarget.dataset;
-    if (await act(action, event.currentTarget.closest("tr").dataset.name)) changed(list);
+  delegate(byId("jobs"), "click", "[data-action]", async (button) => {
+    if (await act(button.dataset.action, button.closest("tr").dataset.name)) changed(list);
   });
-  $("#pager").on("click", "[data-cursor]", (event) => {
-    const { cursor } = event.currentTarget.dataset;
+  delegate(byId("pager"), "click", "[data-cursor]", ({ dataset: { cursor } }) => {
     if (cursor !== query().cursor) setQuery({ cursor }); // clicked twice before the page is there it is one step
     void list.now();
     window.scrollTo(0, 0);
@@ -129,25 +126,25 @@ async function showHealthy(signal) {
 
 /** @param {Refresher} list */
 function startFilters(list) {
-  const form = $("#filters");
+  const form = /** @type {HTMLFormElement} */ (byId("filters"));
   const show = () => {
     const { q, state, label } = query();
-    form.find("[name=q]").val(q);
-    form.find("[name=label]").val(label);
-    form.find("[data-state]").each((_, button) => button.setAttribute("aria-pressed", String(button.dataset.state === state)));
+    form.elements.q.value = q;
+    form.elements.label.value = label;
+    form.querySelectorAll("[data-state]").forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.state === state)));
   };
   /** What the pager leads to belongs to what is not asked for any more. */
   const turned = () => redraw(byId("pager"));
   let typing = 0;
-  form.on("submit", (event) => event.preventDefault());
-  form.on("input", "input", (event) => {
-    setQuery({ [event.currentTarget.name]: event.currentTarget.value.trim() }, { typed: true });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  delegate(form, "input", "input", ({ name, value }) => {
+    setQuery({ [name]: value.trim() }, { typed: true });
     turned();
     window.clearTimeout(typing);
     typing = window.setTimeout(() => void list.now(), 200);
   });
-  form.on("click", "[data-state]", (event) => {
-    setQuery({ state: event.currentTarget.dataset.state });
+  delegate(form, "click", "[data-state]", ({ dataset: { state } }) => {
+    setQuery({ state });
     show();
     turned();
     void list.now();

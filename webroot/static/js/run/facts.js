@@ -38,7 +38,7 @@ export function showFacts(run, zone) {
     ["run.cpu", run.cpuSeconds === null || run.cpuSeconds === undefined ? null : duration(run.cpuSeconds * 1000)],
     ["run.revision", run.revision],
     ["run.args", run.args?.length > 0 && commandOf(run.args)],
-    ["field.command", run.command && h("code", { class: "command" }, run.command)],
+    ["run.command", run.command && h("code", { class: "command" }, run.command)],
   ]));
 }
 

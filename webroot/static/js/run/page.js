@@ -1,7 +1,7 @@
 /** One run: what is known of it, and everything that it printed. */
 import { get, jobPath, send } from "../api.js";
 import { ask } from "../dialogs.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, delegate, fill, h, icon } from "../dom.js";
 import { keep, kept } from "../kept.js";
 import { on } from "../live/live.js";
 import { note, toast } from "../notices.js";
@@ -98,9 +98,7 @@ function startTools(id, output, again, shown) {
   });
   byId("download").setAttribute("href", `/api/v1/runs/${encodeURIComponent(id)}/output?download=1`);
   byId("copy").addEventListener("click", () => void copy(output));
-  byId("actions").addEventListener("click", async (event) => {
-    const action = /** @type {Element} */ (event.target).closest("button")?.id;
-    if (action !== "kill" && action !== "give-up") return;
+  delegate(byId("actions"), "click", "#kill, #give-up", async ({ id: action }) => {
     const body = [h("p", {}, t(shown.run.worker ? `ask.${action}.run` : "ask.kill.run.waiting", { job: shown.run.jobName, worker: shown.run.worker ?? "" }))];
     const label = t(action === "kill" ? "reason" : "reason.needed");
     const reason = await ask({ title: `${t(`action.${action}`)}: ${shown.run.jobName}`, body, action: t(`action.${action}`), tone: "danger", reason: label });

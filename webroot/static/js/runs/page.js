@@ -4,13 +4,12 @@ import { on } from "../live/live.js";
 import { note } from "../notices.js";
 import { Refresher } from "../refresher.js";
 import { t } from "../text.js";
-import { $ } from "../vendor.js";
 import { RunList } from "./list.js";
 
 const NAMES = ["job", "status", "worker"];
 
 export function start() {
-  const form = $("#filters");
+  const form = /** @type {HTMLFormElement} */ (byId("filters"));
   const list = new RunList(byId("runs"), { caption: t("title.runs"), query });
   const refresher = new Refresher(async (signal) => {
     try {
@@ -25,16 +24,16 @@ export function start() {
   });
   list.onStep = () => void refresher.now();
   let typing = 0;
-  form.on("submit", (event) => event.preventDefault());
-  form.on("input", (event) => {
-    const search = new URLSearchParams({ ...query(), [event.target.name]: event.target.value.trim() });
+  form.addEventListener("submit", (event) => event.preventDefault());
+  form.addEventListener("input", ({ target }) => {
+    const search = new URLSearchParams({ ...query(), [target.name]: target.value.trim() });
     NAMES.filter((name) => !search.get(name)).forEach((name) => search.delete(name));
     window.history.replaceState(null, "", search.size ? `/runs?${search}` : "/runs");
     list.reset();
     window.clearTimeout(typing);
     typing = window.setTimeout(() => void refresher.now(), 200);
   });
-  for (const [name, value] of Object.entries(query())) form.find(`[name=${name}]`).val(value);
+  for (const [name, value] of Object.entries(query())) form.elements[name].value = value;
   on(["again", "runs", "health"], () => refresher.soon());
   on(["jobs"], ({ all }) => all && refresher.soon()); // the runs of so many that nobody names them
   return refresher.now();

@@ -1,7 +1,7 @@
 /** The workers that are there, that are drained, and that have left: what each has to do, and taking it out and back in. */
 import { get } from "../api.js";
 import { now } from "../clock.js";
-import { byId, fill, h, icon } from "../dom.js";
+import { byId, delegate, fill, h, icon } from "../dom.js";
 import { redraw } from "../redraw.js";
 import { duration } from "../durations.js";
 import { grid } from "../grid.js";
@@ -38,10 +38,7 @@ export function start() {
   const list = new Refresher(load, EVERY_MS);
   on(["again", "workers"], () => list.heard());
   on(["ping"], () => list.soon()); // load, waiting fires, clocks: nothing tells of them
-  byId("workers").addEventListener("click", async (event) => {
-    const button = /** @type {Element} */ (event.target).closest("[data-drain]");
-    if (!button) return;
-    const { worker, drain: what } = /** @type {HTMLElement} */ (button).dataset;
+  delegate(byId("workers"), "click", "[data-drain]", async ({ dataset: { worker, drain: what } }) => {
     if (!(await (what === "drain" ? drain(worker) : undrain(worker)))) return;
     list.heard();
     await list.now();
