@@ -14,7 +14,7 @@ from common.version import VERSION
 from manager.api.operations import OPERATIONS, Operation
 from manager.api.schemas import COMPONENTS, IDEMPOTENCY_KEY, ref
 from manager.http.errors import Handler
-from manager.http.inputs import Fields
+from manager.http.queries import Query
 from manager.parts import answer
 
 __all__ = ["document"]
@@ -105,5 +105,5 @@ async def take_none_where_there_are_none(request: web.Request, handler: Handler)
     """InvalidInputError for a query parameter of such a call."""
     method, resource = request.method.lower(), request.match_info.route.resource
     if request.query and resource is not None and (_SAME_AS.get(method, method), resource.canonical) in _WITHOUT:
-        Fields(request.query, known=()).check()
+        Query.read(request)
     return await handler(request)
