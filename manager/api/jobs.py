@@ -25,7 +25,7 @@ from manager.http.bodies import REASON, REASON_AND_FORCE
 from manager.http.errors import Failure, failure_of, respond
 from manager.http.inputs import if_match, job_in, read_object, read_spec
 from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
-from manager.parts import PARTS, Parts, answer, caller
+from manager.parts import PARTS, answer, caller
 from manager.use_cases.jobs import Changed, Saved
 from manager.views.fire_verdicts import Span
 from manager.views.fires import read_cursor
@@ -143,7 +143,10 @@ async def list_jobs(request: web.Request) -> web.Response:
 async def show_job(request: web.Request) -> web.Response:
     """One job, with its ETag."""
     parts, name = request.app[PARTS], job_in(request)
-    job = await _known(parts, name)
+    await parts.watching.ready()
+    job = parts.watching.catalog.get(name)
+    if job is None and (warnings := parts.watching.warnings):
+        raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {warnings[0]}")
     if job is None:
         raise NotFoundError(f"there is no job {name}")
     row = await parts.rows.row(job, language=language_of(request))
@@ -292,15 +295,6 @@ def kill_message(name: str, killed: list[str]) -> str:
     if not killed:
         return f"no run of {name} was going"
     return f"{len(killed)} {'run' if len(killed) == 1 else 'runs'} of {name} asked to end"
-
-
-async def _known(parts: Parts, name: str) -> KnownJob | None:
-    """The job as the watch knows it. UnavailableError where it cannot know whether there is one."""
-    await parts.watching.ready()
-    job = parts.watching.catalog.get(name)
-    if job is None and parts.watching.warnings:
-        raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {parts.watching.warnings[0]}")
-    return job
 
 
 async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:

@@ -114,7 +114,11 @@ async def _sent_as_read(
         for one in page:
             text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
             if len(text) >= _PIECE:
-                response = response or await _begun(request)
+                if response is None:
+                    response = web.StreamResponse()
+                    response.content_type = "application/json"
+                    await response.prepare(request)
+                    request[STREAMING] = response
                 if request.method == "HEAD":
                     return response
                 await _write(request, response, text)
@@ -125,14 +129,6 @@ async def _sent_as_read(
         return whole
     await _write(request, response, text + "]}")
     await response.write_eof()
-    return response
-
-
-async def _begun(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    response.content_type = "application/json"
-    await response.prepare(request)
-    request[STREAMING] = response
     return response
 
 

@@ -98,7 +98,9 @@ async def send_output(request: web.Request) -> web.Response:
     output = await request.app[PARTS].history.output(run)
     headers = dict(_OUTPUT_HEADERS)
     if asked.download:
-        headers["Content-Disposition"] = f'attachment; filename="{_file_name(run)}"'
+        # A name that every system takes: what is not plain in the id becomes `_`.
+        plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
+        headers["Content-Disposition"] = f'attachment; filename="{plain[:150]}.txt"'
     body = output.encode(errors="replace")
     return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
 
@@ -167,9 +169,3 @@ def _outcome(run: RunId, record: dict[str, Any] | None) -> dict[str, str]:
     if record.get("status") == Verdict.KILLED:
         return {"outcome": "killed", "message": f"{run} was killed"}
     return {"outcome": "finished", "message": f"{run} had ended before the kill reached it: {record.get('status')}"}
-
-
-def _file_name(run: str) -> str:
-    """A name that every system takes: what is not plain in the id becomes `_`."""
-    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
-    return f"{plain[:150]}.txt"

@@ -100,7 +100,13 @@ class IdempotentCalls:
         address = request[ADDRESS]
         known, revision = await self._begin(key, going_on, now_ms, address)
         if known is not None:
-            return _again(known, idempotency)
+            refuse_another_request(known, idempotency)
+            if known.status is None or known.answer is None:
+                first = f"{HEADER}: the first call with {idempotency.key[:80]!r}"
+                message = f"{first} is still going on; try again in a moment"
+                raise RequestError(409, message, code="idempotency-in-progress")
+            text, headers = dumps(known.answer), {**known.headers, REPLAYED: "true"}
+            return web.Response(text=text, status=known.status, content_type="application/json", headers=headers)
         try:
             response = await handler(request)
         except (asyncio.CancelledError, UnsettledError):
@@ -154,7 +160,9 @@ def idempotent(calls: Callable[[web.Request], IdempotentCalls], *, read_s: float
         if not is_ours or request.match_info.http_exception is not None:
             return await handler(request)
         body = await read_body(request, read_s)
-        idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=_fingerprint(request, body))
+        head = "\0".join((request.method, request.path_qs, request.content_type)).encode(errors="replace")
+        fingerprint = sha256(head + b"\0" + body).hexdigest()
+        idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=fingerprint)
         resource = request.match_info.route.resource
         if resource is not None and resource.canonical in READS:
             return await handler(request)
@@ -177,28 +185,12 @@ def _key(given: list[str]) -> str:
     return text
 
 
-def _fingerprint(request: web.Request, body: bytes) -> str:
-    head = "\0".join((request.method, request.path_qs, request.content_type))
-    return sha256(head.encode(errors="replace") + b"\0" + body).hexdigest()
-
-
 def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     try:
         remembered = None if kv is None else Remembered.from_json(kv.value)
     except ValueError:
         return None
     return None if remembered is None or remembered.is_over(now_ms) else remembered
-
-
-def _again(known: Remembered, idempotency: Idempotency) -> web.Response:
-    refuse_another_request(known, idempotency)
-    if known.status is None or known.answer is None:
-        message = f"{HEADER}: the first call with {idempotency.key[:80]!r} is still going on; try again in a moment"
-        raise RequestError(409, message, code="idempotency-in-progress")
-    headers = {**known.headers, REPLAYED: "true"}
-    return web.Response(
-        text=dumps(known.answer), status=known.status, content_type="application/json", headers=headers
-    )  # fmt: skip
 
 
 def _done(going_on: Remembered, response: web.StreamResponse, *, expires_ms: int) -> Remembered | None:

@@ -71,9 +71,14 @@ class GiveUpService:
         while True:
             there = await self._etcd.get(self._keys.run(run))
             if there is None:
-                return await self._not_claimed(run)
-            entry = _read(there)
-            if entry is None or entry.state is EntryState.FINAL:
+                if await self._etcd.get(self._keys.request(run)) is not None:
+                    raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
+                return KillOutcome.NOT_THERE
+            try:
+                entry = RunEntry.from_json(there.value)
+            except ValueError:
+                return KillOutcome.HAD_ENDED  # somebody else's; the steward sets it aside
+            if entry.state is EntryState.FINAL:
                 return KillOutcome.HAD_ENDED
             allowed: Guards | None = [] if is_ending else await self._allowed(run, entry, there)
             if allowed is None:
@@ -91,11 +96,6 @@ class GiveUpService:
         extra = {"action": "run.give_up", "run": str(run), "by": by}
         _log.warning("%s is to be given up: %s", run, reason, extra=extra)
         return KillOutcome.ASKED
-
-    async def _not_claimed(self, run: RunId) -> KillOutcome:
-        if await self._etcd.get(self._keys.request(run)) is not None:
-            raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
-        return KillOutcome.NOT_THERE
 
     async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> Guards | None:
         """What has to stay true for it; None: it has ended, and its worker sees to its record."""
@@ -122,13 +122,6 @@ class GiveUpService:
                 f"give it up in {math.ceil(left_ms / 1000)} s if it has not"
             )
         return give_up.while_pending(kill)
-
-
-def _read(kv: KeyValue) -> RunEntry | None:
-    try:
-        return RunEntry.from_json(kv.value)
-    except ValueError:
-        return None  # somebody else's; the steward sets it aside
 
 
 def _grace_s(job: KeyValue | None, run: RunId) -> float:

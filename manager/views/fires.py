@@ -17,7 +17,7 @@ from common.instants import from_ms, iso, to_ms
 from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
-from common.protocol.saved_job import JobVersion, SavedJob
+from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
 from manager.background.versions import Versions
 from manager.views.advice import fire_view, mark_fault
@@ -125,7 +125,10 @@ class Fires:
                 fires += waiting_together(await self._unrecorded(name, saved, no_records=is_away))
         fires.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         recent = [{name: fire[name] for name in _SHOWN_OF_RECENT} for fire in fires[:RECENT]]
-        upcoming = [] if saved is None else _upcoming(saved.spec, max(after_ms or now_ms, saved.anchor_ms))
+        upcoming: list[dict[str, Any]] = []
+        if saved is not None and spec is not None:
+            since = from_ms(max(after_ms or now_ms, saved.anchor_ms))
+            upcoming = [fire_view(fire, spec.schedule) for fire in spec.schedule.upcoming(since, UPCOMING)]
         return {"recent": recent, "upcoming": upcoming, "warnings": warnings}
 
     async def between(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
@@ -254,8 +257,11 @@ class Fires:
             return set()
         found: set[int] = set()
         for version in former:
-            spec = _paused_spec(version)
-            if spec is not None:
+            try:
+                spec = parse_job(version.spec)
+            except InvalidInputError:
+                continue  # it cannot be read as a job any more
+            if not spec.enabled:
                 low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)
                 found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
         return found
@@ -265,7 +271,9 @@ class Fires:
         if not self._history.is_away:
             try:
                 documents, from_ms = await self._documents(name, span, most)
-                return _Past(documents=[*documents, *await self._reaching_into(name, from_ms)], from_ms=from_ms)
+                before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=RANGES)
+                documents += [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
+                return _Past(documents=documents, from_ms=from_ms)
             except UnavailableError:
                 pass
         kept = await kept_records(self._etcd, self._keys, settling)
@@ -288,11 +296,6 @@ class Fires:
         whole = [one for one in documents if one["planTime"] > last_ms]
         return (whole, last_ms + 1) if whole else (documents, last_ms)
 
-    async def _reaching_into(self, name: str, from_ms: int) -> list[Mapping[str, Any]]:
-        """The ranges that began before and reach to there."""
-        before = await self._history.runs(RunFilter(job=name, to_ms=from_ms), cursor=None, limit=RANGES)
-        return [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
-
 
 def read_cursor(text: str | None, to_ms: int) -> int:
     """Where the page ends; InvalidInputError where the text is none of ours."""
@@ -302,11 +305,6 @@ def read_cursor(text: str | None, to_ms: int) -> int:
         remedy = "give the nextCursor of the page before, unchanged, or leave it out"
         raise InvalidInputError([Problem(field="cursor", message="is not a cursor of this list", remedy=remedy)])
     return min(int(text), to_ms)
-
-
-def _upcoming(spec: JobSpec, after_ms: int) -> list[dict[str, Any]]:
-    fires = spec.schedule.upcoming(from_ms(after_ms), UPCOMING) if spec.enabled else []
-    return [fire_view(fire, spec.schedule) for fire in fires]
 
 
 def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
@@ -347,29 +345,16 @@ def _none_planned(spec: JobSpec, span: Span) -> list[str]:
     return [f"no fire is planned from {iso(span.from_ms)} to {iso(span.to_ms)}: {last}, {coming}{note}"]
 
 
-def _paused_spec(version: JobVersion) -> JobSpec | None:
-    """What the job was, where it was paused; None: it was not, or cannot be read as a job any more."""
-    try:
-        spec = parse_job(version.spec)
-    except InvalidInputError:
-        return None
-    return None if spec.enabled else spec
-
-
 def _page(newest_first: list[Fire], plan: _Plan, limit: int) -> tuple[list[Fire], str | None]:
     """What is told of the fires on one page, and the cursor of the next one; None: there are no older ones."""
-    items = _whole_instants(newest_first, limit)
+    # What is at the same instant as the last of them, too: a cursor goes on before it.
+    end = min(limit, len(newest_first))
+    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
+        end += 1
+    items = newest_first[:end]
     are_all = len(items) == len(newest_first)
     oldest_ms = items[-1]["planTime"] if items else plan.span.from_ms
     if are_all:
         oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been told
     goes_on = (plan.is_cut or not are_all) and oldest_ms > 0
     return items, str(oldest_ms - 1) if goes_on else None
-
-
-def _whole_instants(newest_first: list[Fire], limit: int) -> list[Fire]:
-    """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
-    end = min(limit, len(newest_first))
-    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
-        end += 1
-    return newest_first[:end]
