@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -136,20 +136,16 @@ def _log(arguments: argparse.Namespace) -> int:
         print_json(runs)
         return ExitStatus.OK
     if arguments.with_output:
-        _print_outputs(runs)
+        for run in runs:
+            told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
+            tell(f"--- {run['id']}  {told}")
+            print_output(run["output"])
     else:
         print_runs(runs)
     say_where_cut(len(runs), arguments.limit)
     for wait in waits:
         say(f"waiting: {one_line(wait)}")
     return ExitStatus.OK
-
-
-def _print_outputs(runs: Sequence[Document]) -> None:
-    for run in runs:
-        told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
-        tell(f"--- {run['id']}  {told}")
-        print_output(run["output"])
 
 
 def _next(arguments: argparse.Namespace) -> int:

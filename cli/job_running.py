@@ -83,17 +83,13 @@ def _wait(client: Client, run_ids: Sequence[str], *, as_json: bool) -> int:
         runs.append(run)
         if not as_json:
             print_output(str(run.get("output") or ""))
-        say(_verdict_line(run_id, run))
+        reason = f": {why(run)}" if why(run) else ""
+        on = f" on {run['worker']}" if run.get("worker") else ""
+        length = f" (took {took(run['startTime'], run.get('endTime'))}{on})" if run.get("startTime") else ""
+        say(one_line(f"{run_id}: {verdict(run)}{reason}{length}"))
     if as_json:
         print_json(runs[0] if len(runs) == 1 else runs)
     return ExitStatus.OK if all(run.get("status") == "success" for run in runs) else ExitStatus.NO
-
-
-def _verdict_line(run_id: str, run: Document) -> str:
-    reason = f": {why(run)}" if why(run) else ""
-    on = f" on {run['worker']}" if run.get("worker") else ""
-    length = f" (took {took(run['startTime'], run.get('endTime'))}{on})" if run.get("startTime") else ""
-    return one_line(f"{run_id}: {verdict(run)}{reason}{length}")
 
 
 def wait_for_end(

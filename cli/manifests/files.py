@@ -65,7 +65,15 @@ def read_manifests(paths: Sequence[str]) -> list[Manifest]:
             found += _of_file(path)
         except _FileError as error:
             mistakes.append(str(error))
-    mistakes += _nameless(found) + _twice(found)
+    for one in found:
+        if not one.name:
+            what = "is missing" if one.document.get("name") is None else "is no text"
+            mistakes.append(f"{one.place}: name: {what}; give the job a name")
+    first: dict[str, Manifest] = {}
+    for one in found:
+        before = first.setdefault(one.name, one)
+        if one.name and before is not one:
+            mistakes.append(f"{one.place}: job {one.name} is defined at {before.place}, too; take one away")
     if len(found) > MAX_JOBS:
         mistakes.append(f"there are {len(found):,} jobs; apply at most {MAX_JOBS:,} at once")
     if mistakes:
@@ -151,24 +159,6 @@ def _jobs(shown: str, document: Any) -> Iterable[dict[str, Any]]:
                 f"{shown}: entry {ordinal} is no job ({kind}); write an object with name, command, cronExpr"
             )
     return jobs
-
-
-def _nameless(found: Iterable[Manifest]) -> list[str]:
-    return [
-        f"{one.place}: name: is {'missing' if one.document.get('name') is None else 'no text'}; give the job a name"
-        for one in found
-        if not one.name
-    ]
-
-
-def _twice(found: Iterable[Manifest]) -> list[str]:
-    first: dict[str, Manifest] = {}
-    mistakes = []
-    for one in found:
-        before = first.setdefault(one.name, one)
-        if one.name and before is not one:
-            mistakes.append(f"{one.place}: job {one.name} is defined at {before.place}, too; take one away")
-    return mistakes
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ of an edit: an edit reads etcd. One bad key harms nobody else: it is listed with
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
@@ -20,7 +21,6 @@ from common.etcd import Change
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
-from manager.watch.waiting import Changes
 
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
 """The slots and labels that a job asks for."""
@@ -109,6 +109,28 @@ class CatalogPage:
     jobs: Sequence[KnownJob]
     total: int
     next_cursor: str | None
+
+
+class Changes:
+    """Tells those who wait that something has changed, so that they look again."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """Everybody who waits looks again."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Whether the condition holds, at the latest after so many seconds; it is asked again at each change."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    await self._event.wait()
+        except TimeoutError:
+            return condition()
+        return True
 
 
 class Catalog:
