@@ -210,18 +210,13 @@ def _values(field: CronField, mask: int) -> str:
     values = [value + field.base for value in _bits(mask)]
     if len(values) == field.cycle:
         return "any"
-    names = [_name(field, value) for value in values]
+    words = {MONTH: _MONTHS, WEEKDAY: _WEEKDAYS}.get(field)
+    names = [str(value) if words is None else words[value] for value in values]
     if len(values) > 2 and values[-1] - values[0] == len(values) - 1:
         return f"{names[0]} to {names[-1]}"
     if len(values) <= _LISTED:
         return ", ".join(names)
     return f"{', '.join(names[:3])}, ... {names[-1]}  ({len(values)} values)"
-
-
-def _name(field: CronField, value: int) -> str:
-    if field is MONTH:
-        return _MONTHS[value]
-    return _WEEKDAYS[value] if field is WEEKDAY else str(value)
 
 
 def _bits(mask: int) -> list[int]:

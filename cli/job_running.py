@@ -51,7 +51,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if (arguments.dedupe_seconds is not None) and arguments.dedupe_key is None:
         raise CommandError("--dedupe-seconds: goes with --dedupe-key KEY; give both", ExitStatus.USAGE)
     with Client.of(arguments) as client:
-        answer = client.post(job_path(arguments.name, "run"), _wish(arguments))
+        at = None if arguments.at is None else parse_iso("--at", arguments.at).isoformat()
+        wish = {
+            "args": arguments.arg, "env": pairs_of("--env", arguments.env) or None, "at": at,
+            "reason": arguments.reason, "dedupeKey": arguments.dedupe_key, "dedupeSeconds": arguments.dedupe_seconds,
+        }  # fmt: skip
+        said = {name: value for name, value in wish.items() if value is not None}
+        answer = client.post(job_path(arguments.name, "run"), said)
         # Of a broadcast job there is one run for each worker.
         run_ids = [str(run_id) for run_id in answer.get("runIds") or [answer["runId"]]]
         if answer.get("deduplicated"):
@@ -63,15 +69,6 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         tell(*run_ids)
     return ExitStatus.OK
-
-
-def _wish(arguments: argparse.Namespace) -> Document:
-    at = None if arguments.at is None else parse_iso("--at", arguments.at).isoformat()
-    wish = {
-        "args": arguments.arg, "env": pairs_of("--env", arguments.env) or None, "at": at,
-        "reason": arguments.reason, "dedupeKey": arguments.dedupe_key, "dedupeSeconds": arguments.dedupe_seconds,
-    }  # fmt: skip
-    return {name: value for name, value in wish.items() if value is not None}
 
 
 def _wait(client: Client, run_ids: Sequence[str], *, as_json: bool) -> int:

@@ -104,7 +104,11 @@ class _Reader:
         found.line, found.lines = _line(node), {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                for base in self._bases(value_node, depth):
+                bases = self.value(value_node, depth + 1)
+                bases = bases if isinstance(bases, list) else [bases]
+                if not all(isinstance(base, Lined) for base in bases):
+                    raise YamlError(_line(value_node), "<< takes an alias of an object, e.g. <<: *defaults")
+                for base in bases:
                     inherited.update({key: value for key, value in base.items() if key not in inherited})
                 continue
             if not isinstance(key_node, yaml.ScalarNode):
@@ -118,13 +122,6 @@ class _Reader:
             if key not in found:
                 found[key], found.lines[key] = value, found.line
         return found
-
-    def _bases(self, node: yaml.Node, depth: int) -> list[Lined]:
-        bases = self.value(node, depth + 1)
-        bases = bases if isinstance(bases, list) else [bases]
-        if not all(isinstance(base, Lined) for base in bases):
-            raise YamlError(_line(node), "<< takes an alias of an object, e.g. <<: *defaults")
-        return bases
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:

@@ -72,13 +72,12 @@ class _Seen:
         """Take in an answer (None) or a failure; a change of state is logged once."""
         reachable = problem is None
         if reachable != self.reachable:
-            extra: dict[str, object] = {"where": self.where}
             action = self.server.replace(" ", "_")
             if not reachable:
-                extra |= {"action": f"{action}.unreachable", "error": problem}
+                extra = {"action": f"{action}.unreachable", "where": self.where, "error": problem}
                 _log.warning("%s cannot be reached; it is tried again by itself", self.server, extra=extra)
             elif self.reachable is not None:
-                extra |= {"action": f"{action}.reachable"}
+                extra = {"action": f"{action}.reachable", "where": self.where}
                 _log.info("%s answers again", self.server, extra=extra)
             self.reachable, self.since_ms = reachable, now_ms
         self.problem = None if reachable else (

@@ -159,17 +159,13 @@ def add_headers(response: web.StreamResponse, path: str) -> None:
 def _check_origin(request: web.Request) -> None:
     site = request.headers.get("Sec-Fetch-Site", "none").casefold()
     origin = request.headers.get("Origin")
-    if site in _OUR_SITES and (origin is None or _authority(origin) == request.headers.get("Host", "").casefold()):
+    try:
+        parts = urlsplit((origin or "").casefold())
+        authority = parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
+    except ValueError:
+        authority = None  # it is no address
+    if site in _OUR_SITES and (origin is None or authority == request.headers.get("Host", "").casefold()):
         return
     what = "listen" if request.method in _READ_ONLY else "change anything"
     message = f"Origin: a page of {(origin or site)[:100]!r} may not {what} here"
     raise RequestError(403, f"{message}; use this manager's own console", code="foreign-origin")
-
-
-def _authority(origin: str) -> str | None:
-    """Host and port of an origin as its own ``Host`` header would say them; None for what is no address."""
-    try:
-        parts = urlsplit(origin.casefold())
-    except ValueError:
-        return None
-    return parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None

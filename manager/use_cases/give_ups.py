@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -116,18 +117,13 @@ class GiveUpService:
             pending = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision)
         except ValueError as error:
             raise ConflictError(f"{run} has a kill that cannot be read: kill it again ({error})") from error
-        if (left_ms := pending.overdue_in_ms(self._clock.wall_ms(), grace_s=_grace_s(job, run))) > 0:
+        grace_s: float = 0
+        if job is not None:
+            with suppress(EtcronError):  # of the job as it is now, if it can be read
+                grace_s = SavedJob.from_json(job.value, name=run.job_name).spec.kill_grace_s
+        if (left_ms := pending.overdue_in_ms(self._clock.wall_ms(), grace_s=grace_s)) > 0:
             raise ConflictError(
                 f"{run} was asked to end, and {entry.worker}, which is live, may still end it: "
                 f"give it up in {math.ceil(left_ms / 1000)} s if it has not"
             )
         return give_up.while_pending(kill)
-
-
-def _grace_s(job: KeyValue | None, run: RunId) -> float:
-    """Of the job as it is now; 0 where there is none, or none that can be read."""
-    try:
-        spec = SavedJob.from_json(job.value, name=run.job_name).spec if job is not None else None
-    except EtcronError:
-        spec = None
-    return spec.kill_grace_s if spec is not None else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Final
 
 from common.errors import UnavailableError
@@ -36,7 +37,10 @@ class LastDecided:
         # the log store by then. Read anew: a mirror may lag.
         ends = [plan_ms async for plan_ms, _ in self._planned(self._keys.requests_of(name))]
         async for plan_ms, kv in self._planned(self._keys.runs_of(name)):
-            ends += [plan_ms, _range_end_ms(kv)]
+            ends.append(plan_ms)
+            with suppress(ValueError):  # somebody else's value; the key alone tells that the fire is decided
+                record = RunEntry.from_json(kv.value).record
+                ends.append(0 if record is None else record.range_end_ms or 0)
         page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
         recorded = [
             end_ms(one) for one in page.items if (run := run_id_of(one)) is not None and run.plan_ms is not None
@@ -62,12 +66,3 @@ class LastDecided:
                     continue  # somebody else's; the steward sets it aside
                 if plan_ms is not None:
                     yield plan_ms, kv
-
-
-def _range_end_ms(kv: KeyValue) -> int:
-    """The last plan time of the final record in a run key; 0 where that has no record of a range."""
-    try:
-        record = RunEntry.from_json(kv.value).record
-    except ValueError:
-        return 0  # somebody else's value; the key alone tells that the fire is decided
-    return 0 if record is None else record.range_end_ms or 0

@@ -215,8 +215,12 @@ class RunNow:
         if at_ms is not None and at_ms < call.now_ms - MAX_PAST_MS:
             remedy = "leave it out to run at once"
             raise InvalidInputError([Problem(field="at", message=f"is {iso(at_ms)}, which is past", remedy=remedy)])
-        spec, job = _job(call.name, there.job)
-        requests = self._requests(call, spec, job.create_revision)
+        stored, job = Stored.read(call.name, there.job, None), there.job
+        if job is None:
+            raise NotFoundError(f"there is no job {call.name}")
+        if stored.saved is None:
+            raise ConflictError(f"job {call.name!r} cannot be read ({stored.problem}): save it anew, or delete it")
+        requests = self._requests(call, stored.saved.spec, job.create_revision)
         asked = _answer(call, requests)
         own = self._own(call, asked, job.create_revision)
         window = replace(own, expires_ms=call.now_ms + call.wanted.dedupe_s * 1000, fingerprint="")
@@ -273,15 +277,6 @@ def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     except ValueError:
         return None
     return None if remembered is None or remembered.is_over(now_ms) else remembered
-
-
-def _job(name: str, kv: KeyValue | None) -> tuple[JobSpec, KeyValue]:
-    stored = Stored.read(name, kv, None)
-    if kv is None:
-        raise NotFoundError(f"there is no job {name}")
-    if stored.saved is None:
-        raise ConflictError(f"job {name!r} cannot be read ({stored.problem}): save it anew, or delete it")
-    return stored.saved.spec, kv
 
 
 def _answer(call: _Call, requests: Sequence[Request]) -> Asked:

@@ -13,6 +13,7 @@ has what had gone from etcd by then. Job or marks newer than that revision are l
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Protocol, TypeAlias
 
@@ -63,7 +64,9 @@ async def _in_etcd(etcd: EtcdClient, keys: Keys, name: str) -> tuple[list[RunId]
     for prefix, counts in prefixes:
         async for page in etcd.read_prefix(prefix, revision=revision):
             revision = page.revision
-            found += [run for kv in page.kvs if counts(kv) and (run := _run_of(keys, kv)) is not None]
+            for kv in filter(counts, page.kvs):
+                with suppress(ValueError):  # somebody else's key
+                    found.append(keys.run_of(kv.key))
     return found, revision
 
 
@@ -87,13 +90,6 @@ def _has_started(kv: KeyValue) -> bool:
     except ValueError:
         return True
     return record is None or record.status not in _NOT_STARTED
-
-
-def _run_of(keys: Keys, kv: KeyValue) -> RunId | None:
-    try:
-        return keys.run_of(kv.key)
-    except ValueError:
-        return None
 
 
 _UNSENT: Final = 1_000

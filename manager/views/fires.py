@@ -143,7 +143,12 @@ class Fires:
         past = await self._past(name, plan.span, settling, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
         plan = plan.from_on(past.from_ms)
         fires = verdicts(await self._read(name, saved, plan, past, settling), self._clock.wall_ms())
-        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
+        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else [])]
+        # Why there are no fires to come, where that is for want of a job.
+        if job is None:
+            warnings.append(f"there is no job {name} any more: these fires are of its past")
+        elif saved is None:
+            warnings.append(f"nothing fires, as the job cannot be read: {job.problem}")
         if saved is not None and not past.is_away:
             warnings += _unplanned(saved, plan, fires.values())
         items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit)
@@ -315,13 +320,6 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
         fires.append(at)
         at = spec.schedule.last_before_ms(at)
     return fires
-
-
-def _no_longer(job: KnownJob | None, name: str) -> list[str]:
-    """Why there are no fires to come, where that is for want of a job."""
-    if job is None:
-        return [f"there is no job {name} any more: these fires are of its past"]
-    return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
 
 
 def _unplanned(saved: SavedJob, plan: _Plan, fires: Iterable[Fire]) -> list[str]:

@@ -179,10 +179,11 @@ class Catalog:
         """The mirror's changes, taken in."""
         for change in changes:
             name = change.key.removeprefix(self._keys.jobs)
-            if change.new is None:
-                self._forget(name)
-            else:
+            if change.new is not None:
                 self._take(KnownJob.read(name, change.new))
+            elif (known := self._jobs.pop(name, None)) is not None:
+                del self._names[bisect_left(self._names, name)]
+                self._uncount(known)
             self._on_changed(name)
         self.changes.notify()
 
@@ -197,11 +198,6 @@ class Catalog:
             self.broken.add(job.name)
         elif (need := _need(job)) is not None:
             self.needs.setdefault(need, {})[job.name] = None
-
-    def _forget(self, name: str) -> None:
-        if (known := self._jobs.pop(name, None)) is not None:
-            del self._names[bisect_left(self._names, name)]
-            self._uncount(known)
 
     def _uncount(self, known: KnownJob) -> None:
         self.states[known.state] -= 1
