@@ -57,7 +57,10 @@ def mark_fault(mark_ms: int | None, *, now_ms: int) -> str | None:
 def schedule_warnings(spec: JobSpec, *, now_ms: int) -> tuple[str, ...]:
     """Warnings about a valid schedule: it never fires, its day fields, its calendar, changes of the clocks."""
     if not _fires_again(spec, now_ms):
-        return (_never_again(spec, now_ms),)
+        field, message, _ = _why_never(spec, now_ms)
+        if field == "cronExpr":
+            return ("it never fires again: every fire of the expression is past",)
+        return (f"it never fires again: {field} {message}" if field == "calendar" else f"{field}: {message}",)
     return tuple(dict.fromkeys(_looked_at(spec, now_ms)))
 
 
@@ -119,14 +122,6 @@ def _why_never(spec: JobSpec, now_ms: int) -> tuple[str, str, str]:
         return "every", f"{spec.every.text!r} {message}", "name a shorter span"
     exprs = " and ".join(repr(expr) for expr in spec.cron_exprs[:_SHOWN])
     return "cronExpr", f"{exprs} {message}", "name a year to come (or * for every year)"
-
-
-def _never_again(spec: JobSpec, now_ms: int) -> str:
-    """The same as a warning, for a paused job and for a preview."""
-    field, message, _ = _why_never(spec, now_ms)
-    if field == "cronExpr":
-        return "it never fires again: every fire of the expression is past"
-    return f"it never fires again: {field} {message}" if field == "calendar" else f"{field}: {message}"
 
 
 def _looked_at(spec: JobSpec, now_ms: int) -> Iterator[str]:

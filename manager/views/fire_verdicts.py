@@ -224,7 +224,10 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     unknown = partial(_told, planTime=plan_ms, verdict="unknown")
     verdict = "waiting" if due else "planned"
     if not spec.enabled:
-        return _told(planTime=plan_ms, verdict="none", reason=_why_paused(view.saved))
+        # By whom it is paused, and why, as far as it says.
+        pause = view.saved.pause
+        why = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
+        return _told(planTime=plan_ms, verdict="none", reason=": ".join([_PAUSED, *why]))
     if not spec.schedule.is_open(plan_ms):
         return _told(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.out_of_reach:
@@ -237,13 +240,6 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     would = view.takers.takers(str(plan_ms))
     waits_for = view.waits_for if due else None
     return _told(planTime=plan_ms, verdict=verdict, reason=would.reason or waits_for, takers=list(would.workers))
-
-
-def _why_paused(saved: SavedJob) -> str:
-    """By whom the job is paused, and why, as far as it says."""
-    pause = saved.pause
-    why = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
-    return ": ".join([_PAUSED, *why])
 
 
 def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
