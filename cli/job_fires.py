@@ -173,7 +173,10 @@ def waits_of(client: Client, name: str) -> list[str]:
     """A line each; none where there is no such job. While the log store is away, those of fires alone."""
     fires = _known(client, job_path(name, "fires"), {}).get("recent", ())
     runs = _known(client, "/api/v1/runs", {"job": name, "limit": 1}).get("waiting") or ()
-    waiting = [f"{_due(fire)}: {fire['reason']}" for fire in fires if fire["verdict"] == "waiting"]
+    waiting = []
+    for fire in (one for one in fires if one["verdict"] == "waiting"):
+        due = f"{fire['count']} fires since" if fire.get("count") else "the fire of"
+        waiting.append(f"{due} {local(fire['planTime'])}: {fire['reason']}")
     for run in runs:
         is_early = run["waitsForKind"] == "time"
         what = f"its time, {local(run.get('notBefore'))}" if is_early else run["waitsFor"]
@@ -190,9 +193,3 @@ def _known(client: Client, path: str, query: Mapping[str, str | int]) -> Documen
             return {}
         raise
     return found
-
-
-def _due(fire: Document) -> str:
-    if fire.get("count"):
-        return f"{fire['count']} fires since {local(fire['planTime'])}"
-    return f"the fire of {local(fire['planTime'])}"
