@@ -100,13 +100,7 @@ class IdempotentCalls:
         address = request[ADDRESS]
         known, revision = await self._begin(key, going_on, now_ms, address)
         if known is not None:
-            refuse_another_request(known, idempotency)
-            if known.status is None or known.answer is None:
-                first = f"{HEADER}: the first call with {idempotency.key[:80]!r}"
-                message = f"{first} is still going on; try again in a moment"
-                raise RequestError(409, message, code="idempotency-in-progress")
-            text, headers = dumps(known.answer), {**known.headers, REPLAYED: "true"}
-            return web.Response(text=text, status=known.status, content_type="application/json", headers=headers)
+            return _again(known, idempotency)
         try:
             response = await handler(request)
         except (asyncio.CancelledError, UnsettledError):
@@ -191,6 +185,17 @@ def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     except ValueError:
         return None
     return None if remembered is None or remembered.is_over(now_ms) else remembered
+
+
+def _again(known: Remembered, idempotency: Idempotency) -> web.Response:
+    refuse_another_request(known, idempotency)
+    if known.status is None or known.answer is None:
+        message = f"{HEADER}: the first call with {idempotency.key[:80]!r} is still going on; try again in a moment"
+        raise RequestError(409, message, code="idempotency-in-progress")
+    headers = {**known.headers, REPLAYED: "true"}
+    return web.Response(
+        text=dumps(known.answer), status=known.status, content_type="application/json", headers=headers
+    )  # fmt: skip
 
 
 def _done(going_on: Remembered, response: web.StreamResponse, *, expires_ms: int) -> Remembered | None:
