@@ -161,7 +161,9 @@ class Client:
         given = {"Accept": "application/json, text/plain", **headers}
         if data is not None:
             given["Content-Type"] = "application/json"
-        connection = self._connected()
+        if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
+            self.close()
+        connection = self._connection = self._connection or self._connect()
         try:
             connection.request(method, self._base.path.rstrip("/") + target, body=data, headers=given)
             response = connection.getresponse()
@@ -176,13 +178,6 @@ class Client:
         if response.will_close:
             self.close()
         return response.status, body
-
-    def _connected(self) -> http.client.HTTPConnection:
-        if self._connection is not None and time.monotonic() - self._used_at > _IDLE_S:
-            self.close()
-        if self._connection is None:
-            self._connection = self._connect()
-        return self._connection
 
     def _connect(self) -> http.client.HTTPConnection:
         """A connection to the first server that takes one, beginning with the one that did last."""
@@ -297,19 +292,15 @@ def _no_text(error: UnicodeEncodeError, status: ExitStatus) -> CommandError:
 def _server(text: str) -> SplitResult:
     try:
         parts = urlsplit(text if "://" in text else f"http://{text}")
-        if _is_usable(parts) and text.isprintable() and " " not in text and parts.path.isascii():
+        is_web = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        tells_too_much = parts.query or parts.fragment or parts.username is not None
+        is_plain = text.isprintable() and " " not in text and parts.path.isascii()
+        if is_web and is_plain and not tells_too_much:
             return parts
     except ValueError:
-        pass
+        pass  # also where its port is none
     message = f"--server: {text!r} is not the URL of a manager; write it as {DEFAULT_SERVER}"
     raise CommandError(message, ExitStatus.USAGE)
-
-
-def _is_usable(parts: SplitResult) -> bool:
-    """ValueError: its port is none."""
-    told_too_much = parts.query or parts.fragment or parts.username is not None
-    port_is_one = parts.port is None or parts.port > 0
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and port_is_one and not told_too_much
 
 
 def _shown(base: SplitResult) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
@@ -136,20 +136,16 @@ def _log(arguments: argparse.Namespace) -> int:
         print_json(runs)
         return ExitStatus.OK
     if arguments.with_output:
-        _print_outputs(runs)
+        for run in runs:
+            told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
+            tell(f"--- {run['id']}  {told}")
+            print_output(run["output"])
     else:
         print_runs(runs)
     say_where_cut(len(runs), arguments.limit)
     for wait in waits:
         say(f"waiting: {one_line(wait)}")
     return ExitStatus.OK
-
-
-def _print_outputs(runs: Sequence[Document]) -> None:
-    for run in runs:
-        told = f"{local(run.get('planTime'))}  {verdict(run)}  {why(run)}".rstrip()
-        tell(f"--- {run['id']}  {told}")
-        print_output(run["output"])
 
 
 def _next(arguments: argparse.Namespace) -> int:
@@ -177,7 +173,10 @@ def waits_of(client: Client, name: str) -> list[str]:
     """A line each; none where there is no such job. While the log store is away, those of fires alone."""
     fires = _known(client, job_path(name, "fires"), {}).get("recent", ())
     runs = _known(client, "/api/v1/runs", {"job": name, "limit": 1}).get("waiting") or ()
-    waiting = [f"{_due(fire)}: {fire['reason']}" for fire in fires if fire["verdict"] == "waiting"]
+    waiting = []
+    for fire in (one for one in fires if one["verdict"] == "waiting"):
+        due = f"{fire['count']} fires since" if fire.get("count") else "the fire of"
+        waiting.append(f"{due} {local(fire['planTime'])}: {fire['reason']}")
     for run in runs:
         is_early = run["waitsForKind"] == "time"
         what = f"its time, {local(run.get('notBefore'))}" if is_early else run["waitsFor"]
@@ -194,9 +193,3 @@ def _known(client: Client, path: str, query: Mapping[str, str | int]) -> Documen
             return {}
         raise
     return found
-
-
-def _due(fire: Document) -> str:
-    if fire.get("count"):
-        return f"{fire['count']} fires since {local(fire['planTime'])}"
-    return f"the fire of {local(fire['planTime'])}"

@@ -51,7 +51,13 @@ def _run(arguments: argparse.Namespace) -> int:
     if (arguments.dedupe_seconds is not None) and arguments.dedupe_key is None:
         raise CommandError("--dedupe-seconds: goes with --dedupe-key KEY; give both", ExitStatus.USAGE)
     with Client.of(arguments) as client:
-        answer = client.post(job_path(arguments.name, "run"), _wish(arguments))
+        at = None if arguments.at is None else parse_iso("--at", arguments.at).isoformat()
+        wish = {
+            "args": arguments.arg, "env": pairs_of("--env", arguments.env) or None, "at": at,
+            "reason": arguments.reason, "dedupeKey": arguments.dedupe_key, "dedupeSeconds": arguments.dedupe_seconds,
+        }  # fmt: skip
+        said = {name: value for name, value in wish.items() if value is not None}
+        answer = client.post(job_path(arguments.name, "run"), said)
         # Of a broadcast job there is one run for each worker.
         run_ids = [str(run_id) for run_id in answer.get("runIds") or [answer["runId"]]]
         if answer.get("deduplicated"):
@@ -65,15 +71,6 @@ def _run(arguments: argparse.Namespace) -> int:
     return ExitStatus.OK
 
 
-def _wish(arguments: argparse.Namespace) -> Document:
-    at = None if arguments.at is None else parse_iso("--at", arguments.at).isoformat()
-    wish = {
-        "args": arguments.arg, "env": pairs_of("--env", arguments.env) or None, "at": at,
-        "reason": arguments.reason, "dedupeKey": arguments.dedupe_key, "dedupeSeconds": arguments.dedupe_seconds,
-    }  # fmt: skip
-    return {name: value for name, value in wish.items() if value is not None}
-
-
 def _wait(client: Client, run_ids: Sequence[str], *, as_json: bool) -> int:
     """Follow the runs to their verdicts. Their output goes to stdout, what became of them to stderr."""
     say(f"{', '.join(run_ids)}: waiting for the end (Ctrl-C ends the waiting, not the run)")
@@ -83,17 +80,13 @@ def _wait(client: Client, run_ids: Sequence[str], *, as_json: bool) -> int:
         runs.append(run)
         if not as_json:
             print_output(str(run.get("output") or ""))
-        say(_verdict_line(run_id, run))
+        reason = f": {why(run)}" if why(run) else ""
+        on = f" on {run['worker']}" if run.get("worker") else ""
+        length = f" (took {took(run['startTime'], run.get('endTime'))}{on})" if run.get("startTime") else ""
+        say(one_line(f"{run_id}: {verdict(run)}{reason}{length}"))
     if as_json:
         print_json(runs[0] if len(runs) == 1 else runs)
     return ExitStatus.OK if all(run.get("status") == "success" for run in runs) else ExitStatus.NO
-
-
-def _verdict_line(run_id: str, run: Document) -> str:
-    reason = f": {why(run)}" if why(run) else ""
-    on = f" on {run['worker']}" if run.get("worker") else ""
-    length = f" (took {took(run['startTime'], run.get('endTime'))}{on})" if run.get("startTime") else ""
-    return one_line(f"{run_id}: {verdict(run)}{reason}{length}")
 
 
 def wait_for_end(

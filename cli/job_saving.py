@@ -133,7 +133,15 @@ def without_nulls(document: Document) -> Document:
 
 def _said(arguments: argparse.Namespace) -> Document:
     """What file and flags say of the job."""
-    said: Document = _from_file(arguments.file) if arguments.file else {}
+    said: Document = {}
+    if path := arguments.file:
+        from cli.manifests.files import read_manifests
+
+        found = read_manifests([path])
+        if len(found) != 1:
+            message = f"{path}: has {len(found)} jobs; save takes one, `etcron job apply -f {path}` takes several"
+            raise CommandError(message, ExitStatus.USAGE)
+        said = dict(found[0].document)
     if arguments.name is not None:
         said["name"] = arguments.name
     given = {field: getattr(arguments, f"field_{field}") for field in _FIELDS}
@@ -143,16 +151,6 @@ def _said(arguments: argparse.Namespace) -> Document:
     for text in arguments.set or ():
         said = merged(said, setting(text))
     return said
-
-
-def _from_file(path: str) -> Document:
-    from cli.manifests.files import read_manifests
-
-    found = read_manifests([path])
-    if len(found) != 1:
-        message = f"{path}: has {len(found)} jobs; save takes one, `etcron job apply -f {path}` takes several"
-        raise CommandError(message, ExitStatus.USAGE)
-    return dict(found[0].document)
 
 
 def setting(text: str) -> Document:

@@ -165,7 +165,11 @@ def _delete(arguments: argparse.Namespace) -> int:
 
     def delete(client: Client, name: str) -> str:
         if not headers and not fits_a_path(name):
-            return _deleted_by_list(client, name)
+            # A key that somebody else has put among the jobs may be called anything, also what no path can hold.
+            (result,) = client.post("/api/v1/jobs/bulk", {"action": "delete", "names": [name]})["results"]
+            if not result["ok"]:
+                raise CommandError(str(result["message"]), ExitStatus.NOT_FOUND)
+            return f"{name!a}: deleted"
         done = client.call("DELETE", job_path(name), headers=headers).document
         if not done["deleted"]:
             raise CommandError(f"there is no job {name}", ExitStatus.NOT_FOUND)
@@ -173,14 +177,6 @@ def _delete(arguments: argparse.Namespace) -> int:
         return f"{name}: deleted"
 
     return _each(arguments, delete)
-
-
-def _deleted_by_list(client: Client, name: str) -> str:
-    """A key that somebody else has put among the jobs may be called anything, also what no path can hold."""
-    (result,) = client.post("/api/v1/jobs/bulk", {"action": "delete", "names": [name]})["results"]
-    if not result["ok"]:
-        raise CommandError(str(result["message"]), ExitStatus.NOT_FOUND)
-    return f"{name!a}: deleted"
 
 
 def _pause(arguments: argparse.Namespace) -> int:

@@ -69,7 +69,12 @@ def _list(arguments: argparse.Namespace) -> int:
 
 
 def _row(worker: Document) -> tuple[str, ...]:
-    beat = worker.get("beat") or {}
+    beat, offset_ms, why = worker.get("beat") or {}, worker.get("clockOffsetMs"), worker.get("problem")
+    clock = None  # how far it is from the others'; nothing where it is not compared
+    if offset_ms is not None:
+        clock = f"{offset_ms:+d}ms" if abs(offset_ms) < 1000 else f"{offset_ms / 1000:+.1f}s"
+    if not why and (drained := worker.get("drained")):
+        why = f"drained by {drained.get('by')}" + (f": {drained['reason']}" if drained.get("reason") else "")
 
     def told(value: object) -> str:
         return "-" if value is None or value == "" else str(value)
@@ -77,25 +82,10 @@ def _row(worker: Document) -> tuple[str, ...]:
     return (
         told(worker.get("name") or worker.get("key")), told(worker.get("state")), told(beat.get("running")),
         told(worker.get("slots")), told(beat.get("waiting")), told(beat.get("unsentRecords")),
-        told(_clock(worker)), told(worker.get("host")),
+        told(clock), told(worker.get("host")),
         told(worker.get("address")), local(worker.get("sinceMs") or worker.get("seenMs")), told(worker.get("version")),
-        told(worker.get("problem") or _drained(worker)),
+        told(why),
     )  # fmt: skip
-
-
-def _clock(worker: Document) -> str:
-    """How far its clock is from the others'; nothing where it is not compared."""
-    offset_ms = worker.get("clockOffsetMs")
-    if offset_ms is None:
-        return ""
-    return f"{offset_ms:+d}ms" if abs(offset_ms) < 1000 else f"{offset_ms / 1000:+.1f}s"
-
-
-def _drained(worker: Document) -> str:
-    drained = worker.get("drained")
-    if not drained:
-        return ""
-    return f"drained by {drained.get('by')}" + (f": {drained['reason']}" if drained.get("reason") else "")
 
 
 def _drain(arguments: argparse.Namespace) -> int:

@@ -79,21 +79,21 @@ async def serve(config: ManagerConfig, stop: Stop) -> None:
         keepalive_timeout=config.api_read_timeout_ms / 1000,
         shutdown_timeout=_LAST_ANSWERS_S,
     )
+
+    async def stop_listening() -> None:
+        for site in list(runner.sites):
+            await site.stop()
+
     await runner.setup()
     try:
         certificate = certificate_of(config)
         await _listen(runner, config, certificate)
         loops = {**loops_of(app), **({"certificate": certificate.run} if certificate else {})}
         loops["heap"] = partial(leave_alone_what_is_read, app[PARTS].watching.jobs_read)
-        await run_loops(stop, loops, shut_down=lambda: _stop_listening(runner))
+        await run_loops(stop, loops, shut_down=stop_listening)
     finally:
         # The last answers, then the connections to the servers.
         await runner.cleanup()
-
-
-async def _stop_listening(runner: web.AppRunner) -> None:
-    for site in list(runner.sites):
-        await site.stop()
 
 
 async def _listen(runner: web.AppRunner, config: ManagerConfig, certificate: Certificate | None) -> None:

@@ -2,8 +2,8 @@
 
     lines      (lines.py)       pure: each line is blank, a comment, a variable or an entry, as cron itself reads it
     commands   (command_text.py) pure: `%` and `\\%`; what would be stdin becomes a pipe
-    schedule   (schedule.py)    pure: five fields become seven, unless they mean something else here
-    jobs       (jobs.py)        pure: the entry and the variables above it become a job, or a reason why not
+    jobs       (jobs.py)        pure: the entry and the variables above it become a job, or a reason why not; five
+                                fields become seven, unless they mean something else here
     names      (names.py)       pure: the job's name, from its command: the same at each import
     command    (commands.py)    `etcron crontab import`; saved the way that `etcron job apply` does
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from cli.arguments import Parser, add_command, add_group, add_output, add_server
 from cli.client import Client, Document, told
@@ -217,7 +217,13 @@ def _print(
     intended = {Action.CREATE: "to create", Action.CHANGE: "to change"}
     outcomes = {name: results.get(name) or intended.get(step.action, "unchanged") for name, step in by_name.items()}
     if arguments.output == "json":
-        lines = [_line_document(one, outcomes.get(one.name)) for one in account]
+        lines = [
+            {
+                "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
+                "job": one.document, "result": outcomes.get(one.name),
+            }
+            for one in account
+        ]  # fmt: skip
         print_json({"dryRun": arguments.dry_run, "lines": lines})
         return
     width = len(str(len(account)))
@@ -247,13 +253,6 @@ def _line_texts(one: Told, step: Step | None, outcome: str | None) -> list[str]:
             return [f"variable {one.notes[0]}"]
         case _:
             return [str(one.became)]
-
-
-def _line_document(one: Told, outcome: str | None) -> dict[str, Any]:
-    return {
-        "line": one.line.number, "text": one.line.text, "became": str(one.became), "notes": list(one.notes),
-        "job": one.document, "result": outcome,
-    }  # fmt: skip
 
 
 def _summary(account: Sequence[Told], outcomes: Mapping[str, str]) -> str:

@@ -11,7 +11,6 @@ from typing import Any, Final
 from cli.crontab.command_text import parse_command
 from cli.crontab.lines import Blank, Comment, Entry, Line, Unreadable, Variable
 from cli.crontab.names import Names
-from cli.crontab.schedule import RefusedError, expression
 from common.errors import ScheduleError
 from common.schedules.schedule import parse_cron
 
@@ -19,8 +18,14 @@ _UNCERTAIN: Final = r"\\%"
 _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*\$?", re.ASCII)
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _POSIX_SHELLS: Final = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
+_STEP_FROM: Final = re.compile(r"(?:^|,)(?P<item>(?:[0-9]+|[A-Za-z]{3})/(?P<step>[0-9]+))(?:,|$)")
+_RANDOM: Final = "~"
 _MAIL: Final = frozenset({"MAILTO", "MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 _IDENTITY: Final = frozenset({"LOGNAME", "USER"})
+
+
+class RefusedError(Exception):
+    """The line cannot be told truly. The text is the reason, and what to do instead."""
 
 
 class Became(StrEnum):
@@ -100,9 +105,15 @@ def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any
     if settings.bad_zone is not None:
         raise RefusedError(settings.bad_zone)
     expr = expression(entry.when)
-    _check_schedule(expr, settings.timezone, name)
+    try:
+        parse_cron(expr, timezone=settings.timezone, job=name)
+    except ScheduleError as error:
+        raise RefusedError(f"{error.field} {error.text!r}: {error.message}; {error.remedy}") from error
     notes: list[str] = []
-    _check_user(entry, notes)
+    if entry.user is not None and not _USER.fullmatch(entry.user):
+        raise RefusedError(f"{entry.user[:40]!r} is no user; without a user column leave out --system")
+    if entry.user is None and entry.command.split()[0] == "root":
+        notes.append("is `root` the user column of /etc/crontab? Then import it with --system")
     document: dict[str, Any] = {
         "name": name, "command": _command(entry, settings, notes), "cronExpr": expr, "timezone": settings.timezone,
         # As cron does; etcron's own default is to skip a fire while a run is going.
@@ -118,11 +129,33 @@ def _job(entry: Entry, settings: _Settings, names: Names) -> tuple[dict[str, Any
     return document, notes
 
 
-def _check_user(entry: Entry, notes: list[str]) -> None:
-    if entry.user is not None and not _USER.fullmatch(entry.user):
-        raise RefusedError(f"{entry.user[:40]!r} is no user; without a user column leave out --system")
-    if entry.user is None and entry.command.split()[0] == "root":
-        notes.append("is `root` the user column of /etc/crontab? Then import it with --system")
+def expression(when: str) -> str:
+    """Seven fields for five, or the macro as it is. RefusedError with the reason. Syntax is left to the engine."""
+    if when.lower() == "@reboot":
+        raise RefusedError(
+            "@reboot has no equal: a job belongs to no machine, so there is no start to wait for; start it with the "
+            "machine itself (a systemd unit)"
+        )
+    if when.startswith("@"):
+        return when.lower()
+    minute, hour, day, month, weekday = parts = when.split()
+    for part in parts:
+        if match := _STEP_FROM.search(part):
+            start = match["item"].split("/")[0]
+            raise RefusedError(
+                f"{match['item']} is {start} alone to most crons, and from {start} on every {match['step']} to etcron; "
+                f"write {start} or {start}-<last>/{match['step']}"
+            )
+        if _RANDOM in part:
+            raise RefusedError(
+                f"{part}: a random value is H here (the same each day, spread by name); write H or H(a-b)"
+            )
+    if day != "*" and weekday != "*" and (day.startswith("*") or weekday.startswith("*")):
+        raise RefusedError(
+            f"day-of-month {day} and day-of-week {weekday}: cron takes days that match both where one begins with *, "
+            "etcron those that match either; write it with one of the two, and let the command check the other"
+        )
+    return f"0 {minute} {hour} {day} {month} {weekday} *"
 
 
 def _command(entry: Entry, settings: _Settings, notes: list[str]) -> str:
@@ -145,13 +178,6 @@ def _command(entry: Entry, settings: _Settings, notes: list[str]) -> str:
     if "\\\\" in entry.command:
         notes.append("\\\\ is kept as it is; some crons make \\ of it")
     return command.shell_line
-
-
-def _check_schedule(expr: str, timezone: str, name: str) -> None:
-    try:
-        parse_cron(expr, timezone=timezone, job=name)
-    except ScheduleError as error:
-        raise RefusedError(f"{error.field} {error.text!r}: {error.message}; {error.remedy}") from error
 
 
 def _set(settings: _Settings, variable: Variable) -> str:
@@ -177,14 +203,10 @@ def _set(settings: _Settings, variable: Variable) -> str:
             settings.env["TZ"] = value
             return f"TZ: an environment variable, as in cron; the times below are {settings.timezone} (CRON_TZ, --tz)"
         case _:
-            return _set_env(settings, name, value)
-
-
-def _set_env(settings: _Settings, name: str, value: str) -> str:
-    if not _ENV_NAME.fullmatch(name) or name.startswith("ETCRON_"):
-        return f"{name[:40]}: left out, as no environment variable of a job may be called so"
-    settings.env[name] = value
-    return f"{name}: in the environment of the commands below"
+            if not _ENV_NAME.fullmatch(name) or name.startswith("ETCRON_"):
+                return f"{name[:40]}: left out, as no environment variable of a job may be called so"
+            settings.env[name] = value
+            return f"{name}: in the environment of the commands below"
 
 
 def _set_zone(settings: _Settings, value: str) -> str:

@@ -83,7 +83,10 @@ def _line(number: int, raw: str, *, system: bool, unended: bool) -> Line:
         return Comment(number=number, text=raw)
     if match := _VARIABLE.fullmatch(text):
         name = next(found for found in (match["double"], match["single"], match["plain"]) if found is not None)
-        return Variable(number=number, text=raw, name=name, value=_unquoted(match["value"]))
+        value = match["value"].strip(" \t")
+        if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        return Variable(number=number, text=raw, name=name, value=value)
     return _entry(number, raw, text, system=system, unended=unended)
 
 
@@ -100,11 +103,3 @@ def _entry(number: int, raw: str, text: str, *, system: bool, unended: bool) -> 
         number=number, text=raw, when=" ".join(match["when"].split()), user=match["user"] if system else None,
         command=match["command"], unended=unended,
     )  # fmt: skip
-
-
-def _unquoted(value: str) -> str:
-    """Without the blanks around it, and without quotes where both ends have the same."""
-    value = value.strip(" \t")
-    if len(value) >= 2 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value

@@ -35,7 +35,13 @@ def apply(arguments: argparse.Namespace) -> int:
         if arguments.dry_run:
             for step in (one for one in steps if one.action is Action.PRUNE):
                 warn(f"{step.name}: {skipped}" for skipped in pruned_fires(client, step))
-            _show(steps, as_json=arguments.output == "json")
+            if arguments.output == "json":
+                print_json({"dryRun": True, "jobs": [step_document(step, result=None) for step in steps]})
+                return ExitStatus.OK
+            for step in steps:
+                if step.action is not Action.KEEP:
+                    tell(*step_lines(step))
+            tell(plan_summary(steps))
             return ExitStatus.OK
         return _carry_out(client, steps, as_json=arguments.output == "json")
 
@@ -61,17 +67,6 @@ def _checked(client: Client, manifests: Sequence[Manifest], owner: str | None) -
         more = [f"... and {len(mistakes) - _SHOWN} more"] if len(mistakes) > _SHOWN else []
         raise CommandError("\n".join(["nothing was changed:", *mistakes[:_SHOWN], *more]), ExitStatus.REFUSED)
     return wanted
-
-
-def _show(steps: Sequence[Step], *, as_json: bool) -> None:
-    """What a run without --dry-run would do."""
-    if as_json:
-        print_json({"dryRun": True, "jobs": [step_document(step, result=None) for step in steps]})
-        return
-    for step in steps:
-        if step.action is not Action.KEEP:
-            tell(*step_lines(step))
-    tell(plan_summary(steps))
 
 
 def _carry_out(client: Client, steps: Sequence[Step], *, as_json: bool) -> int:

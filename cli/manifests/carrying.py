@@ -27,33 +27,15 @@ class Failed:
     error: CommandError
 
 
-class JobsThere:
-    """What there is: looked up once, before the plan is made."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def of(self, names: Sequence[str]) -> dict[str, Document]:
-        """The rows of those of these jobs that there are."""
-        if len(names) <= _ALL_AT_ONCE:
-            rows = (self._client.find(job_path(name)) for name in tracked(names, "looking up"))
-            return {row["name"]: row for row in rows if row is not None}
-        wanted = set(names)
-        return {row["name"]: row for row in self._listed({}) if row["name"] in wanted}
-
-    def of_owner(self, owner: str) -> list[Document]:
-        """Every job that bears the owner's label, whatever the manager's filter lets through."""
-        rows = self._listed({"label": f"{OWNER_LABEL}={owner}"})
-        return [row for row in rows if ((row.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL) == owner]
-
-    def _listed(self, query: dict[str, str]) -> list[Document]:
-        warnings: list[str] = []
-        rows = list(self._client.items("/api/v1/jobs", query, warnings=warnings))
-        stale = [text for text in warnings if "etcd" in text]
-        if stale:
-            message = f"it is not certain which jobs there are: {stale[0]}; try again later"
-            raise CommandError(message, ExitStatus.UNAVAILABLE)
-        return rows
+def _listed(client: Client, query: dict[str, str]) -> list[Document]:
+    """The rows of the jobs that there are. CommandError: that is not certain."""
+    warnings: list[str] = []
+    rows = list(client.items("/api/v1/jobs", query, warnings=warnings))
+    stale = [text for text in warnings if "etcd" in text]
+    if stale:
+        message = f"it is not certain which jobs there are: {stale[0]}; try again later"
+        raise CommandError(message, ExitStatus.UNAVAILABLE)
+    return rows
 
 
 def check(client: Client, wanted: Wanted) -> tuple[list[Document], list[str]]:
@@ -80,8 +62,13 @@ def make_plan(
 
     ``over``: the document that a job which is there already is to be, of the wanted one and of its spec.
     """
-    there, now_ms = JobsThere(client), SystemClock().wall_ms()
-    rows = there.of([one.name for one in wanted])
+    now_ms, names = SystemClock().wall_ms(), [one.name for one in wanted]
+    if len(names) <= _ALL_AT_ONCE:
+        found = (client.find(job_path(name)) for name in tracked(names, "looking up"))
+        rows = {row["name"]: row for row in found if row is not None}
+    else:
+        asked = set(names)
+        rows = {row["name"]: row for row in _listed(client, {}) if row["name"] in asked}
     foreign = [
         f"{one.place}: {one.name}: belongs to {other} ({OWNER_LABEL}); apply it with --owner {other}, or delete it"
         for one in wanted
@@ -96,7 +83,10 @@ def make_plan(
         laid = one if spec is None else replace(one, document=over(one.document, spec))
         steps.append(plan_one(laid, row, now_ms=now_ms))
     if prune and owner is not None:
-        steps += plan_prune(there.of_owner(owner), (one.name for one in wanted), now_ms=now_ms)
+        # Every job that bears the owner's label, whatever the manager's filter lets through.
+        labelled = _listed(client, {"label": f"{OWNER_LABEL}={owner}"})
+        theirs = [one for one in labelled if ((one.get("spec") or {}).get("labels") or {}).get(OWNER_LABEL) == owner]
+        steps += plan_prune(theirs, names, now_ms=now_ms)
     return steps
 
 

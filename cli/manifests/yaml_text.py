@@ -104,10 +104,16 @@ class _Reader:
         found.line, found.lines = _line(node), {}
         for key_node, value_node in node.value:
             if key_node.tag == f"{_TAG}merge":
-                for base in self._bases(value_node, depth):
+                bases = self.value(value_node, depth + 1)
+                bases = bases if isinstance(bases, list) else [bases]
+                if not all(isinstance(base, Lined) for base in bases):
+                    raise YamlError(_line(value_node), "<< takes an alias of an object, e.g. <<: *defaults")
+                for base in bases:
                     inherited.update({key: value for key, value in base.items() if key not in inherited})
                 continue
-            key = _key(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                raise YamlError(_line(key_node), "the name of a member is not a text")
+            key = str(key_node.value)  # `on:` and `no:` are names here and nothing else
             if key in found:
                 message = f"{key} is given twice, first on line {found.lines[key]}; take one away"
                 raise YamlError(_line(key_node), message)
@@ -117,20 +123,6 @@ class _Reader:
                 found[key], found.lines[key] = value, found.line
         return found
 
-    def _bases(self, node: yaml.Node, depth: int) -> list[Lined]:
-        bases = self.value(node, depth + 1)
-        bases = bases if isinstance(bases, list) else [bases]
-        if not all(isinstance(base, Lined) for base in bases):
-            raise YamlError(_line(node), "<< takes an alias of an object, e.g. <<: *defaults")
-        return bases
-
-
-def _key(node: yaml.Node) -> str:
-    if not isinstance(node, yaml.ScalarNode):
-        raise YamlError(_line(node), "the name of a member is not a text")
-    # `on:` and `no:` are names here and nothing else.
-    return str(node.value)
-
 
 def _scalar(node: yaml.ScalarNode) -> Any:
     text = str(node.value)
@@ -139,16 +131,12 @@ def _scalar(node: yaml.ScalarNode) -> Any:
     if text.lower() in _PLAIN and text in (text.lower(), text.capitalize(), text.upper()):
         return _PLAIN[text.lower()]
     if _NUMBER.fullmatch(text):
-        return _number(node, text)
+        if len(text) > 300:
+            raise YamlError(_line(node), "it has a number of more than 300 digits")
+        return float(text) if "." in text else int(text)
     if node.tag != f"{_TAG}str" or _NUMBER_TO_SOME.fullmatch(text):
         raise YamlError(_line(node), _ambiguous(text, node.tag.removeprefix(_TAG)))
     return text
-
-
-def _number(node: yaml.Node, text: str) -> int | float:
-    if len(text) > 300:
-        raise YamlError(_line(node), "it has a number of more than 300 digits")
-    return float(text) if "." in text else int(text)
 
 
 def _ambiguous(text: str, kind: str) -> str:

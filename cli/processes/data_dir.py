@@ -60,25 +60,22 @@ class DataDir:
                 f"{self.path} cannot be used: {error.strerror}; name another one with --data-dir"
             ) from None
         try:
-            self._hold(lock)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.read(lock, 100).decode(errors="replace").strip() or "another process"
+                raise CommandError(
+                    f"{self.path} is in use by {holder}; stop that one, or name another directory with --data-dir",
+                    ExitStatus.CONFLICT,
+                ) from None
+            try:
+                os.ftruncate(lock, 0)
+                os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
+            except OSError as error:
+                raise _unwritable(self.path / "lock", error) from None
             yield
         finally:
             os.close(lock)
-
-    def _hold(self, lock: int) -> None:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.read(lock, 100).decode(errors="replace").strip() or "another process"
-            raise CommandError(
-                f"{self.path} is in use by {holder}; stop that one, or name another directory with --data-dir",
-                ExitStatus.CONFLICT,
-            ) from None
-        try:
-            os.ftruncate(lock, 0)
-            os.pwrite(lock, f"etcron up (pid {os.getpid()})\n".encode(), 0)
-        except OSError as error:
-            raise _unwritable(self.path / "lock", error) from None
 
     def own_password(self) -> str:
         """The password of the embedded etcd, made at the first call; only this user can read it."""

@@ -70,7 +70,9 @@ def find_etcd(
         earlier = remembered if remembered != _WHEEL_ETCD else None
         kind, program = _choose(candidates, earlier, f"{_HOW_TO_GET}--etcd-endpoints", "etcd")
         version = etcd_version(program)
-        if _may_take_over(version, written_by):
+        # Never from a later one, and at most one minor version up.
+        ours, theirs = _parts(version), _parts(written_by)
+        if not ours or not theirs or (theirs <= ours and ours[:2] <= (theirs[0], theirs[1] + 1)):
             return Found(kind=kind, program=[program], version=version, warning=etcd_warning(version))
         unfit.append(f"{version} ({kind})")
         candidates[kind] = None
@@ -81,12 +83,6 @@ def find_etcd(
                 "or name another directory with --data-dir",
                 ExitStatus.REFUSED,
             )
-
-
-def _may_take_over(version: str, written_by: str) -> bool:
-    """Whether this version takes over such data: never from a later one, and at most one minor version up."""
-    ours, theirs = _parts(version), _parts(written_by)
-    return not ours or not theirs or (theirs <= ours and ours[:2] <= (theirs[0], theirs[1] + 1))
 
 
 def find_log_store(remembered: object = None, *, which: Callable[[str], str | None] = shutil.which) -> Found:

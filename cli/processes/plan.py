@@ -102,14 +102,23 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
     Remembers ports and kinds in `data`; `ports` has the ports, and is to be kept while the plan is carried out.
     """
     environ = os.environ if environ is None else environ
-    _refuse_failpoints(options, environ)
+    if options.production and environ.get(failpoints.VARIABLE):
+        raise CommandError(
+            f"refused with --production: {failpoints.VARIABLE} is set, which has processes end themselves; unset it",
+            ExitStatus.REFUSED,
+        )
     manager, worker = _configured(options, environ)
     _take_api_port(manager, ports)
 
     said: list[str] = []
     etcd, etcd_ports = _plan_etcd(manager, data, ports, said, options.fetched_etcd(environ))
     log_store, log_store_port = _plan_log_store(manager, data, ports, said)
-    _refuse_for_production(options, etcd, log_store)
+    warnings = [store.warning for store in (etcd, log_store) if store and store.warning]
+    if options.production and warnings:
+        raise CommandError(
+            f"refused with --production: {'; '.join(warnings)}. Give --etcd-endpoints and --mongodb-uri",
+            ExitStatus.REFUSED,
+        )
     if etcd:
         endpoints = (f"127.0.0.1:{etcd_ports[0]}",)
         data.own_password()
@@ -122,7 +131,9 @@ def make_plan(options: Options, data: DataDir, ports: PortClaims, environ: Mappi
         manager, worker = replace(manager, mongodb_uri=uri), replace(worker, mongodb_uri=uri)
     return Plan(
         manager=manager,
-        workers=tuple(_worker(worker, data, number, options, alone=etcd is not None) for number in _numbers(options)),
+        workers=tuple(
+            _worker(worker, data, number, options, alone=etcd is not None) for number in range(1, options.workers + 1)
+        ),
         etcd=etcd,
         etcd_ports=etcd_ports,
         log_store=log_store,
@@ -229,27 +240,6 @@ def _port(data: DataDir, ports: PortClaims, name: str, preferred: tuple[int, ...
     if known and port != earlier:
         said.append(f"           port {earlier} of last time is taken{holder_of(known[0])}; using {port}")
     return port
-
-
-def _refuse_for_production(options: Options, *stores: Found | None) -> None:
-    warnings = [store.warning for store in stores if store and store.warning]
-    if options.production and warnings:
-        raise CommandError(
-            f"refused with --production: {'; '.join(warnings)}. Give --etcd-endpoints and --mongodb-uri",
-            ExitStatus.REFUSED,
-        )
-
-
-def _refuse_failpoints(options: Options, environ: Mapping[str, str]) -> None:
-    if options.production and environ.get(failpoints.VARIABLE):
-        raise CommandError(
-            f"refused with --production: {failpoints.VARIABLE} is set, which has processes end themselves; unset it",
-            ExitStatus.REFUSED,
-        )
-
-
-def _numbers(options: Options) -> range:
-    return range(1, options.workers + 1)
 
 
 def _worker(worker: WorkerConfig, data: DataDir, number: int, options: Options, *, alone: bool) -> WorkerConfig:

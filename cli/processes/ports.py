@@ -86,17 +86,14 @@ def holder_of(port: int) -> str:
     for connection in connections:
         listens = connection.status == psutil.CONN_LISTEN and connection.laddr and connection.laddr.port == port
         if listens and connection.pid:
-            return f" by {_name(connection.pid)} (pid {connection.pid})"
+            try:
+                name = psutil.Process(connection.pid).name()
+            except psutil.Error:
+                name = "a process"
+            return f" by {name} (pid {connection.pid})"
     return ""
 
 
 def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[Any, ...]]:
     family, _, _, _, address = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_STREAM)[0]
     return family, address
-
-
-def _name(pid: int) -> str:
-    try:
-        return psutil.Process(pid).name()
-    except psutil.Error:
-        return "a process"

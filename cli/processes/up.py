@@ -40,7 +40,10 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
         data = DataDir(options.data_dir)
         with data.held(), PortClaims() as ports:
             if lacks_etcd(options, os.environ):
-                await _fetch_etcd(stop)
+                place = place_of(os.environ)
+                say(f"etcd:      fetching Debian's into {place} (once, within 30 s; nothing is installed) ...")
+                if why := await fetch(place, stop.requested):
+                    say(f"           it could not be fetched: {why}")
             plan = make_plan(options, data, ports)
             say(f"data:      {data.path}")
             for line in plan.said:
@@ -51,13 +54,6 @@ def up(options: Options) -> Callable[[Stop], Coroutine[Any, Any, None]]:
                 await _Machine(options, plan, data, http, stop).run()
 
     return main
-
-
-async def _fetch_etcd(stop: Stop) -> None:
-    place = place_of(os.environ)
-    say(f"etcd:      fetching Debian's into {place} (once, within 30 s; nothing is installed) ...")
-    if why := await fetch(place, stop.requested):
-        say(f"           it could not be fetched: {why}")
 
 
 def say(line: str) -> None:

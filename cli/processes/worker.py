@@ -56,14 +56,22 @@ def run_processes(config: WorkerConfig) -> int:
 
 def plan_workers(config: WorkerConfig) -> list[WorkerConfig]:
     """The configuration of each process, the first one's first. ConfigError where it cannot be shared out."""
-    count = config.processes
-    if problems := _problems(config):
+    count, problems = config.processes, list[Problem]()
+    if config.slots < count:
+        message = f"{config.slots} cannot be shared by {count} processes"
+        problems.append(Problem(field="slots", message=message, remedy="give at least as many slots as processes"))
+    longest = _name(config, count)
+    if longest is not None and not is_worker_name(longest):
+        message = f"{longest!r}, as the last process would be called, is longer than 64 characters"
+        problems.append(Problem(field="workerName", message=message, remedy="give a shorter name, or none"))
+    if problems:
         raise ConfigError(problems)
     slots, more = divmod(config.slots, count)
     spool_bytes = max(_LEAST_SPOOL_BYTES, config.spool_limit_bytes // count)
     return [
         replace(
-            config, processes=1, worker_name=_name(config, number), data_dir=_directory(config, number),
+            config, processes=1, worker_name=_name(config, number),
+            data_dir=config.data_dir if number == 1 else config.data_dir / "processes" / str(number),
             slots=slots + (number <= more), spool_limit_bytes=spool_bytes,
             labels={LABEL: str(number), **config.labels},
         )
@@ -71,27 +79,11 @@ def plan_workers(config: WorkerConfig) -> list[WorkerConfig]:
     ]  # fmt: skip
 
 
-def _problems(config: WorkerConfig) -> list[Problem]:
-    problems = []
-    if config.slots < config.processes:
-        message = f"{config.slots} cannot be shared by {config.processes} processes"
-        problems.append(Problem(field="slots", message=message, remedy="give at least as many slots as processes"))
-    longest = _name(config, config.processes)
-    if longest is not None and not is_worker_name(longest):
-        message = f"{longest!r}, as the last process would be called, is longer than 64 characters"
-        problems.append(Problem(field="workerName", message=message, remedy="give a shorter name, or none"))
-    return problems
-
-
 def _name(config: WorkerConfig, number: int) -> str | None:
     """None: each makes its own once, and keeps it."""
     if config.worker_name is None or number == 1:
         return config.worker_name
     return f"{config.worker_name}-{number}"
-
-
-def _directory(config: WorkerConfig, number: int) -> Path:
-    return config.data_dir if number == 1 else config.data_dir / "processes" / str(number)
 
 
 def _say_what_is_left(home: Path, count: int) -> None:

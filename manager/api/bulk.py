@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -67,7 +66,6 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     """The results in the order of the names; a name that is given twice is acted on once."""
     parts = request.app[PARTS]
     wish = await BODY.read(request, parts.read_timeout_s)
-    act = _acting(parts, wish.action, by=caller(request), reason=wish.reason)
     limit = asyncio.Semaphore(_AT_ONCE)
     newest = 0
 
@@ -75,7 +73,7 @@ async def act_on_jobs(request: web.Request) -> web.Response:
         nonlocal newest
         async with limit:
             try:
-                message, revision = await act(name)
+                message, revision = await _act(parts, wish.action, name, by=caller(request), reason=wish.reason)
             except EtcronError as error:
                 return {"name": name, "ok": False, "message": str(error)}
         newest = max(newest, revision)
@@ -87,26 +85,20 @@ async def act_on_jobs(request: web.Request) -> web.Response:
     return answer({"results": results})
 
 
-def _acting(
-    parts: Parts, action: Action, *, by: str, reason: str | None
-) -> Callable[[str], Awaitable[tuple[str, int]]]:
-    """What to do with each name: it answers in words, and with the revision of its write (0: none)."""
-
-    async def act(name: str) -> tuple[str, int]:
-        match action:
-            case Action.PAUSE:
-                paused = await parts.service.pause(name, by=by, reason=reason)
-                message = "; ".join(("paused", *paused.warnings))
-                return (message if paused.changed else "was paused already"), paused.revision
-            case Action.RESUME:
-                resumed = await parts.service.resume(name, by=by)
-                return ("resumed" if resumed.changed else "was not paused"), resumed.revision
-            case Action.DELETE:
-                deleted = await parts.service.delete(name, by=by)
-                message = "; ".join(("deleted", *deleted.warnings))
-                return (message if deleted.changed else f"there was no job {name}"), deleted.revision
-            case Action.KILL:
-                killed = await parts.kills.of_job(name, by=by, reason=reason)
-                return kill_message(name, [str(run) for run in killed]), 0
-
-    return act
+async def _act(parts: Parts, action: Action, name: str, *, by: str, reason: str | None) -> tuple[str, int]:
+    """Do it: what was done in words, and the revision of its write (0: none)."""
+    match action:
+        case Action.PAUSE:
+            paused = await parts.service.pause(name, by=by, reason=reason)
+            message = "; ".join(("paused", *paused.warnings))
+            return (message if paused.changed else "was paused already"), paused.revision
+        case Action.RESUME:
+            resumed = await parts.service.resume(name, by=by)
+            return ("resumed" if resumed.changed else "was not paused"), resumed.revision
+        case Action.DELETE:
+            deleted = await parts.service.delete(name, by=by)
+            message = "; ".join(("deleted", *deleted.warnings))
+            return (message if deleted.changed else f"there was no job {name}"), deleted.revision
+        case Action.KILL:
+            killed = await parts.kills.of_job(name, by=by, reason=reason)
+            return kill_message(name, [str(run) for run in killed]), 0

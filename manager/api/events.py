@@ -10,7 +10,6 @@ from aiohttp import web
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.parts import PARTS
-from manager.watch.events import Client
 
 _TAKEN_S: Final = 20.0
 """How long one batch of events may take to be taken; then the connection is cut."""
@@ -35,21 +34,17 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
         request[DEADLINE].reschedule(None)
         await response.prepare(request)
         request[STREAMING] = response
-        await _pass_on(client, response)
+        while (events := await client.next()) is not None:
+            client.is_writing = True
+            async with asyncio.timeout(_TAKEN_S):
+                await response.write(events)
+            client.is_writing = False
+        await response.write_eof()
     except (TimeoutError, ConnectionError):
         _cut(request)  # it takes nothing any more, or has gone
     finally:
         hub.leave(client)
     return response
-
-
-async def _pass_on(client: Client, response: web.StreamResponse) -> None:
-    while (events := await client.next()) is not None:
-        client.is_writing = True
-        async with asyncio.timeout(_TAKEN_S):
-            await response.write(events)
-        client.is_writing = False
-    await response.write_eof()
 
 
 def _cut(request: web.Request) -> None:

@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
 from aiohttp import web
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from common.errors import InvalidInputError, NotFoundError, UnavailableError
+from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
 from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema, read_members, says
 from common.jobs.reader import check_name, parse_job, parse_timing
-from common.jobs.reading import check, unknown
+from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
+from manager.api.schemas import array, text
 from manager.console.pages import language_of
 from manager.http.bodies import REASON, REASON_AND_FORCE
 from manager.http.errors import Failure, failure_of, respond
-from manager.http.inputs import Fields, if_match, job_in, read_object, read_spec
-from manager.parts import PARTS, Parts, answer, caller
+from manager.http.inputs import if_match, job_in, read_object, read_spec
+from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
+from manager.parts import PARTS, answer, caller
 from manager.use_cases.jobs import Changed, Saved
 from manager.views.fire_verdicts import Span
 from manager.views.fires import read_cursor
@@ -80,10 +82,37 @@ def preview_schema() -> Schema:
     return schema
 
 
-MAX_LIMIT: Final = 500
-DEFAULT_LIMIT: Final = 50
 _MOST_LABELS: Final = 5
 _JOB = "/api/v1/jobs/{name:[^/]+}"  # also braces, in the name of a key that is no job
+
+
+def _labels(texts: list[str]) -> tuple[tuple[str, str | None], ...]:
+    """Of ``team=billing``, or ``team`` for any value."""
+    parted = (text.partition("=") for text in texts if text)
+    labels = tuple(dict.fromkeys((name, value if equals else None) for name, equals, value in parted))
+    if len(labels) > _MOST_LABELS:
+        raise wrong(f"is given {len(labels):,} times", f"at most {_MOST_LABELS} labels, each once")
+    return labels
+
+
+class ListQuery(Query):
+    q: Annotated[str | None, single(text(200)), Field(description="In the name, the command or a label.")]
+    label: Annotated[
+        tuple[tuple[str, str | None], ...], Parameter(_labels, array(text(100), _MOST_LABELS)),
+        Field(description="`name=value`, or `name` for any value; may be repeated."),
+    ]  # fmt: skip
+    state: Annotated[ListState | None, word(ListState), Field(description="Only these.")]
+    cursor: Cursor
+    limit: Limit
+
+
+class FiresQuery(Query):
+    before: Annotated[Instant, Field(description="Recent ones planned before it; now.")]
+    after: Annotated[Instant, Field(description="Upcoming ones after it; now.")]
+    from_ms: Annotated[Instant, Field(alias="from", description="With `to`: every fire planned from here on.")]
+    to: Annotated[Instant, Field(description="Up to and with it.")]
+    cursor: Cursor
+    limit: Limit
 
 
 def add_routes(app: web.Application) -> None:
@@ -103,16 +132,10 @@ def add_routes(app: web.Application) -> None:
 
 async def list_jobs(request: web.Request) -> web.Response:
     """A page of jobs in the order of their names, and how many there are in all."""
-    fields = Fields(request.query, known=("label", "q", "state", "cursor", "limit"))
-    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    query = JobQuery(
-        text=(fields.text("q") or "").casefold(),
-        labels=_labels(fields, request.query.getall("label", [])),
-        state=fields.choice("state", ListState),
-    )
-    fields.check()
+    asked = ListQuery.read(request)
+    query = JobQuery(text=(asked.q or "").casefold(), labels=asked.label, state=asked.state)
     page, rows, warnings = await request.app[PARTS].rows.page(
-        query, cursor=fields.text("cursor"), limit=limit, language=language_of(request)
+        query, cursor=asked.cursor, limit=asked.limit, language=language_of(request)
     )
     return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
 
@@ -120,7 +143,10 @@ async def list_jobs(request: web.Request) -> web.Response:
 async def show_job(request: web.Request) -> web.Response:
     """One job, with its ETag."""
     parts, name = request.app[PARTS], job_in(request)
-    job = await _known(parts, name)
+    await parts.watching.ready()
+    job = parts.watching.catalog.get(name)
+    if job is None and (warnings := parts.watching.warnings):
+        raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {warnings[0]}")
     if job is None:
         raise NotFoundError(f"there is no job {name}")
     row = await parts.rows.row(job, language=language_of(request))
@@ -245,25 +271,23 @@ async def list_fires(request: web.Request) -> web.Response:
     """
     parts, name = request.app[PARTS], request.match_info["name"]
     check_name(name)
-    fields = Fields(request.query, known=("before", "after", "from", "to", "cursor", "limit"))
-    before_ms, after_ms = fields.time_ms("before"), fields.time_ms("after")
-    from_ms, to_ms = fields.time_ms("from"), fields.time_ms("to")
-    cursor, limit = fields.text("cursor"), fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    between = from_ms is not None or to_ms is not None
-    if between and (before_ms is not None or after_ms is not None):
-        fields.fault("from", "stands beside before or after", "give from and to, or before and after")
+    given, clashes = request.query, list[Problem]()
+    between = bool(given.get("from") or given.get("to"))
+    if between and (given.get("before") or given.get("after")):
+        remedy = "give from and to, or before and after"
+        clashes.append(Problem(field="from", message="stands beside before or after", remedy=remedy))
     for alone in ("cursor", "limit"):
-        if alone in request.query and not between:
-            fields.fault(alone, "stands without from and to", "give from or to as well: pages are of the fires between")
-    fields.check()
+        if alone in given and not between:
+            remedy = "give from or to as well: pages are of the fires between"
+            clashes.append(Problem(field=alone, message="stands without from and to", remedy=remedy))
+    asked = FiresQuery.read(request, clashes=clashes)
     await parts.watching.ready()
     job = parts.watching.catalog.get(name)
     if not between:
-        return answer(await parts.fires.recent(job, name, before_ms=before_ms, after_ms=after_ms))
-    now_ms = parts.clock.wall_ms()
-    to_ms = read_cursor(cursor, to_ms if to_ms is not None else now_ms)
-    span = Span(from_ms=from_ms if from_ms is not None else 0, to_ms=to_ms)
-    return answer(await parts.fires.between(job, name, span, limit=limit))
+        return answer(await parts.fires.recent(job, name, before_ms=asked.before, after_ms=asked.after))
+    to_ms = read_cursor(asked.cursor, asked.to if asked.to is not None else parts.clock.wall_ms())
+    span = Span(from_ms=asked.from_ms or 0, to_ms=to_ms)
+    return answer(await parts.fires.between(job, name, span, limit=asked.limit))
 
 
 def kill_message(name: str, killed: list[str]) -> str:
@@ -271,15 +295,6 @@ def kill_message(name: str, killed: list[str]) -> str:
     if not killed:
         return f"no run of {name} was going"
     return f"{len(killed)} {'run' if len(killed) == 1 else 'runs'} of {name} asked to end"
-
-
-async def _known(parts: Parts, name: str) -> KnownJob | None:
-    """The job as the watch knows it. UnavailableError where it cannot know whether there is one."""
-    await parts.watching.ready()
-    job = parts.watching.catalog.get(name)
-    if job is None and parts.watching.warnings:
-        raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {parts.watching.warnings[0]}")
-    return job
 
 
 async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:
@@ -297,16 +312,3 @@ async def stale(request: web.Request, error: StaleRevisionError) -> web.Response
         current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job), language=language_of(request))
     failure = Failure(status=412, code="stale-revision", detail=str(error), members={"current": current})
     return respond(request, failure)
-
-
-def _labels(fields: Fields, texts: list[str]) -> tuple[tuple[str, str | None], ...]:
-    labels = tuple(dict.fromkeys(_label(text) for text in texts if text))
-    if len(labels) > _MOST_LABELS:
-        fields.fault("label", f"is given {len(labels):,} times", f"at most {_MOST_LABELS} labels, each once")
-    return labels
-
-
-def _label(text: str) -> tuple[str, str | None]:
-    """``team=billing``, or ``team`` for any value."""
-    name, equals, value = text.partition("=")
-    return name, value if equals else None

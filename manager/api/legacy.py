@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 from aiohttp import web
 
-from common.errors import InvalidInputError, Problem
-from common.jobs.reader import check_name, parse_job
+from common.jobs.reader import parse_job
+from common.jobs.reading import wrong
+from common.jobs.values import JobName
 from common.json_text import dumps
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
-from manager.http.inputs import Fields, form_job, form_name, if_match, read_form
+from manager.http.inputs import form_job, form_name, if_match, read_form
+from manager.http.queries import Parameter, Query, single, whole
 from manager.parts import PARTS, answer, caller
 from manager.views.shapes import legacy_job, legacy_log, legacy_workers
 
@@ -27,6 +29,19 @@ T = TypeVar("T")
 MAX_LOG_LIMIT: Final = 1_000
 MAX_LOG_SKIP: Final = 1_000_000
 _PIECE: Final = 65_536
+
+
+def _log_name(texts: list[str]) -> str:
+    name = single({}, JobName().read).read(texts)
+    if name is None:
+        raise wrong("is missing", "name=<the job's name>")
+    return str(name)
+
+
+class _LogQuery(Query):
+    skip: Annotated[int, whole(0, MAX_LOG_SKIP, 0)]
+    limit: Annotated[int, whole(1, MAX_LOG_LIMIT, 20)]
+    name: Annotated[str, Parameter(_log_name, {})]
 
 
 def add_routes(app: web.Application) -> None:
@@ -80,16 +95,9 @@ async def list_jobs(request: web.Request) -> web.StreamResponse:
 
 async def log(request: web.Request) -> web.StreamResponse:
     """The job's runs that started, newest start first, sent as they are read."""
-    fields = Fields(request.query)
-    skip = fields.whole("skip", 0, 0, MAX_LOG_SKIP)
-    limit = fields.whole("limit", 20, 1, MAX_LOG_LIMIT)
-    name = fields.text("name")
-    if name is None:
-        fields.fault("name", "is missing", "name=<the job's name>")
-    else:
-        fields.problems += _name_problems(name)
-    fields.check()
-    async with aclosing(request.app[PARTS].history.job_log(name or "", skip=skip, limit=limit)) as pages:
+    asked = _LogQuery.read(request, takes_others=True)
+    found = request.app[PARTS].history.job_log(asked.name, skip=asked.skip, limit=asked.limit)
+    async with aclosing(found) as pages:
         return await _sent_as_read(request, pages, legacy_log)
 
 
@@ -106,7 +114,11 @@ async def _sent_as_read(
         for one in page:
             text, comma = f"{text}{comma}{dumps(view(one))}", ",\n"
             if len(text) >= _PIECE:
-                response = response or await _begun(request)
+                if response is None:
+                    response = web.StreamResponse()
+                    response.content_type = "application/json"
+                    await response.prepare(request)
+                    request[STREAMING] = response
                 if request.method == "HEAD":
                     return response
                 await _write(request, response, text)
@@ -120,28 +132,12 @@ async def _sent_as_read(
     return response
 
 
-async def _begun(request: web.Request) -> web.StreamResponse:
-    response = web.StreamResponse()
-    response.content_type = "application/json"
-    await response.prepare(request)
-    request[STREAMING] = response
-    return response
-
-
 async def _write(request: web.Request, response: web.StreamResponse, text: str) -> None:
     """Whoever goes on taking some of it may take as long as it needs."""
     data, loop = text.encode(), asyncio.get_running_loop()
     for start in range(0, len(data), _PIECE):
         await response.write(data[start : start + _PIECE])
         request[DEADLINE].reschedule(loop.time() + request.app[PARTS].write_timeout_s)
-
-
-def _name_problems(name: str) -> tuple[Problem, ...]:
-    try:
-        check_name(name)
-    except InvalidInputError as error:
-        return error.problems
-    return ()
 
 
 def _success(data: Any, *, msg: str = "success", **more: Any) -> web.Response:

@@ -6,7 +6,7 @@ What is not known has no sample: a count of nought is said only where it has bee
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -168,17 +168,13 @@ def add_routes(app: web.Application) -> None:
 async def show_metrics(request: web.Request) -> web.Response:
     """Everything at this moment, in the text format that the caller asks for."""
     seen = await _measured(request.app[PARTS])
-    encode, content_type = _encoder(request.headers.get("Accept", ""))
+    try:
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    except (TypeError, ValueError):  # the version asked for is none: the plainest format is read by all
+        encode, content_type = choose_encoder("")
     response = web.Response(body=encode(_Once(families(seen))), headers={"Content-Type": content_type})
     response.enable_compression()
     return response
-
-
-def _encoder(accept: str) -> tuple[Callable[[Collector], bytes], str]:
-    try:
-        return choose_encoder(accept)
-    except (TypeError, ValueError):  # the version asked for is none: the plainest format is read by all
-        return choose_encoder("")
 
 
 class _Once(Collector):

@@ -14,7 +14,7 @@ from common.version import VERSION
 from manager.api.operations import OPERATIONS, Operation
 from manager.api.schemas import COMPONENTS, IDEMPOTENCY_KEY, ref
 from manager.http.errors import Handler
-from manager.http.inputs import Fields
+from manager.http.queries import Query
 from manager.parts import answer
 
 __all__ = ["document"]
@@ -66,22 +66,15 @@ def _operation(operation: Operation) -> dict[str, Any]:
         parameters.append(IDEMPOTENCY_KEY)
         refuses += (409, 422)
     described["parameters"] = parameters
-    answers = {str(status): _answer(operation, schema) for status, schema in operation.answers.items()}
-    described["responses"] = answers | {str(status): _refusal(status) for status in sorted(set(refuses))}
+    headers = {"headers": dict(operation.headers)} if operation.headers else {}
+    described["responses"] = responses = {}
+    for status, schema in operation.answers.items():
+        content = {operation.media_type: {} if schema is None else {"schema": schema}}
+        responses[str(status)] = {"description": "Done.", "content": content, **headers}
+    for status in sorted(set(refuses)):
+        problem = {"application/problem+json": {"schema": ref("Problem")}}
+        responses[str(status)] = {"description": _REFUSALS[status], "content": problem}
     return described
-
-
-def _answer(operation: Operation, schema: dict[str, Any] | None) -> dict[str, Any]:
-    content = {} if schema is None else {"schema": schema}
-    return {"description": "Done.", "content": {operation.media_type: content}} | (
-        {"headers": dict(operation.headers)} if operation.headers else {}
-    )
-
-
-def _refusal(status: int) -> dict[str, Any]:
-    return {
-        "description": _REFUSALS[status], "content": {"application/problem+json": {"schema": ref("Problem")}},
-    }  # fmt: skip
 
 
 def add_routes(app: web.Application) -> None:
@@ -105,5 +98,5 @@ async def take_none_where_there_are_none(request: web.Request, handler: Handler)
     """InvalidInputError for a query parameter of such a call."""
     method, resource = request.method.lower(), request.match_info.route.resource
     if request.query and resource is not None and (_SAME_AS.get(method, method), resource.canonical) in _WITHOUT:
-        Fields(request.query, known=()).check()
+        Query.read(request)
     return await handler(request)

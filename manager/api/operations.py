@@ -6,15 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from common.protocol.run import Verdict
-from manager.api import bulk, run_now
+from manager.api import bulk, jobs, run_now, runs, statistics, versions
 from manager.api import schemas as given
-from manager.api.jobs import preview_schema
-from manager.api.runs import RUNNING
 from manager.api.schemas import MS, TEXT, TRUTH, Schema, array, maybe, page, record, ref
-from manager.api.statistics import DEFAULT_DAYS, MAX_DAYS
 from manager.http.bodies import NEEDED_REASON, REASON, REASON_AND_FORCE
-from manager.watch.catalog import ListState
 
 _JOBS = "/api/v1/jobs"
 _JOB = "/api/v1/jobs/{name}"
@@ -42,7 +37,6 @@ class Operation:
     media_type: str = "application/json"
 
 
-_STATUS: Final[Schema] = {"type": "string", "enum": [RUNNING, *map(str, Verdict)]}
 _OUTCOME: Final[Schema] = {"type": "string", "enum": ["killed", "finished", "pending"]}
 _GIVEN_UP: Final[Schema] = {"type": "string", "enum": ["lost", "finished", "pending"]}
 _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
@@ -50,12 +44,7 @@ _ACCEPTED: Final = record({"runId": TEXT, "deduplicated": TRUTH})
 OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path=_JOBS, tag="jobs", summary="A page of jobs, by name.",
-        parameters=(
-            given.query("q", "In the name, the command or a label.", given.text(200)),
-            given.query("label", "`name=value`, or `name` for any value; may be repeated.", array(given.text(100), 5)),
-            given.query("state", "Only these.", {"type": "string", "enum": [str(one) for one in ListState]}),
-            given.CURSOR, given.LIMIT,
-        ),
+        parameters=jobs.ListQuery.parameters(),
         answers={200: page(ref("JobRow"), total={"type": "integer"}, warnings=array(TEXT))},
     ),
     Operation(
@@ -112,14 +101,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path=f"{_JOB}/fires", tag="jobs", summary="Why did it not run? Past fires and those to come.",
-        parameters=(
-            given.JOB,
-            given.query("before", "Recent ones planned before it; now.", given.TIME),
-            given.query("after", "Upcoming ones after it; now.", given.TIME),
-            given.query("from", "With `to`: every fire planned from here on.", given.TIME),
-            given.query("to", "Up to and with it.", given.TIME),
-            given.CURSOR, given.LIMIT,
-        ),
+        parameters=(given.JOB, *jobs.FiresQuery.parameters()),
         answers={200: {"anyOf": [
             record({"recent": array(ref("JobFire")), "upcoming": array(ref("Fire")), "warnings": array(TEXT)}),
             page(ref("JobFire"), warnings=array(TEXT)),
@@ -136,10 +118,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path=f"{_JOB}/versions/{{revision}}/compare", tag="versions", summary="What differs between two.",
-        parameters=(
-            given.JOB, given.REVISION,
-            given.query("to", "Another revision; the current one.", given.whole(1, 10**18 - 1)),
-        ),
+        parameters=(given.JOB, given.REVISION, *versions.CompareQuery.parameters()),
         answers={200: record({
             "from": {"type": "integer"}, "to": {"type": "integer"}, "changes": array(record({"field": TEXT})),
         })},
@@ -153,13 +132,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path="/api/v1/runs", tag="runs",
         summary="Runs that are going, then records, each newest plan time first; without output.",
-        parameters=(
-            given.query("job", "Of this job.", given.text(300)),
-            given.query("status", "May be repeated. `running`: those that are going.", array(_STATUS, 8)),
-            given.query("worker", "On this worker.", given.text(128)),
-            given.query("from", "Planned from here on.", given.TIME), given.query("to", "Planned before.", given.TIME),
-            given.CURSOR, given.LIMIT,
-        ),
+        parameters=runs.ListQuery.parameters(),
         answers={200: record(
             {"items": array(ref("Run")), "nextCursor": maybe(TEXT), "warnings": array(TEXT)},
             {"waiting": array(ref("Run"))},
@@ -168,10 +141,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     Operation(
         method="get", path="/api/v1/statistics", tag="runs",
         summary="How many runs of each verdict each day had, newest day first, and how long they took.",
-        parameters=(
-            given.query("days", "The last so many, today (UTC) included.", given.whole(1, MAX_DAYS, DEFAULT_DAYS)),
-            given.query("job", "Of this job; of all when left out.", given.text(300)),
-        ),
+        parameters=statistics.StatisticsQuery.parameters(),
         answers={200: record({
             "job": maybe(TEXT), "from": TEXT, "to": TEXT, "items": array(ref("DayCounts")), "total": ref("Counts"),
         })},
@@ -183,7 +153,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     ),
     Operation(
         method="get", path=f"{_RUN}/output", tag="runs", summary="The stored output as text.", media_type="text/plain",
-        parameters=(given.RUN, given.query("download", "1: as a file.", given.whole(0, 1, 0))),
+        parameters=(given.RUN, *runs.OutputQuery.parameters()),
         answers={200: None}, refuses=(404,),
     ),
     Operation(
@@ -217,7 +187,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         answers={200: record({"name": TEXT, "message": TEXT})}, refuses=(404, 409),
     ),
     Operation(
-        method="post", path="/api/v1/schedule/preview", tag="schedule", takes=preview_schema(),
+        method="post", path="/api/v1/schedule/preview", tag="schedule", takes=jobs.preview_schema(),
         summary="The next fires of a trigger that need not be saved, in words and with warnings.",
         answers={200: record({"words": TEXT, "fires": array(ref("Fire")), "warnings": array(TEXT), "tzdata": TEXT})},
     ),

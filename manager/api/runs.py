@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from aiohttp import web
+from pydantic import Field
 
-from common.errors import ConflictError, NotFoundError, UnavailableError
+from common.errors import ConflictError, NotFoundError, Problem, UnavailableError
+from common.jobs.reading import all_wrong
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from common.runlog import RunFilter
-from manager.api.jobs import DEFAULT_LIMIT, MAX_LIMIT
+from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
-from manager.http.inputs import Fields
+from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole
 from manager.parts import PARTS, Parts, answer, caller
 from manager.use_cases.kills import KillOutcome
 from manager.views.history import read_run_id
@@ -25,10 +27,37 @@ _VERDICT_S: Final = 4.5
 _LOOK_S: Final = 0.1
 RUNNING: Final = "running"
 """The status, beside the verdicts, of a run that has none yet: it is claimed or running."""
+_STATUSES: Final = (RUNNING, *map(str, Verdict))
 _OUTPUT_HEADERS: Final = {
     # Whatever a command has printed: no browser may take it for a page of ours.
     "Content-Security-Policy": "sandbox; default-src 'none'; frame-ancestors 'none'",
 }
+
+
+def _statuses(texts: list[str]) -> frozenset[str]:
+    """Any of several: repeated, or separated by commas."""
+    wanted = dict.fromkeys(text for text in ",".join(texts).split(",") if text)
+    if odd := [text for text in wanted if text not in _STATUSES]:
+        remedy = f"one of: {', '.join(_STATUSES)}"
+        raise all_wrong(Problem(field="", message=f"is {text[:60]!r}", remedy=remedy) for text in odd)
+    return frozenset(wanted)
+
+
+class ListQuery(Query):
+    job: Annotated[str | None, single(text(300)), Field(description="Of this job.")]
+    status: Annotated[
+        frozenset[str], Parameter(_statuses, array({"type": "string", "enum": list(_STATUSES)}, 8)),
+        Field(description="May be repeated. `running`: those that are going."),
+    ]  # fmt: skip
+    worker: Annotated[str | None, single(text(128)), Field(description="On this worker.")]
+    from_ms: Annotated[Instant, Field(alias="from", description="Planned from here on.")]
+    to: Annotated[Instant, Field(description="Planned before.")]
+    cursor: Cursor
+    limit: Limit
+
+
+class OutputQuery(Query):
+    download: Annotated[int, whole(0, 1, 0), Field(description="1: as a file.")]
 
 
 def add_routes(app: web.Application) -> None:
@@ -45,21 +74,15 @@ async def list_runs(request: web.Request) -> web.Response:
 
     The first page of one job's runs, not narrowed down any further, has those beside it that wait to be claimed.
     """
-    fields = Fields(request.query, known=("job", "status", "worker", "from", "to", "cursor", "limit"))
-    limit = fields.whole("limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    statuses, going, ended = _statuses(fields, request.query.getall("status", []))
+    parts, asked = request.app[PARTS], ListQuery.read(request)
+    going, ended = not asked.status or RUNNING in asked.status, asked.status != {RUNNING}
     wanted = RunFilter(
-        job=fields.text("job"),
-        statuses=statuses,
-        worker=fields.text("worker"),
-        from_ms=fields.time_ms("from"),
-        to_ms=fields.time_ms("to"),
-    )
-    fields.check()
-    parts, cursor = request.app[PARTS], fields.text("cursor")
-    page = await parts.run_lists.page(wanted, going=going, ended=ended, cursor=cursor, limit=limit)
+        job=asked.job, statuses=frozenset(map(Verdict, asked.status - {RUNNING})), worker=asked.worker,
+        from_ms=asked.from_ms, to_ms=asked.to,
+    )  # fmt: skip
+    page = await parts.run_lists.page(wanted, going=going, ended=ended, cursor=asked.cursor, limit=asked.limit)
     body: dict[str, Any] = {"items": page.items, "nextCursor": page.next_cursor, "warnings": page.warnings}
-    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and cursor is None:
+    if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and asked.cursor is None:
         body["waiting"] = await parts.pending.of_job(wanted.job)
     return answer(body)
 
@@ -71,15 +94,14 @@ async def show_run(request: web.Request) -> web.Response:
 
 async def send_output(request: web.Request) -> web.Response:
     """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
-    fields = Fields(request.query, known=("download",))
-    download = fields.whole("download", 0, 0, 1)
-    fields.check()
-    run = request.match_info["id"]
-    text = await request.app[PARTS].history.output(run)
+    asked, run = OutputQuery.read(request), request.match_info["id"]
+    output = await request.app[PARTS].history.output(run)
     headers = dict(_OUTPUT_HEADERS)
-    if download:
-        headers["Content-Disposition"] = f'attachment; filename="{_file_name(run)}"'
-    body = text.encode(errors="replace")
+    if asked.download:
+        # A name that every system takes: what is not plain in the id becomes `_`.
+        plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
+        headers["Content-Disposition"] = f'attachment; filename="{plain[:150]}.txt"'
+    body = output.encode(errors="replace")
     return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
 
 
@@ -147,21 +169,3 @@ def _outcome(run: RunId, record: dict[str, Any] | None) -> dict[str, str]:
     if record.get("status") == Verdict.KILLED:
         return {"outcome": "killed", "message": f"{run} was killed"}
     return {"outcome": "finished", "message": f"{run} had ended before the kill reached it: {record.get('status')}"}
-
-
-def _statuses(fields: Fields, texts: list[str]) -> tuple[frozenset[Verdict], bool, bool]:
-    """Any of several: repeated, or separated by commas. And whether runs that are going, that have ended are wanted."""
-    wanted = {text for text in ",".join(texts).split(",") if text}
-    statuses = set()
-    for text in wanted - {RUNNING}:
-        try:
-            statuses.add(Verdict(text))
-        except ValueError:
-            fields.fault("status", f"is {text[:60]!r}", f"one of: {', '.join((RUNNING, *Verdict))}")
-    return frozenset(statuses), not wanted or RUNNING in wanted, wanted != {RUNNING}
-
-
-def _file_name(run: str) -> str:
-    """A name that every system takes: what is not plain in the id becomes `_`."""
-    plain = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "_" for char in run)
-    return f"{plain[:150]}.txt"

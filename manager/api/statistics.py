@@ -4,21 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from aiohttp import web
+from pydantic import Field
 
 from common.errors import NotFoundError
 from common.protocol.run import Verdict
 from common.runlog import DayCounts
-from manager.http.inputs import Fields
+from manager.api.schemas import text
+from manager.http.queries import Query, single, whole
 from manager.parts import PARTS, answer
 
 MAX_DAYS: Final = 400
 """The steward keeps no more."""
-DEFAULT_DAYS: Final = 30
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class StatisticsQuery(Query):
+    days: Annotated[int, whole(1, MAX_DAYS, 30), Field(description="The last so many, today (UTC) included.")]
+    job: Annotated[str | None, single(text(300)), Field(description="Of this job; of all when left out.")]
 
 
 def add_routes(app: web.Application) -> None:
@@ -28,12 +34,8 @@ def add_routes(app: web.Application) -> None:
 
 async def show_statistics(request: web.Request) -> web.Response:
     """The last days, newest first, today included; and all of them together. 404: nobody knows the job."""
-    fields = Fields(request.query, known=("days", "job"))
-    count = fields.whole("days", DEFAULT_DAYS, 1, MAX_DAYS)
-    job = fields.text("job")
-    fields.check()
-    parts = request.app[PARTS]
-    today = parts.clock.wall_ms() // _DAY_MS
+    parts, asked = request.app[PARTS], StatisticsQuery.read(request)
+    job, count, today = asked.job, asked.days, parts.clock.wall_ms() // _DAY_MS
     days = range(today - count + 1, today + 1)
     found = await parts.history.statistics(job, days)
     if job is not None and not found and parts.watching.catalog.get(job) is None:

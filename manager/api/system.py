@@ -58,25 +58,24 @@ async def _managers(parts: Parts) -> list[dict[str, Any]]:
         beats, clocks = await parts.inventory.beats(), await parts.inventory.clocks()
     except (EtcdError, UnavailableError):
         return []
-    views = [_manager_view(name, value) for name, value in sorted(beats.items())]
-    bound_ms = parts.clock_guard.max_skew_ms
-    return [{**view, **clock_view(clocks, view["id"], bound_ms)} for view in views if view is not None]
-
-
-def _manager_view(name: str, value: bytes) -> dict[str, Any] | None:
-    """A manager by its beat; None where it is a worker's, or nobody's."""
-    try:
-        beat = Beat.from_json(value)
-        version = json.loads(value).get("version")
-    except ValueError:
-        return None
-    if beat.kind != "manager":
-        return None
-    return {
-        "id": name,
-        "host": name.removeprefix("manager.").rpartition(".")[0],
-        "version": version if isinstance(version, str) else None,
-        "wallMs": beat.wall_ms,
-        "load": beat.load,
-        "memoryPercent": beat.memory_percent,
-    }
+    views: list[dict[str, Any]] = []
+    for name, value in sorted(beats.items()):
+        try:
+            beat = Beat.from_json(value)
+            version = json.loads(value).get("version")
+        except ValueError:
+            continue
+        if beat.kind != "manager":
+            continue
+        views.append(
+            {
+                "id": name,
+                "host": name.removeprefix("manager.").rpartition(".")[0],
+                "version": version if isinstance(version, str) else None,
+                "wallMs": beat.wall_ms,
+                "load": beat.load,
+                "memoryPercent": beat.memory_percent,
+                **clock_view(clocks, name, parts.clock_guard.max_skew_ms),
+            }
+        )
+    return views

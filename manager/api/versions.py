@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 from aiohttp import web
+from pydantic import Field
 
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
@@ -14,11 +15,17 @@ from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import Change, JobVersion, SavedJob, changed_fields
 from common.protocol.txn import KeyValue
 from manager.api.jobs import row_at, stale
+from manager.api.schemas import whole
 from manager.http.bodies import REASON
-from manager.http.inputs import Fields, if_match
+from manager.http.inputs import if_match
+from manager.http.queries import Query, single
 from manager.parts import PARTS, Parts, answer, caller
 
 _VERSIONS = "/api/v1/jobs/{name}/versions"
+
+
+class CompareQuery(Query):
+    to: Annotated[str | None, single(whole(1, 10**18 - 1)), Field(description="Another revision; the current one.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,9 +73,7 @@ async def show_version(request: web.Request) -> web.Response:
 async def compare_versions(request: web.Request) -> web.Response:
     """The fields that differ between one version and another (``to``; the current one when left out)."""
     parts, name = request.app[PARTS], _name(request)
-    fields = Fields(request.query, known=("to",))
-    to = fields.text("to")
-    fields.check()
+    to = CompareQuery.read(request).to
     known = await _known(parts, name, await parts.versions.of(name))
     _, one = _find(known, request.match_info["revision"])
     _, other = _find(known, to) if to is not None else (0, known[0])

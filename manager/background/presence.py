@@ -36,23 +36,20 @@ class Presence:
         """Beat for ever; a session that ended, or an etcd that is away, is tried again."""
         while True:
             try:
-                await self._one_session()
+                session = await Session.open(
+                    self._etcd, key_of=lambda _: self._key, value=self._beat(), ttl=self._ttl_s, clock=self._clock
+                )
+                try:
+                    async with asyncio.TaskGroup() as tasks:
+                        beating = tasks.create_task(self._keep_beating(session), name="beats")
+                        await session.run()
+                        beating.cancel()
+                finally:
+                    await session.close()
             except EtcronError as error:
                 extra = {"action": "presence.interrupted", "key": self._key, "error": str(error)}
                 _log.debug("no beat of this manager for now", extra=extra)
             await asyncio.sleep(_RETRY_S)
-
-    async def _one_session(self) -> None:
-        session = await Session.open(
-            self._etcd, key_of=lambda _: self._key, value=self._beat(), ttl=self._ttl_s, clock=self._clock
-        )
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                beating = tasks.create_task(self._keep_beating(session), name="beats")
-                await session.run()
-                beating.cancel()
-        finally:
-            await session.close()
 
     async def _keep_beating(self, session: Session) -> None:
         pace, round_trip_ms = BeatPace(), None

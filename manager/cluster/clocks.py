@@ -33,28 +33,20 @@ def clock_view(clocks: Clocks | None, process: str | None, max_skew_ms: int) -> 
 def clocks_view(clocks: Clocks | None, *, known: bool, own_fault: str | None, max_skew_ms: int) -> dict[str, Any]:
     """All of them in words; ``known``: whether etcd has answered. ``own_fault``: why this manager saves nothing."""
     off = {} if clocks is None else clocks.off(max_skew_ms)
+    problems = [] if own_fault is None else [own_fault]
+    problems += [f"the clock of {name} is {off_by(offset_ms)}" for name, offset_ms in list(off.items())[:_NAMED]]
+    if len(off) > _NAMED:
+        problems.append(f"those of {len(off) - _NAMED} more are off")
+    state = "degraded" if off else "ok" if known else "unknown"
     return {
-        "state": _state(off, known=known, own_fault=own_fault),
-        "problem": "; ".join([*([own_fault] if own_fault else []), *_faults(off)]) or None,
+        "state": state if own_fault is None else "off",
+        "problem": "; ".join(problems) or None,
         "summary": _summary(clocks, len(off), known=known, max_skew_ms=max_skew_ms),
         "count": None if clocks is None else clocks.count,
         "compared": 0 if clocks is None else len(clocks.measured),
         "maxClockSkewMs": max_skew_ms,
         "off": [{"name": name, "offsetMs": offset_ms} for name, offset_ms in off.items()],
     }
-
-
-def _state(off: dict[str, int], *, known: bool, own_fault: str | None) -> str:
-    if own_fault is not None:
-        return "off"
-    if off:
-        return "degraded"
-    return "ok" if known else "unknown"
-
-
-def _faults(off: dict[str, int]) -> list[str]:
-    faults = [f"the clock of {name} is {off_by(offset_ms)}" for name, offset_ms in list(off.items())[:_NAMED]]
-    return faults if len(off) <= _NAMED else [*faults, f"those of {len(off) - _NAMED} more are off"]
 
 
 def _summary(clocks: Clocks | None, off: int, *, known: bool, max_skew_ms: int) -> str:

@@ -72,20 +72,17 @@ class _Seen:
         """Take in an answer (None) or a failure; a change of state is logged once."""
         reachable = problem is None
         if reachable != self.reachable:
-            if self.reachable is not None or not reachable:
-                self._say(reachable, problem)
+            action = self.server.replace(" ", "_")
+            if not reachable:
+                extra = {"action": f"{action}.unreachable", "where": self.where, "error": problem}
+                _log.warning("%s cannot be reached; it is tried again by itself", self.server, extra=extra)
+            elif self.reachable is not None:
+                extra = {"action": f"{action}.reachable", "where": self.where}
+                _log.info("%s answers again", self.server, extra=extra)
             self.reachable, self.since_ms = reachable, now_ms
         self.problem = None if reachable else (
             f"{self.server} unreachable: looked at {self.where}, since {iso(self.since_ms)}: {problem}"
         )  # fmt: skip
-
-    def _say(self, reachable: bool, problem: str | None) -> None:
-        action = f"{self.server.replace(' ', '_')}.{'reachable' if reachable else 'unreachable'}"
-        if reachable:
-            _log.info("%s answers again", self.server, extra={"action": action, "where": self.where})
-        else:
-            extra = {"action": action, "where": self.where, "error": problem}
-            _log.warning("%s cannot be reached; it is tried again by itself", self.server, extra=extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,20 +108,18 @@ class Report:
             return "unready"
         return "degraded" if self.problems else "ready"
 
-    def _named(self) -> Iterable[tuple[str, int]]:
-        return itertools.islice(self.blocked.items(), _BLOCKED_NAMED)
-
     def document(self, *, verbose: bool) -> dict[str, Any]:
         """The answer of ``/readyz``."""
         document: dict[str, Any] = {
             "status": self.state, "problems": list(self.problems), "notes": list(self.notes),
         }  # fmt: skip
         if verbose:
+            blocked = itertools.islice(self.blocked.items(), _BLOCKED_NAMED)
             document["checks"] = {
                 "etcd": self.etcd, "logStore": self.log_store, "workers": self.workers, "clocks": self.clocks,
                 "jobs": self.jobs.view(),
                 "steward": {"state": "degraded" if self.steward else "ok", "notPermitted": dict(self.steward)},
-                "blocked": [{"name": job, "until": until_ms} for job, until_ms in self._named()],
+                "blocked": [{"name": job, "until": until_ms} for job, until_ms in blocked],
             }  # fmt: skip
         return document
 
@@ -174,7 +169,12 @@ class Health:
                 looks.append(self._gateways.look())
             await asyncio.gather(*looks)
             if self._log_seen.reachable and not self._prepared:
-                await self._prepare()
+                try:
+                    await self._runlog.prepare(deadline_seconds=_INDEXES_S)
+                    self._prepared = True
+                except UnavailableError as error:
+                    extra = {"action": "log_store.not_prepared", "error": str(error)}
+                    _log.warning("the log store's indexes are not there yet", extra=extra)
             away = not self._etcd_seen.reachable or not self._log_seen.reachable
             await asyncio.sleep(RETRY_S if away else PROBE_S)
 
@@ -211,14 +211,19 @@ class Health:
 
     async def look(self) -> Report:
         """Ask all of them now."""
-        workers, log_store, members, clocks, kept, (roster, refused) = await asyncio.gather(
-            self._workers(), self._log_store(), self._members(), self._clocks(), _asked(self._runlog.retention()),
-            self._remembered(),
+        endpoints, guard = self._etcd.endpoints, self._guard
+        workers, log_store, answers, (compared, unread), (kept, _), remembered = await asyncio.gather(
+            self._workers(), self._log_store(), asyncio.gather(*map(self._member, endpoints)),
+            _asked(self._inventory.clocks()), _asked(self._runlog.retention()),
+            asyncio.gather(_asked(self._inventory.roster()), _asked(self._inventory.not_permitted())),
         )  # fmt: skip
+        members = dict(zip(endpoints, answers, strict=True))
+        roster, refused = remembered[0][0] or {}, remembered[1][0] or {}
+        clocks = clocks_view(compared, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
         live = {worker.worker for worker in workers or ()}
         gone = [entry for name, entry in roster.items() if name not in live]
         jobs = JobsReport() if workers is None else await self._look_at_jobs(workers, gone)
-        log_store["retention"] = _retention_view(kept[0])
+        log_store["retention"] = _retention_view(kept)
         away = self._etcd_seen.problem
         faults = [] if away else [*_faults(members), *self._gateways.faults]
         etcd = {
@@ -236,7 +241,7 @@ class Health:
         return Report(
             etcd=etcd, log_store=log_store, workers=_workers_view(workers, gone), clocks=clocks, jobs=jobs,
             steward=refused, blocked=blocked, problems=tuple(problems),
-            notes=() if away else (*_notes(members), *_steward_notes(refused)),
+            notes=() if away else tuple(_notes(members, refused)),
         )  # fmt: skip
 
     async def _workers(self) -> list[Member] | None:
@@ -245,29 +250,11 @@ class Health:
         self._etcd_seen.note(problem, self._clock.wall_ms())
         return None if workers is None else healthy(workers)
 
-    async def _remembered(self) -> tuple[dict[str, RosterEntry], dict[str, str]]:
-        """The workers that were here, and what etcd does not let the steward do; nothing where it is not known."""
-        roster, refused = await asyncio.gather(
-            _asked(self._inventory.roster()), _asked(self._inventory.not_permitted())
-        )  # fmt: skip
-        return roster[0] or {}, refused[0] or {}
-
     async def _log_store(self) -> dict[str, Any]:
         version, problem = await _asked(self._runlog.ping())
         self._log_seen.note(problem, self._clock.wall_ms())
         state = "unreachable" if problem else "ok"
         return {"state": state, "where": self._log_seen.where, "version": version, "problem": self._log_seen.problem}
-
-    async def _clocks(self) -> dict[str, Any]:
-        """The newest comparison, and whether this manager may trust its own clock."""
-        clocks, unread = await _asked(self._inventory.clocks())
-        guard = self._guard
-        return clocks_view(clocks, known=unread is None, own_fault=guard.fault, max_skew_ms=guard.max_skew_ms)
-
-    async def _members(self) -> dict[str, _Answer]:
-        endpoints = self._etcd.endpoints
-        answers = await asyncio.gather(*(self._member(endpoint) for endpoint in endpoints))
-        return dict(zip(endpoints, answers, strict=True))
 
     async def _member(self, endpoint: str) -> _Answer:
         try:
@@ -286,14 +273,6 @@ class Health:
                 self._full_since_ms = None
             elif self._full_since_ms is None:
                 self._full_since_ms = self._clock.wall_ms()
-
-    async def _prepare(self) -> None:
-        try:
-            await self._runlog.prepare(deadline_seconds=_INDEXES_S)
-            self._prepared = True
-        except UnavailableError as error:
-            extra = {"action": "log_store.not_prepared", "error": str(error)}
-            _log.warning("the log store's indexes are not there yet", extra=extra)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -358,11 +337,15 @@ def _faults(members: Mapping[str, _Answer]) -> list[str]:
     return list(dict.fromkeys(faults))
 
 
-def _notes(members: Mapping[str, _Answer]) -> list[str]:
+def _notes(members: Mapping[str, _Answer], refused: Mapping[str, str]) -> list[str]:
+    """On members of etcd; and on what it refuses the steward, by the worker."""
     notes = []
     for endpoint, member in members.items():
-        version = _version(member.status.version) if member.status else ()
-        if member.status and (version in _LOSES_WRITES or version < (3, 5, 0)):
+        if member.status is None:
+            continue
+        parts = member.status.version.split("-")[0].split(".")
+        version = tuple(int(part) for part in parts if part.isdigit())
+        if version in _LOSES_WRITES or version < (3, 5, 0):
             fault = "can lose committed writes in a crash" if version in _LOSES_WRITES else "is past its support"
             notes.append(f"etcd {member.status.version} at {endpoint} {fault}: use 3.5.3 or newer")
     withheld = [endpoint for endpoint, member in members.items() if member.withheld]
@@ -371,11 +354,7 @@ def _notes(members: Mapping[str, _Answer]) -> list[str]:
             f"etcd at {', '.join(withheld)} does not tell our user its version, size and alarms: watch these by other "
             "means, or grant the user the role root"
         )
-    return notes
-
-
-def _steward_notes(refused: Mapping[str, str]) -> list[str]:
-    return [f"what the steward, {worker}, may not do in etcd: {what}" for worker, what in refused.items()]
+    return notes + [f"what the steward, {worker}, may not do in etcd: {what}" for worker, what in refused.items()]
 
 
 def _worker_faults(workers: Sequence[Member]) -> list[str]:
@@ -417,7 +396,3 @@ def _member_view(endpoint: str, member: _Answer) -> dict[str, Any]:
         "quotaBytes": QUOTA_BYTES,
         "alarms": list(status.alarms),
     }
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split("-")[0].split(".") if part.isdigit())

@@ -66,8 +66,11 @@ async def look_at_jobs(
             continue
         for name in names:
             job = catalog.get(name)
-            if job is None or job.saved is None or not _may_fire(job.saved.spec, now_ms):
+            if job is None or job.saved is None:
                 continue
+            ends_ms = [moment.ms for moment in (job.saved.spec.at, job.saved.spec.end_at) if moment is not None]
+            if min(ends_ms, default=now_ms + 1) <= now_ms:
+                continue  # its last fire is past, as far as one look tells
             count += 1
             if len(without) < _NAMED:
                 without.append((name, f"no worker: {why_nobody(job.saved.spec, members, away, now_ms=now_ms)}"))
@@ -93,12 +96,6 @@ class _Fits:
             candidates = [one for value in values for one in self._by_label.get((name, value), ())]
             break
         return any(is_eligible(spec, one.labels, one.slots) for one in candidates)
-
-
-def _may_fire(spec: JobSpec, now_ms: int) -> bool:
-    """Whether its last fire is still to come, as far as one look tells."""
-    ends_ms = [moment.ms for moment in (spec.at, spec.end_at) if moment is not None]
-    return min(ends_ms, default=now_ms + 1) > now_ms
 
 
 def _rest(count: int | None, named: int, what: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 server.py https.py              the server: connections, what is no HTTP request, answers as they are taken; TLS
 guards.py inputs.py             who may call, from where, and how long; reading what came
-bodies.py                       what the bodies of calls hold: fields that are read and described as those of a job
+bodies.py queries.py            what the bodies and the queries of calls hold: read and described by one definition
 idempotency.py allowances.py    the same call again; how much of etcd one caller may fill
 errors.py                       every error as JSON
 """

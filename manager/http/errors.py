@@ -106,7 +106,17 @@ def failure_of(error: Exception) -> Failure:
         case web.HTTPException():
             return _of_http(error)
         case _:
-            return _of_kind(error)
+            pass
+    for kind, status, code in _REFUSALS:
+        if isinstance(error, kind):
+            return Failure(status=status, code=code, detail=str(error))
+    reference = uuid.uuid4().hex[:12]
+    _log.error(
+        "a request failed in a way that nobody expected", exc_info=error,
+        extra={"action": "request.failed", "reference": reference},
+    )  # fmt: skip
+    detail = f"something went wrong in this manager; its log says what, under the reference {reference}"
+    return Failure(status=500, code="internal-error", detail=detail)
 
 
 def respond(request: web.BaseRequest, failure: Failure) -> web.Response:
@@ -159,13 +169,6 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return started
 
 
-def _of_kind(error: Exception) -> Failure:
-    for kind, status, code in _REFUSALS:
-        if isinstance(error, kind):
-            return Failure(status=status, code=code, detail=str(error))
-    return _unexpected(error)
-
-
 def _of_http(error: web.HTTPException) -> Failure:
     phrase = HTTPStatus(error.status).phrase.lower()
     remedy = _REMEDIES.get(error.status, "see docs/api.md")
@@ -174,13 +177,3 @@ def _of_http(error: web.HTTPException) -> Failure:
         allow = ", ".join(sorted(error.allowed_methods))
         phrase, remedy = f"{error.method} is not possible here", f"use {allow}"
     return Failure(status=error.status, code=code_of(error.status), detail=f"{phrase}; {remedy}", allow=allow)
-
-
-def _unexpected(error: Exception) -> Failure:
-    reference = uuid.uuid4().hex[:12]
-    _log.error(
-        "a request failed in a way that nobody expected", exc_info=error,
-        extra={"action": "request.failed", "reference": reference},
-    )  # fmt: skip
-    detail = f"something went wrong in this manager; its log says what, under the reference {reference}"
-    return Failure(status=500, code="internal-error", detail=detail)

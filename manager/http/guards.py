@@ -79,7 +79,10 @@ class Hosts:
 
     def has(self, host: str) -> bool:
         """Whether a ``Host`` header (name or address, perhaps with a port) is one of ours."""
-        name = _name_of(host)
+        try:
+            name = urlsplit(f"//{host}").hostname
+        except ValueError:
+            return False
         if name is None:
             return False
         try:
@@ -94,13 +97,20 @@ def guard(hosts: Hosts) -> Middleware:
 
     @web.middleware
     async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
-        _refuse_twice(request)
-        if request.path not in _PROBES or "verbose" in request.query:
-            _check_host(request, hosts)
-        request[KNOWS_US] = all(hosts.has(host) for host in request.headers.getall("Host", []))
+        for name in _GIVEN_ONCE:
+            if len(request.headers.getall(name, ())) > 1:
+                raise RequestError(400, f"{name}: is given more than once; send it once")
+        foreign = [host for host in request.headers.getall("Host", []) if not hosts.has(host)]
+        request[KNOWS_US] = not foreign
+        if foreign and (request.path not in _PROBES or "verbose" in request.query):
+            message = f"Host: {foreign[0][:100]!r} is not a name of this manager"
+            remedy = "call it by its address, or add the name to allowedHosts"
+            raise RequestError(403, f"{message}; {remedy}", code="foreign-host")
         if request.method not in _READ_ONLY or request.path in _STREAMS:
             _check_origin(request)
-        _refuse_encoded(request)
+        for encoding in request.headers.getall("Content-Encoding", ()):
+            if encoding.strip().casefold() != "identity":
+                raise RequestError(415, f"Content-Encoding: is {encoding[:60]!a}; send the body as it is, without it")
         return await handler(request)
 
     return middleware
@@ -146,48 +156,16 @@ def add_headers(response: web.StreamResponse, path: str) -> None:
     response.headers.setdefault("Cache-Control", "no-cache" if path.startswith("/static/") else "no-store")
 
 
-def _refuse_twice(request: web.Request) -> None:
-    for name in _GIVEN_ONCE:
-        if len(request.headers.getall(name, ())) > 1:
-            raise RequestError(400, f"{name}: is given more than once; send it once")
-
-
-def _refuse_encoded(request: web.Request) -> None:
-    for encoding in request.headers.getall("Content-Encoding", ()):
-        if encoding.strip().casefold() != "identity":
-            raise RequestError(415, f"Content-Encoding: is {encoding[:60]!a}; send the body as it is, without it")
-
-
-def _check_host(request: web.Request, hosts: Hosts) -> None:
-    for host in request.headers.getall("Host", []):
-        if not hosts.has(host):
-            message = f"Host: {host[:100]!r} is not a name of this manager"
-            raise RequestError(
-                403, f"{message}; call it by its address, or add the name to allowedHosts", code="foreign-host"
-            )
-
-
 def _check_origin(request: web.Request) -> None:
     site = request.headers.get("Sec-Fetch-Site", "none").casefold()
     origin = request.headers.get("Origin")
-    if site in _OUR_SITES and (origin is None or _authority(origin) == request.headers.get("Host", "").casefold()):
+    try:
+        parts = urlsplit((origin or "").casefold())
+        authority = parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
+    except ValueError:
+        authority = None  # it is no address
+    if site in _OUR_SITES and (origin is None or authority == request.headers.get("Host", "").casefold()):
         return
     what = "listen" if request.method in _READ_ONLY else "change anything"
     message = f"Origin: a page of {(origin or site)[:100]!r} may not {what} here"
     raise RequestError(403, f"{message}; use this manager's own console", code="foreign-origin")
-
-
-def _authority(origin: str) -> str | None:
-    """Host and port of an origin as its own ``Host`` header would say them; None for what is no address."""
-    try:
-        parts = urlsplit(origin.casefold())
-    except ValueError:
-        return None
-    return parts.netloc if parts.scheme in ("http", "https") and parts.netloc else None
-
-
-def _name_of(host: str) -> str | None:
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None

@@ -103,16 +103,12 @@ def certificate_of(config: ManagerConfig) -> Certificate | None:
 async def add_hsts(request: web.Request, response: web.StreamResponse) -> None:
     """Tell browsers to come with HTTPS only; not on names that mean something else on each machine."""
     name = request.url.host or "localhost"
-    if name != "localhost" and not _is_address(name):
-        response.headers["Strict-Transport-Security"] = _HSTS
-
-
-def _is_address(name: str) -> bool:
+    if name == "localhost":
+        return
     try:
         ipaddress.ip_address(name)
     except ValueError:
-        return False
-    return True
+        response.headers["Strict-Transport-Security"] = _HSTS
 
 
 @contextmanager

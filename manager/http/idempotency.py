@@ -154,7 +154,9 @@ def idempotent(calls: Callable[[web.Request], IdempotentCalls], *, read_s: float
         if not is_ours or request.match_info.http_exception is not None:
             return await handler(request)
         body = await read_body(request, read_s)
-        idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=_fingerprint(request, body))
+        head = "\0".join((request.method, request.path_qs, request.content_type)).encode(errors="replace")
+        fingerprint = sha256(head + b"\0" + body).hexdigest()
+        idempotency = Idempotency(key=_key(request.headers.getall(HEADER)), fingerprint=fingerprint)
         resource = request.match_info.route.resource
         if resource is not None and resource.canonical in READS:
             return await handler(request)
@@ -175,11 +177,6 @@ def _key(given: list[str]) -> str:
         message = f"{HEADER}: is {ascii(', '.join(given))[:80]}; send one key of 1 to 255 visible ASCII characters"
         raise RequestError(400, f"{message}, such as a UUID", code="bad-idempotency-key")
     return text
-
-
-def _fingerprint(request: web.Request, body: bytes) -> str:
-    head = "\0".join((request.method, request.path_qs, request.content_type))
-    return sha256(head.encode(errors="replace") + b"\0" + body).hexdigest()
 
 
 def _live(kv: KeyValue | None, now_ms: int) -> Remembered | None:

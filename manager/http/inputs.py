@@ -1,18 +1,15 @@
-"""Reading what came with a request: query, form, JSON. Every mistake at once, each with its field and its remedy."""
+"""Reading what came with a request: form, JSON. Every mistake at once, each with its field and its remedy."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from datetime import datetime
-from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any
 from urllib.parse import parse_qsl, unquote_to_bytes
 
 from aiohttp import web
 
-from common.errors import InvalidInputError, Problem, nearest
-from common.instants import to_ms
+from common.errors import InvalidInputError, Problem
 from common.jobs.job import EXAMPLE
 from common.jobs.reader import load_object
 from common.jobs.reading import shown
@@ -20,77 +17,8 @@ from common.protocol.edits import ANY_REVISION
 from manager.http.errors import RequestError
 from manager.http.guards import MAX_BODY_BYTES
 
-E = TypeVar("E", bound=StrEnum)
-
 _MAX_FORM_FIELDS = 100
 _NAME_AT = "/api/v1/jobs/".count("/")
-_MAX_MS = 8_000_000_000_000
-"""Beyond the year 2199."""
-
-
-class Fields:
-    """Takes named texts apart (those of a query), gathering what was wrong with them; `check` raises it."""
-
-    def __init__(self, texts: Mapping[str, str], *, known: Collection[str] | None = None) -> None:
-        """`known` None: other names are let be (browsers and proxies add some)."""
-        self._texts = texts
-        self.problems: list[Problem] = []
-        for name in texts:
-            if known is not None and name not in known:
-                meant = nearest(name, known)
-                names = f"known: {', '.join(sorted(known))}" if known else "it has none: leave it out"
-                remedy = f"did you mean {meant}?" if meant else names
-                self.fault(name[:80], "is not a parameter of this call", remedy)
-
-    def fault(self, field: str, message: str, remedy: str) -> None:
-        self.problems.append(Problem(field=field, message=message, remedy=remedy))
-
-    def check(self) -> None:
-        """InvalidInputError with every mistake so far, if there is any."""
-        if self.problems:
-            raise InvalidInputError(self.problems)
-
-    def text(self, name: str) -> str | None:
-        """The text as given; None where it is absent, empty or (a fault) no Unicode."""
-        text = self._texts.get(name) or ""
-        if not _is_unicode(text):
-            self.fault(name, "is not valid Unicode", "percent-encode UTF-8")
-            return None
-        return text or None
-
-    def whole(self, name: str, default: int, low: int, high: int) -> int:
-        text = self._texts.get(name)
-        if text is None:
-            return default
-        if text.isascii() and text.removeprefix("-").isdigit() and len(text) < 20 and low <= int(text) <= high:
-            return int(text)
-        self.fault(name, f"is {shown(text)}", f"a whole number from {low:,} to {high:,}; {default:,} when left out")
-        return default
-
-    def choice(self, name: str, kind: type[E]) -> E | None:
-        text = self.text(name)
-        try:
-            return None if text is None else kind(text)
-        except ValueError:
-            self.fault(name, f"is {shown(text)}", f"one of: {', '.join(kind)}")
-            return None
-
-    def time_ms(self, name: str) -> int | None:
-        """An instant: ISO 8601 with an offset, or milliseconds since the epoch."""
-        text = self.text(name)
-        if text is None:
-            return None
-        if text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= _MAX_MS:
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-            if moment.tzinfo is not None:
-                return to_ms(moment)
-        except (ValueError, OverflowError):
-            pass
-        remedy = "a time with its offset such as 2026-03-29T01:00:00Z (write + as %2B), or milliseconds since 1970"
-        self.fault(name, f"is {shown(text)}", remedy)
-        return None
 
 
 def job_in(request: web.Request) -> str:
@@ -197,11 +125,3 @@ def if_match(request: web.Request) -> int | None:
 
 def _invalid(field: str, message: str, remedy: str) -> InvalidInputError:
     return InvalidInputError([Problem(field=field, message=message, remedy=remedy)])
-
-
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

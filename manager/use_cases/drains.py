@@ -51,17 +51,12 @@ class DrainService:
         """
         _refuse_no_name(worker)
         now_ms = self._clock.wall_ms()
-
-        def plan(there: KeyValue | None) -> Drain:
-            before = None if there is None else Drain.from_json(there.value)
-            if before is not None and reason in (None, before.reason):
-                return before
-            return Drain(by=by, since_ms=now_ms if before is None else before.since_ms, reason=reason)
-
         key, deadline, tries = self._keys.drain(worker), self._clock.monotonic() + self._patience_s, 0
         while True:
             there = await self._etcd.get(key)
-            wanted = plan(there)
+            before = wanted = None if there is None else Drain.from_json(there.value)
+            if wanted is None or reason not in (None, wanted.reason):
+                wanted = Drain(by=by, since_ms=now_ms if before is None else before.since_ms, reason=reason)
             if there is not None and there.value == wanted.to_json():
                 return Drained(drain=wanted, changed=False)
             if there is None and not await self._etcd.count(self._keys.worker_sessions(worker)):

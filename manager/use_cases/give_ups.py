@@ -6,6 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -71,9 +72,14 @@ class GiveUpService:
         while True:
             there = await self._etcd.get(self._keys.run(run))
             if there is None:
-                return await self._not_claimed(run)
-            entry = _read(there)
-            if entry is None or entry.state is EntryState.FINAL:
+                if await self._etcd.get(self._keys.request(run)) is not None:
+                    raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
+                return KillOutcome.NOT_THERE
+            try:
+                entry = RunEntry.from_json(there.value)
+            except ValueError:
+                return KillOutcome.HAD_ENDED  # somebody else's; the steward sets it aside
+            if entry.state is EntryState.FINAL:
                 return KillOutcome.HAD_ENDED
             allowed: Guards | None = [] if is_ending else await self._allowed(run, entry, there)
             if allowed is None:
@@ -91,11 +97,6 @@ class GiveUpService:
         extra = {"action": "run.give_up", "run": str(run), "by": by}
         _log.warning("%s is to be given up: %s", run, reason, extra=extra)
         return KillOutcome.ASKED
-
-    async def _not_claimed(self, run: RunId) -> KillOutcome:
-        if await self._etcd.get(self._keys.request(run)) is not None:
-            raise ConflictError(f"{run} has not begun, and holds nothing: kill it, then it never starts")
-        return KillOutcome.NOT_THERE
 
     async def _allowed(self, run: RunId, entry: RunEntry, there: KeyValue) -> Guards | None:
         """What has to stay true for it; None: it has ended, and its worker sees to its record."""
@@ -116,25 +117,13 @@ class GiveUpService:
             pending = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision)
         except ValueError as error:
             raise ConflictError(f"{run} has a kill that cannot be read: kill it again ({error})") from error
-        if (left_ms := pending.overdue_in_ms(self._clock.wall_ms(), grace_s=_grace_s(job, run))) > 0:
+        grace_s: float = 0
+        if job is not None:
+            with suppress(EtcronError):  # of the job as it is now, if it can be read
+                grace_s = SavedJob.from_json(job.value, name=run.job_name).spec.kill_grace_s
+        if (left_ms := pending.overdue_in_ms(self._clock.wall_ms(), grace_s=grace_s)) > 0:
             raise ConflictError(
                 f"{run} was asked to end, and {entry.worker}, which is live, may still end it: "
                 f"give it up in {math.ceil(left_ms / 1000)} s if it has not"
             )
         return give_up.while_pending(kill)
-
-
-def _read(kv: KeyValue) -> RunEntry | None:
-    try:
-        return RunEntry.from_json(kv.value)
-    except ValueError:
-        return None  # somebody else's; the steward sets it aside
-
-
-def _grace_s(job: KeyValue | None, run: RunId) -> float:
-    """Of the job as it is now; 0 where there is none, or none that can be read."""
-    try:
-        spec = SavedJob.from_json(job.value, name=run.job_name).spec if job is not None else None
-    except EtcronError:
-        spec = None
-    return spec.kill_grace_s if spec is not None else 0

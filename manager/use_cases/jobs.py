@@ -188,7 +188,12 @@ class JobService:
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
-            self._refuse_one_more(stored)
+            # By what is watched, so at no cost; several at once may pass it by as many.
+            if stored.job is None and self._jobs() >= self._max_jobs:
+                raise TooManyJobsError(
+                    f"job {stored.name!r} was not made: there are {self._jobs():,} jobs, and maxJobs is "
+                    f"{self._max_jobs:,}; delete some, or raise it on each manager"
+                )
             return plan_save(
                 self._keys, stored, spec, now_ms=self._clock.wall_ms(), by=by, change=change, members=self._workers()
             )
@@ -315,14 +320,6 @@ class JobService:
         problems += schedule_problems(spec, now_ms=self._clock.wall_ms())
         if problems:
             raise InvalidInputError(problems)
-
-    def _refuse_one_more(self, stored: Stored) -> None:
-        """By what is watched, so at no cost; several at once may pass it by as many."""
-        if stored.job is None and self._jobs() >= self._max_jobs:
-            raise TooManyJobsError(
-                f"job {stored.name!r} was not made: there are {self._jobs():,} jobs, and maxJobs is "
-                f"{self._max_jobs:,}; delete some, or raise it on each manager"
-            )
 
     async def _carry_out(self, name: str, plan: Callable[[Stored], Edit | None], done: str) -> _Outcome:
         turn = self._turns.setdefault(name, asyncio.Lock())

@@ -104,19 +104,14 @@ class KillService:
         """The runs of the job that have begun, also those of a broadcast job's workers."""
         runs: list[RunId] = []
         for prefix in (self._keys.runs_of(name), self._keys.own_runs_of(name)):
-            runs += await self._running_under(prefix, now_ms)
-        return runs
-
-    async def _running_under(self, prefix: str, now_ms: int) -> list[RunId]:
-        runs = []
-        async for page in self._etcd.read_prefix(prefix):
-            for kv in page.kvs:
-                try:
-                    run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
-                except ValueError:
-                    continue  # somebody else's; the steward sets it aside
-                if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
-                    runs.append(run)
+            async for page in self._etcd.read_prefix(prefix):
+                for kv in page.kvs:
+                    try:
+                        run, entry = self._keys.run_of(kv.key), RunEntry.from_json(kv.value)
+                    except ValueError:
+                        continue  # somebody else's; the steward sets it aside
+                    if entry.state is EntryState.OPEN and entry.dispatch_ms <= now_ms:
+                        runs.append(run)
         return runs
 
     async def _put_kill(self, kill: Kill, deadline: float, there: KeyValue | None = None) -> bool:

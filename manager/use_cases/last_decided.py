@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from typing import Any, Final
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
 
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
@@ -32,28 +33,28 @@ class LastDecided:
 
         UnavailableError: etcd or the log store does not answer.
         """
-        ends = await self._in_etcd(name)  # first: what goes from there meanwhile is in the log store by then
-        page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
-        recorded = [last_ms for document in page.items if (last_ms := _planned_end_ms(document)) is not None]
-        if not recorded and page.next_cursor is not None:
-            return None, f"the newest {_RECORDS} records of {name} are of no planned fire"
-        if not page.items and await self._had_records(name):
-            return None, f"the records of {name} have been removed with the older ones"
-        ends += recorded
-        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0), ""
-
-    async def _had_records(self, name: str) -> bool:
-        results = await self._history.results([name])
-        if results is None:
-            raise UnavailableError("the log store does not answer")
-        return name in results
-
-    async def _in_etcd(self, name: str) -> list[int]:
-        """The plan times of fires that wait as requests, have a run, or a record. Read anew: a mirror may lag."""
+        # In etcd first, of fires that wait as requests, have a run, or a record: what goes from there meanwhile is in
+        # the log store by then. Read anew: a mirror may lag.
         ends = [plan_ms async for plan_ms, _ in self._planned(self._keys.requests_of(name))]
         async for plan_ms, kv in self._planned(self._keys.runs_of(name)):
-            ends += [plan_ms, _range_end_ms(kv)]
-        return ends
+            ends.append(plan_ms)
+            with suppress(ValueError):  # somebody else's value; the key alone tells that the fire is decided
+                record = RunEntry.from_json(kv.value).record
+                ends.append(0 if record is None else record.range_end_ms or 0)
+        page = await self._history.runs(RunFilter(job=name, to_ms=now_ms + 1), cursor=None, limit=_RECORDS)
+        recorded = [
+            end_ms(one) for one in page.items if (run := run_id_of(one)) is not None and run.plan_ms is not None
+        ]
+        if not recorded and page.next_cursor is not None:
+            return None, f"the newest {_RECORDS} records of {name} are of no planned fire"
+        if not page.items:
+            results = await self._history.results([name])
+            if results is None:
+                raise UnavailableError("the log store does not answer")
+            if name in results:
+                return None, f"the records of {name} have been removed with the older ones"
+        ends += recorded
+        return max((last_ms for last_ms in ends if last_ms <= now_ms), default=0), ""
 
     async def _planned(self, prefix: str) -> AsyncIterator[tuple[int, KeyValue]]:
         """The keys of planned fires, and their plan times."""
@@ -65,18 +66,3 @@ class LastDecided:
                     continue  # somebody else's; the steward sets it aside
                 if plan_ms is not None:
                     yield plan_ms, kv
-
-
-def _range_end_ms(kv: KeyValue) -> int:
-    """The last plan time of the final record in a run key; 0 where that has no record of a range."""
-    try:
-        record = RunEntry.from_json(kv.value).record
-    except ValueError:
-        return 0  # somebody else's value; the key alone tells that the fire is decided
-    return 0 if record is None else record.range_end_ms or 0
-
-
-def _planned_end_ms(document: Mapping[str, Any]) -> int | None:
-    """The plan time of the last fire that the record is about; None: it is of no planned one."""
-    run_id = run_id_of(document)
-    return None if run_id is None or run_id.plan_ms is None else end_ms(document)

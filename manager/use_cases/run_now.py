@@ -130,7 +130,7 @@ class RunNow:
         await self._refuse_wrong_clock()
         call = self._call(name, wanted, by, idempotency)
         deadline = self._clock.monotonic() + self._patience_s
-        there = await self._look(call)
+        there = call.keys.found(await self._etcd.txn(call.keys.look))
         is_allowed = False
         while True:
             known = self._known(call, there)
@@ -144,7 +144,9 @@ class RunNow:
             if found is None:
                 self._count(call, address, is_new=known is None)
                 if known is None:
-                    self._say(call, asked)
+                    run = str(asked.answer.get("runId"))
+                    extra = {"action": "run.asked_for", "job": name, "run": run, "by": by, "reason": wanted.reason}
+                    _log.info("%s is asked for by %s", run, by, extra=extra)
                 return asked
             there = found
             if self._clock.monotonic() > deadline:
@@ -190,9 +192,6 @@ class RunNow:
 
     # What is there
 
-    async def _look(self, call: _Call) -> Found:
-        return call.keys.found(await self._etcd.txn(call.keys.look))
-
     def _known(self, call: _Call, there: Found) -> Asked | None:
         """The answer, where this very request or one with its dedupe key has been answered before."""
         own = _is_live(there.own, call.now_ms)
@@ -211,9 +210,17 @@ class RunNow:
         """The answer, and what is put for it."""
         if known is not None:  # only the Idempotency-Key is new: it is answered the same from now on
             return known, remember(call.keys, there, self._own(call, known, 0))
-        _refuse_past(call)
-        spec, job = _job(call.name, there.job)
-        requests = self._requests(call, spec, job.create_revision)
+        at_ms = call.wanted.at_ms
+        # Not where the call is read: one that is sent again gets its first answer, however late.
+        if at_ms is not None and at_ms < call.now_ms - MAX_PAST_MS:
+            remedy = "leave it out to run at once"
+            raise InvalidInputError([Problem(field="at", message=f"is {iso(at_ms)}, which is past", remedy=remedy)])
+        stored, job = Stored.read(call.name, there.job, None), there.job
+        if job is None:
+            raise NotFoundError(f"there is no job {call.name}")
+        if stored.saved is None:
+            raise ConflictError(f"job {call.name!r} cannot be read ({stored.problem}): save it anew, or delete it")
+        requests = self._requests(call, stored.saved.spec, job.create_revision)
         asked = _answer(call, requests)
         own = self._own(call, asked, job.create_revision)
         window = replace(own, expires_ms=call.now_ms + call.wanted.dedupe_s * 1000, fingerprint="")
@@ -228,7 +235,16 @@ class RunNow:
         )  # fmt: skip
 
     def _requests(self, call: _Call, spec: JobSpec, job_create_revision: int) -> list[Request]:
-        wanted = call.wanted
+        wanted, sequences = call.wanted, [spec.name]
+        if spec.broadcast:
+            workers = self._workers_for(spec)
+            if not workers:
+                raise ConflictError(f"no worker that is live fits job {spec.name!r}: there is none to run it on")
+            if len(workers) > MOST_WORKERS:
+                raise ConflictError(
+                    f"{len(workers)} workers fit job {spec.name!r}; one call asks at most {MOST_WORKERS}"
+                )
+            sequences = [sequence_name(spec.name, worker) for worker in sorted(workers)]
         return [
             Request(
                 run_id=RunId(sequence, call.fire), origin=Origin.RUN_NOW, job_create_revision=job_create_revision,
@@ -236,18 +252,8 @@ class RunNow:
                 trigger=Trigger.MANUAL if call.by.startswith("console") else Trigger.API, by=call.by,
                 note=wanted.reason, args=wanted.args, env=wanted.env or {},
             )
-            for sequence in self._sequences(spec)
+            for sequence in sequences
         ]  # fmt: skip
-
-    def _sequences(self, spec: JobSpec) -> list[str]:
-        if not spec.broadcast:
-            return [spec.name]
-        workers = self._workers_for(spec)
-        if not workers:
-            raise ConflictError(f"no worker that is live fits job {spec.name!r}: there is none to run it on")
-        if len(workers) > MOST_WORKERS:
-            raise ConflictError(f"{len(workers)} workers fit job {spec.name!r}; one call asks at most {MOST_WORKERS}")
-        return [sequence_name(spec.name, worker) for worker in sorted(workers)]
 
     async def _send(self, call: _Call, asked: Asked, txn: Txn, deadline: float) -> Found | None:
         """None once it is carried out; else what is there instead, and it certainly is not."""
@@ -263,11 +269,6 @@ class RunNow:
         settled = await settle(self._etcd, self._clock, txn, patience, partial(call.keys.earlier, txn))
         return None if settled.done else call.keys.found(settled.answer)
 
-    def _say(self, call: _Call, asked: Asked) -> None:
-        run = str(asked.answer.get("runId"))
-        extra = {"action": "run.asked_for", "job": call.name, "run": run, "by": call.by, "reason": call.wanted.reason}
-        _log.info("%s is asked for by %s", run, call.by, extra=extra)
-
 
 def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     """What is remembered there, as long as it counts; what cannot be read is written over."""
@@ -276,23 +277,6 @@ def _is_live(kv: KeyValue | None, now_ms: int) -> Remembered | None:
     except ValueError:
         return None
     return None if remembered is None or remembered.is_over(now_ms) else remembered
-
-
-def _refuse_past(call: _Call) -> None:
-    """Not where the call is read: one that is sent again gets its first answer, however late."""
-    at_ms = call.wanted.at_ms
-    if at_ms is not None and at_ms < call.now_ms - MAX_PAST_MS:
-        remedy = "leave it out to run at once"
-        raise InvalidInputError([Problem(field="at", message=f"is {iso(at_ms)}, which is past", remedy=remedy)])
-
-
-def _job(name: str, kv: KeyValue | None) -> tuple[JobSpec, KeyValue]:
-    stored = Stored.read(name, kv, None)
-    if kv is None:
-        raise NotFoundError(f"there is no job {name}")
-    if stored.saved is None:
-        raise ConflictError(f"job {name!r} cannot be read ({stored.problem}): save it anew, or delete it")
-    return stored.saved.spec, kv
 
 
 def _answer(call: _Call, requests: Sequence[Request]) -> Asked:

@@ -12,9 +12,10 @@ has what had gone from etcd by then. Job or marks newer than that revision are l
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from common.clock import Clock
 from common.errors import ConflictError, UnavailableError
@@ -58,12 +59,14 @@ async def _in_etcd(etcd: EtcdClient, keys: Keys, name: str) -> tuple[list[RunId]
     revision = 0
     prefixes: tuple[tuple[str, Callable[[KeyValue], bool]], ...] = (
         (keys.runs_of(name), _has_started), (keys.own_runs_of(name), _has_started),
-        (keys.requests_of(name), _always), (keys.own_requests_of(name), _always),
+        (keys.requests_of(name), lambda _: True), (keys.own_requests_of(name), lambda _: True),
     )  # fmt: skip
     for prefix, counts in prefixes:
         async for page in etcd.read_prefix(prefix, revision=revision):
             revision = page.revision
-            found += [run for kv in page.kvs if counts(kv) and (run := _run_of(keys, kv)) is not None]
+            for kv in filter(counts, page.kvs):
+                with suppress(ValueError):  # somebody else's key
+                    found.append(keys.run_of(kv.key))
     return found, revision
 
 
@@ -72,18 +75,12 @@ async def _in_log_store(records: Records, name: str, after_ms: int) -> list[RunI
     cursor, read = None, 0
     while True:
         page = await records.runs(RunFilter(job=name, from_ms=after_ms + 1), cursor=cursor, limit=_PAGE)
-        found += _started_in(page.items)
+        found += [RunId.parse(str(one["_id"])) for one in page.items if one.get("status") not in _NOT_STARTED]
         cursor, read = page.next_cursor, read + len(page.items)
         if cursor is None:
             return found
         if read > _MOST:
             raise UnavailableError(f"there are more than {_MOST:,} records of fires of {name} that are still to come")
-
-
-def _started_in(documents: tuple[dict[str, Any], ...]) -> Iterator[RunId]:
-    for document in documents:
-        if document.get("status") not in _NOT_STARTED:
-            yield RunId.parse(str(document["_id"]))
 
 
 def _has_started(kv: KeyValue) -> bool:
@@ -93,17 +90,6 @@ def _has_started(kv: KeyValue) -> bool:
     except ValueError:
         return True
     return record is None or record.status not in _NOT_STARTED
-
-
-def _always(_: KeyValue) -> bool:
-    return True
-
-
-def _run_of(keys: Keys, kv: KeyValue) -> RunId | None:
-    try:
-        return keys.run_of(kv.key)
-    except ValueError:
-        return None
 
 
 _UNSENT: Final = 1_000
@@ -143,11 +129,16 @@ class Unblocking:
         NotFoundError: there is no such job. UnavailableError: the log store does not tell what was started or decided.
         """
         check_name(name)
-        self._refuse_clock(force=force)
+        if not force and not self._clock.is_synchronised():
+            raise ConflictError(
+                "nothing was changed: the kernel does not call this manager's clock synchronised (NTP), and by a wrong "
+                "clock the mark would be wrong again; look at the time, then unblock with force"
+            )
         _refuse_beats(await self._inventory.beats(), now_ms=self._clock.wall_ms())
         warnings: tuple[str, ...] = ()
         while True:
-            own = OwnMarks(await self._own_marks(name), ahead_ms=self._ahead_ms)
+            pages = self._etcd.read_prefix(self._keys.mark(sequence_name(name, "")))
+            own = OwnMarks([kv async for page in pages for kv in page.kvs], ahead_ms=self._ahead_ms)
             decided_ms, why = await self._last_decided(name, self._clock.wall_ms())
             after_ms = self._clock.wall_ms()
             started = await look_for_started(self._etcd, self._keys, self._records, name, after_ms=after_ms)
@@ -155,16 +146,9 @@ class Unblocking:
             def plan(
                 stored: Stored, own: OwnMarks = own, decided_ms: int | None = decided_ms, started: Started = started
             ) -> Edit:
-                now_ms = self._clock.wall_ms()
+                now_ms, ahead_ms = self._clock.wall_ms(), self._ahead_ms
                 return plan_unblock(
-                    self._keys,
-                    stored,
-                    own,
-                    started,
-                    decided_ms=decided_ms,
-                    now_ms=now_ms,
-                    ahead_ms=self._ahead_ms,
-                    by=by,
+                    self._keys, stored, own, started, decided_ms=decided_ms, now_ms=now_ms, ahead_ms=ahead_ms, by=by
                 )
 
             try:
@@ -174,17 +158,6 @@ class Unblocking:
             warnings = warnings or _what_became(done, why)
             if len(own.ahead_of(self._clock.wall_ms())) <= OWN_MARKS_AT_ONCE:
                 return replace(done, warnings=warnings)
-
-    def _refuse_clock(self, *, force: bool) -> None:
-        if not force and not self._clock.is_synchronised():
-            raise ConflictError(
-                "nothing was changed: the kernel does not call this manager's clock synchronised (NTP), and by a wrong "
-                "clock the mark would be wrong again; look at the time, then unblock with force"
-            )
-
-    async def _own_marks(self, name: str) -> list[KeyValue]:
-        prefix = self._keys.mark(sequence_name(name, ""))
-        return [kv async for page in self._etcd.read_prefix(prefix) for kv in page.kvs]
 
 
 def _what_became(done: Changed, why: str) -> tuple[str, ...]:

@@ -57,7 +57,10 @@ def mark_fault(mark_ms: int | None, *, now_ms: int) -> str | None:
 def schedule_warnings(spec: JobSpec, *, now_ms: int) -> tuple[str, ...]:
     """Warnings about a valid schedule: it never fires, its day fields, its calendar, changes of the clocks."""
     if not _fires_again(spec, now_ms):
-        return (_never_again(spec, now_ms),)
+        field, message, _ = _why_never(spec, now_ms)
+        if field == "cronExpr":
+            return ("it never fires again: every fire of the expression is past",)
+        return (f"it never fires again: {field} {message}" if field == "calendar" else f"{field}: {message}",)
     return tuple(dict.fromkeys(_looked_at(spec, now_ms)))
 
 
@@ -111,10 +114,6 @@ def _why_never(spec: JobSpec, now_ms: int) -> tuple[str, str, str]:
     if spec.end_at is not None and spec.trigger.next_after_ms(now_ms) is not None:
         since = "now" if spec.start_at is None else "startAt"
         return "endAt", f"never fires: no fire lies between {since} and {spec.end_at.text!r}", "name a later time"
-    return _why_trigger_never(spec, now_ms)
-
-
-def _why_trigger_never(spec: JobSpec, now_ms: int) -> tuple[str, str, str]:
     if spec.start_at is not None and spec.trigger.next_after_ms(now_ms) is not None:
         return "startAt", f"never fires: no fire follows {spec.start_at.text!r}", "name an earlier time"
     last_ms = spec.schedule.last_before_ms(now_ms + 1)
@@ -125,19 +124,18 @@ def _why_trigger_never(spec: JobSpec, now_ms: int) -> tuple[str, str, str]:
     return "cronExpr", f"{exprs} {message}", "name a year to come (or * for every year)"
 
 
-def _never_again(spec: JobSpec, now_ms: int) -> str:
-    """The same as a warning, for a paused job and for a preview."""
-    field, message, _ = _why_never(spec, now_ms)
-    if field == "cronExpr":
-        return "it never fires again: every fire of the expression is past"
-    return f"it never fires again: {field} {message}" if field == "calendar" else f"{field}: {message}"
-
-
 def _looked_at(spec: JobSpec, now_ms: int) -> Iterator[str]:
     if spec.at is not None and spec.at.ms <= now_ms:
         yield f"`at` {spec.at.text!r} is past by less than its grace: it fires at once"
     for expr in spec.cron_exprs:
-        yield from _expression_warnings(spec, expr, now_ms)
+        alone = parse_cron(expr, timezone=spec.timezone, job=spec.name)
+        fires = alone.upcoming(from_ms(now_ms), _SHOWN)
+        of = f"{expr!r}: " if len(spec.cron_exprs) > 1 else ""
+        if not fires:
+            yield f"{of}it never fires again: every fire of the expression is past"
+        elif alone.both_days_restricted:
+            shown = ", ".join(f"{fire.local:%a %Y-%m-%d %H:%M:%S}" for fire in fires)
+            yield f"{of}both day fields are restricted, so a day fires when either matches; the next fires: {shown}"
     schedule = spec.schedule
     planned = schedule.upcoming(from_ms(now_ms), LOOKED_AT)
     if planned and not any(schedule.is_open(to_ms(fire.at)) for fire in planned):
@@ -147,14 +145,3 @@ def _looked_at(spec: JobSpec, now_ms: int) -> Iterator[str]:
     for fire in planned:
         if fire.note is not None and schedule.is_open(to_ms(fire.at)):
             yield fire.note
-
-
-def _expression_warnings(spec: JobSpec, expr: str, now_ms: int) -> Iterator[str]:
-    schedule = parse_cron(expr, timezone=spec.timezone, job=spec.name)
-    fires = schedule.upcoming(from_ms(now_ms), _SHOWN)
-    of = f"{expr!r}: " if len(spec.cron_exprs) > 1 else ""
-    if not fires:
-        yield f"{of}it never fires again: every fire of the expression is past"
-    elif schedule.both_days_restricted:
-        shown = ", ".join(f"{fire.local:%a %Y-%m-%d %H:%M:%S}" for fire in fires)
-        yield f"{of}both day fields are restricted, so a day fires when either matches; the next fires: {shown}"

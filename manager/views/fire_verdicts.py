@@ -119,7 +119,12 @@ class Read:
 
 def verdicts(read: Read, now_ms: int) -> dict[Key, Fire]:
     """Each planned fire with what became of it; and those of which there is a record, a run or a request."""
-    asked_for = [_of_request(view) for view in read.requests if view["waitsForKind"] != WaitKind.TIME]
+    # Of a run that was asked for and waits: it was offered, handed on, or is to be made up for.
+    asked_for = [
+        _of_run_id(RunId.parse(view["id"]), verdict="waiting", reason=f"waits for {view['waitsFor']}")
+        for view in read.requests
+        if view["waitsForKind"] != WaitKind.TIME
+    ]
     unsettled = [
         *(_of_run_id(run_id, verdict="unknown", reason=_ON_ITS_WAY) for run_id in read.settling),
         *(of_run(run, now_ms) for run in read.going if run.run_id.plan_ms is not None),
@@ -219,7 +224,10 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     unknown = partial(_told, planTime=plan_ms, verdict="unknown")
     verdict = "waiting" if due else "planned"
     if not spec.enabled:
-        return _told(planTime=plan_ms, verdict="none", reason=_why_paused(view.saved))
+        # By whom it is paused, and why, as far as it says.
+        pause = view.saved.pause
+        why = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
+        return _told(planTime=plan_ms, verdict="none", reason=": ".join([_PAUSED, *why]))
     if not spec.schedule.is_open(plan_ms):
         return _told(planTime=plan_ms, verdict=verdict, reason="calendar: it will be skipped")
     if due and view.out_of_reach:
@@ -232,13 +240,6 @@ def _without_record(view: Unrecorded, plan_ms: int) -> Fire:
     would = view.takers.takers(str(plan_ms))
     waits_for = view.waits_for if due else None
     return _told(planTime=plan_ms, verdict=verdict, reason=would.reason or waits_for, takers=list(would.workers))
-
-
-def _why_paused(saved: SavedJob) -> str:
-    """By whom the job is paused, and why, as far as it says."""
-    pause = saved.pause
-    why = [] if pause is None else [one for one in (pause.by and f"by {pause.by}", pause.reason) if one]
-    return ": ".join([_PAUSED, *why])
 
 
 def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
@@ -254,11 +255,6 @@ def _of_documents(documents: Iterable[Mapping[str, Any]]) -> list[Fire]:
         fires += [of_records([one]) for one in of_one if one.get("rangeEndTime")]
         fires += [of_records(single, attempts=len(of_one))] if single else []
     return fires
-
-
-def _of_request(view: Mapping[str, Any]) -> Fire:
-    """By a run that was asked for and waits: it was offered, handed on, or is to be made up for."""
-    return _of_run_id(RunId.parse(view["id"]), verdict="waiting", reason=f"waits for {view['waitsFor']}")
 
 
 def _of_run_id(run_id: RunId, **known: Any) -> Fire:

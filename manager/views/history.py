@@ -149,7 +149,12 @@ class History:
             away = error
         if seen is not None and seen.request is not None:
             return await self._pending.view(seen)
-        document = await self._document(run, known=seen is not None and seen.run is not None)
+        document = None
+        try:
+            document = await self.record(run)
+        except UnavailableError:
+            if seen is None or seen.run is None:
+                raise
         if document is not None:
             return shown(run_view(document), await self._what_is_left(run, seen))
         if seen is None or seen.run is None:
@@ -172,17 +177,12 @@ class History:
             run, entry, fence=kv.create_revision, now_ms=now_ms, has_ended=entry.locked and not has_lock
         )  # fmt: skip
         if kill is not None and kill.create_revision > kv.create_revision:
-            view["killPendingMs"] = _pending_ms(run, kill, now_ms)
+            try:
+                asked_ms = Kill.from_json(kill.value, run_id=run, revision=kill.create_revision).at_ms
+                view["killPendingMs"] = max(0, now_ms - asked_ms)
+            except ValueError:
+                view["killPendingMs"] = None  # somebody else's; the workers set it aside
         return view
-
-    async def _document(self, run: RunId, *, known: bool) -> dict[str, Any] | None:
-        """The run's document; where the log store is away, None if the run is known from elsewhere, else an error."""
-        try:
-            return await self.record(run)
-        except UnavailableError:
-            if not known:
-                raise
-            return None
 
 
 def read_run_id(text: str) -> RunId:
@@ -192,13 +192,6 @@ def read_run_id(text: str) -> RunId:
     except ValueError as error:
         remedy = "<job>@<plan time in ms>#<attempt>, with # written as %23 in an address"
         raise InvalidInputError([Problem(field="id", message=f"is {text[:80]!r}", remedy=remedy)]) from error
-
-
-def _pending_ms(run: RunId, kv: KeyValue, now_ms: int) -> int | None:
-    try:
-        return max(0, now_ms - Kill.from_json(kv.value, run_id=run, revision=kv.create_revision).at_ms)
-    except ValueError:
-        return None  # somebody else's; the workers set it aside
 
 
 def _parts(sizes: Mapping[object, int]) -> Iterator[list[object]]:

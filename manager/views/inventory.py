@@ -49,7 +49,7 @@ class Inventory:
     async def jobs(self) -> AsyncGenerator[list[Stored]]:
         """Every job as at one revision, a page at a time, without its mark."""
         async for page in self._etcd.read_prefix(self._keys.jobs, page=_LISTED_AT_ONCE):
-            yield [self._stored(kv) for kv in page.kvs]
+            yield [Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None) for kv in page.kvs]
 
     async def workers(self) -> list[SeenWorker]:
         """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""
@@ -126,9 +126,6 @@ class Inventory:
             return None if kv is None else Clocks.from_json(kv.value)
         except ValueError:
             return None  # the processes that heed it have said so
-
-    def _stored(self, kv: KeyValue) -> Stored:
-        return Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None)
 
     def _seen(self, kv: KeyValue, beats: Mapping[str, bytes], drains: Mapping[str, Drain]) -> SeenWorker:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -46,15 +47,11 @@ class FreeSlots:
             beats = await self._inventory.beats()
         except (EtcdError, UnavailableError):
             return False
-        free = [slots for name in fitting if (slots := _free(beats.get(name))) is not None]
+        free = []
+        for beat in (beats[name] for name in fitting if name in beats):
+            with suppress(ValueError):  # one that cannot be read tells nothing
+                free.append(Beat.from_json(beat).free_slots)
         return bool(free) and max(free) < spec.slots
-
-
-def _free(beat: bytes | None) -> int | None:
-    try:
-        return None if beat is None else Beat.from_json(beat).free_slots
-    except ValueError:
-        return None  # one that cannot be read tells nothing
 
 
 MOST_LISTED: Final = 100

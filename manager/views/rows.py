@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -60,7 +60,8 @@ class Rows:
         self, jobs: Sequence[KnownJob], *, language: str = DEFAULT
     ) -> tuple[list[dict[str, Any]], list[str]]:
         """The rows of these jobs; and warnings where the log store is away."""
-        results = await self._history.results(_names(jobs))
+        # What is not a job may have any bytes for a name, and never ran.
+        results = await self._history.results([job.name for job in jobs if job.saved is not None])
         now_ms = self._clock.wall_ms()
         of = self._watching.open_runs.of
         rows = [
@@ -92,8 +93,3 @@ class Rows:
         """The row of one job, with its warnings in it."""
         (row,), warnings = await self.rows([job], language=language)
         return {**row, "warnings": [*self._watching.warnings, *warnings]}
-
-
-def _names(jobs: Iterable[KnownJob]) -> list[str]:
-    # What is not a job may have any bytes for a name, and never ran.
-    return [job.name for job in jobs if job.saved is not None]

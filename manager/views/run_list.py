@@ -54,7 +54,13 @@ class RunLists:
         found: list[OpenRun] = []
         warnings: list[str] = []
         if going and not is_in_records:
-            warnings = await self._warnings(is_enough_without=ended)
+            try:
+                await self._watching.ready()
+                warnings = self._watching.warnings
+            except UnavailableError:
+                if not ended:  # without the runs that go there is no list
+                    raise
+                warnings = [NOT_KNOWN]
             # Before the log store is asked: what ends meanwhile has its record by then, so it is in one of the two.
             found = self._watching.open_runs.newest(wanted, after=after, limit=limit + 1)
         now_ms = self._clock.wall_ms()
@@ -72,16 +78,6 @@ class RunLists:
         recorded = {record["id"] for record in records}
         items = [item for item in items if item["id"] not in recorded]
         return RunList(items=items + records, next_cursor=page.next_cursor, warnings=warnings)
-
-    async def _warnings(self, *, is_enough_without: bool) -> list[str]:
-        """What to know of the runs that go; UnavailableError: they are not known, and without them there is no list."""
-        try:
-            await self._watching.ready()
-        except UnavailableError:
-            if not is_enough_without:
-                raise
-            return [NOT_KNOWN]
-        return self._watching.warnings
 
 
 def _cursor(place: Place) -> str:

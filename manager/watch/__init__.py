@@ -2,7 +2,7 @@
 
 watching.py                     the mirrors
 catalog.py open_runs.py eligibility.py
-                                jobs; runs that are going; workers: who would take a fire
+                                jobs, and who waits for a change; runs that are going; workers: who would take a fire
 blocked.py                      jobs whose marks lie ahead
-waiting.py events.py            waiting for what is to be seen; live events for browsers
+events.py                       live events for browsers
 """

@@ -6,6 +6,7 @@ of an edit: an edit reads etcd. One bad key harms nobody else: it is listed with
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 from bisect import bisect_left, bisect_right
@@ -20,7 +21,6 @@ from common.etcd import Change
 from common.protocol.keys import Keys
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import KeyValue
-from manager.watch.waiting import Changes
 
 Need: TypeAlias = tuple[int, tuple[tuple[str, tuple[str, ...]], ...]]
 """The slots and labels that a job asks for."""
@@ -111,6 +111,28 @@ class CatalogPage:
     next_cursor: str | None
 
 
+class Changes:
+    """Tells those who wait that something has changed, so that they look again."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def notify(self) -> None:
+        """Everybody who waits looks again."""
+        self._event.set()
+        self._event = asyncio.Event()
+
+    async def until(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Whether the condition holds, at the latest after so many seconds; it is asked again at each change."""
+        try:
+            async with asyncio.timeout(seconds):
+                while not condition():
+                    await self._event.wait()
+        except TimeoutError:
+            return condition()
+        return True
+
+
 class Catalog:
     """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
 
@@ -157,10 +179,11 @@ class Catalog:
         """The mirror's changes, taken in."""
         for change in changes:
             name = change.key.removeprefix(self._keys.jobs)
-            if change.new is None:
-                self._forget(name)
-            else:
+            if change.new is not None:
                 self._take(KnownJob.read(name, change.new))
+            elif (known := self._jobs.pop(name, None)) is not None:
+                del self._names[bisect_left(self._names, name)]
+                self._uncount(known)
             self._on_changed(name)
         self.changes.notify()
 
@@ -175,11 +198,6 @@ class Catalog:
             self.broken.add(job.name)
         elif (need := _need(job)) is not None:
             self.needs.setdefault(need, {})[job.name] = None
-
-    def _forget(self, name: str) -> None:
-        if (known := self._jobs.pop(name, None)) is not None:
-            del self._names[bisect_left(self._names, name)]
-            self._uncount(known)
 
     def _uncount(self, known: KnownJob) -> None:
         self.states[known.state] -= 1

@@ -210,24 +210,19 @@ class EventHub:
         if changes.jobs:
             self._tell("jobs", {"names": sorted(changes.jobs)})
         if touched:
-            results = await self._ask_results(changes.settled)
-            jobs = {job: self._job_view(job, results.get(job)) for job in sorted(touched)}
+            results: Mapping[str, JobResults] = {}
+            try:
+                results = await self._results(changes.settled)
+            except EtcronError as error:
+                # The event of its state says the rest, and who sees the log store come back fetches again.
+                extra = {"action": "events.without_results", "error": str(error)}
+                _log.debug("results are not told", extra=extra)
+            jobs: dict[str, dict[str, Any]] = {}
+            for job in sorted(touched):
+                jobs[job] = {"running": self._running(job), "last": None}
+                if (came := results.get(job)) is not None:
+                    jobs[job] |= {"last": came.last, "lastRun": came.last_run, "recent": list(came.recent)}
             self._tell("runs", {"jobs": jobs})
-
-    async def _ask_results(self, settled: Iterable[RunId]) -> Mapping[str, JobResults]:
-        try:
-            return await self._results(settled)
-        except EtcronError as error:
-            # The event of its state says the rest, and who sees the log store come back fetches again.
-            extra = {"action": "events.without_results", "error": str(error)}
-            _log.debug("results are not told", extra=extra)
-            return {}
-
-    def _job_view(self, job: str, results: JobResults | None) -> dict[str, Any]:
-        view: dict[str, Any] = {"running": self._running(job), "last": None}
-        if results is not None:
-            view |= {"last": results.last, "lastRun": results.last_run, "recent": list(results.recent)}
-        return view
 
     async def _tell_health(self) -> None:
         told = _state_in(self._health())

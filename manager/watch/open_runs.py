@@ -13,7 +13,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.run import EntryState, RunEntry, Trigger
 from common.protocol.txn import KeyValue
 from common.runlog import RunFilter
-from manager.watch.waiting import Changes
+from manager.watch.catalog import Changes
 
 Place = tuple[int, str]
 """Where a run stands in a list: its plan time, then its id."""

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 
 from cli.crontab.command_text import parse_command
 from cli.crontab.commands import machine_timezone
-from cli.crontab.jobs import Became, Told, translate
+from cli.crontab.jobs import Became, RefusedError, Told, expression, translate
 from cli.crontab.lines import read_lines
 from cli.crontab.names import Names
-from cli.crontab.schedule import RefusedError, expression
 from cli.errors import CommandError, ExitStatus
 from common.jobs.reader import parse_job
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import pytest
+from aiohttp.test_utils import make_mocked_request
+from pydantic import Field
 
 from common.errors import InvalidInputError
 from common.jobs.job import JobSpec
 from common.protocol.member import Member
 from manager.http.guards import Hosts
-from manager.http.inputs import Fields, form_job
+from manager.http.inputs import form_job
+from manager.http.queries import Cursor, Instant, Query, whole
 from manager.views.advice import mark_fault, save_warnings, schedule_problems
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import healthy, legacy_workers
@@ -54,22 +59,44 @@ def test_detached_and_unreadable_sessions_are_not_healthy() -> None:
     assert healthy([member("a", "x", attached=False), SeenWorker(key="k", member=None, problem="garbage")]) == []
 
 
+class Asked(Query):
+    n: Annotated[int, whole(0, 10, 3)]
+    since: Annotated[Instant, Field(alias="from", description="Not before.")]
+    cursor: Cursor
+
+
+def asked(**texts: str) -> Asked:
+    query = "&".join(f"{name}={text.replace('+', '%2B')}" for name, text in texts.items())
+    return Asked.read(make_mocked_request("GET", f"/?{query}"))
+
+
 @pytest.mark.parametrize(("text", "value"), [("5", 5), ("0", 0), ("10", 10), ("007", 7)])
 def test_whole_number_within_its_range(text: str, value: int) -> None:
-    assert Fields({"n": text}).whole("n", 3, 0, 10) == value
+    assert asked(n=text).n == value
 
 
 @pytest.mark.parametrize("text", ["", "-1", "11", "1.0", " 1", "1e1", "--1", "+1", "0x1", "9" * 5000])
 def test_what_is_no_whole_number_of_the_range_is_a_fault(text: str) -> None:
-    fields = Fields({"n": text})
-    assert fields.whole("n", 3, 0, 10) == 3
     with pytest.raises(InvalidInputError, match=r"n: is .*; a whole number from 0 to 10; 3 when left out"):
-        fields.check()
+        asked(n=text)
 
 
 @pytest.mark.parametrize("text", ["1774746000000", "2026-03-29T01:00:00Z", "2026-03-29T03:00:00+02:00"])
 def test_instant_in_its_spellings(text: str) -> None:
-    assert Fields({"from": text}).time_ms("from") == 1_774_746_000_000
+    assert asked(**{"from": text}).since == 1_774_746_000_000
+
+
+def test_what_is_left_out_or_empty_is_the_default() -> None:
+    assert asked() == asked(**{"from": "", "cursor": ""}) == asked(n="3")
+
+
+def test_every_mistake_of_a_query_is_told_at_once() -> None:
+    with pytest.raises(InvalidInputError) as raised:
+        asked(form="1", n="x", **{"from": "yesterday"})
+    assert [(one.field, one.message) for one in raised.value.problems] == [
+        ("form", "is not a parameter of this call"), ("n", "is 'x'"), ("from", "is 'yesterday'"),
+    ]  # fmt: skip
+    assert raised.value.problems[0].remedy == "did you mean from?"
 
 
 def test_form_with_more_fields_hints_at_an_unescaped_ampersand() -> None:
