@@ -87,6 +87,12 @@ class Statistics:
         self._collection = collection
         self._log = log
 
+    async def oldest(self, since_hour: int) -> int | None:
+        """The hour of the oldest record from that hour on: between the two is nothing to count."""
+        wanted = {PAGE_KEY: {"$gt": plan_key(since_hour * HOUR_MS)}}
+        found = await self._log.find_one(wanted, {"_id": 0, PAGE_KEY: 1}, sort=[(PAGE_KEY, 1)])
+        return int(found[PAGE_KEY].partition("/")[0]) // HOUR_MS if found else None
+
     async def count(self, hour: int, after: str, limit: int, to: dict[str, Counts]) -> str | None:
         """Adds what the hour's next records come to, by job, behind that page key; where to go on, None at its end."""
         span = {"$gt": after or plan_key(hour * HOUR_MS), "$lt": plan_key((hour + 1) * HOUR_MS)}

@@ -149,6 +149,11 @@ class RunLog:
             rejected=(*rejected, *refused),
         )
 
+    async def oldest_hour(self, since_hour: int, *, deadline_seconds: float = _READ_SECONDS) -> int | None:
+        """The hour (since the epoch, of the plan time) of the oldest record from that hour on; None: there is none."""
+        async with asking(self._client, deadline_seconds):
+            return await self._statistics.oldest(since_hour)
+
     async def count_hour(
         self, hour: int, *, after: str, limit: int, to: dict[str, Counts], deadline_seconds: float = _READ_SECONDS
     ) -> str | None:

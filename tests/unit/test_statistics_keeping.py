@@ -31,6 +31,10 @@ class Store:
         self.step_ms = 0
         self.put: list[int] = []
         self.counted: dict[int, int] = {}
+        self.oldest: int | None = 0
+
+    async def oldest_hour(self, since_hour: int) -> int | None:
+        return None if self.oldest is None else max(self.oldest, since_hour)
 
     async def count_hour(self, hour: int, *, after: str, limit: int, to: dict[str, Counts]) -> str | None:
         if self.failures:
@@ -90,6 +94,16 @@ async def test_the_newest_hour_is_counted_first_and_those_of_a_week_at_first() -
     store.clock.advance(DAY_MS)
     await store.keeping().count()
     assert min(store.counted) == first + 24
+
+
+@pytest.mark.parametrize(("oldest_of", "counts"), [(None, 0), (3, 4)])
+async def test_hours_before_the_oldest_record_are_not_asked_for(oldest_of: int | None, counts: int) -> None:
+    store = Store()
+    newest = store.clock.wall_ms() // HOUR_MS
+    store.oldest = None if oldest_of is None else newest - oldest_of
+    await store.keeping().count()
+    assert store.put == list(range(newest, newest - counts, -1))
+    assert len(store.counted) >= ROLLED_UP_DAYS * 24
 
 
 async def test_a_pass_begins_no_other_hour_once_it_has_taken_a_minute() -> None:

@@ -37,6 +37,8 @@ T = TypeVar("T")
 class StatisticsStore(Protocol):
     """What this asks of the log store: see `common.runlog.RunLog`."""
 
+    async def oldest_hour(self, since_hour: int) -> int | None: ...
+
     async def count_hour(self, hour: int, *, after: str, limit: int, to: dict[str, Counts]) -> str | None: ...
 
     async def put_hour(self, hour: int, found: Mapping[str, Counts]) -> None: ...
@@ -81,9 +83,11 @@ class StatisticsKeeping:
         newest, today = now_ms // HOUR_MS, now_ms // _DAY_MS
         counted = await self._store.counted_hours()
         hours = range(newest, (today - ROLLED_UP_DAYS) * 24 - 1, -1)
+        oldest = await self._store.oldest_hour(hours[-1])
         for hour in hours:
             if is_due(hour, counted.get(hour), now_ms) and self._clock.monotonic() - began < COUNT_EVERY_S:
-                await self._count(hour)
+                if oldest is not None and hour >= oldest:
+                    await self._count(hour)
                 counted[hour] = now_ms
         await self._store.put_counted_hours({hour: at_ms for hour, at_ms in counted.items() if hour in hours})
         while await self._rested(self._store.roll_up_statistics(today - ROLLED_UP_DAYS)):

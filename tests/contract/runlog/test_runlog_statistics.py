@@ -41,6 +41,14 @@ async def documents(runlog: RunLog) -> dict[str, Any]:
     return {one["_id"]: one["counts"] for one in await found.to_list()}
 
 
+async def test_the_oldest_hour_that_has_records_is_known(runlog: RunLog) -> None:
+    assert await runlog.oldest_hour(0) is None
+    await runlog.write([record(0), record(1, plan_ms=PLAN_0_MS - 5 * HOUR_MS)])
+    hour = PLAN_0_MS // HOUR_MS
+    found = [await runlog.oldest_hour(since) for since in (0, hour - 5, hour - 4, hour, hour + 1)]
+    assert found == [hour - 5, hour - 5, hour, hour, None]
+
+
 async def test_days_count_runs_by_verdict_and_say_how_long_they_took(runlog: RunLog) -> None:
     await runlog.write([
         record(0), record(1, end_ms=PLAN_0_MS + 3000), record(2, status=Verdict.FAILED),
