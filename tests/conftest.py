@@ -28,7 +28,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-class _Files(LoadFileScheduling):
+class _Files(LoadFileScheduling):  # type: ignore[misc]
     """A process takes a file at a time. Those of the console are two: each process that has one starts a browser."""
 
     def _split_scope(self, nodeid: str) -> str:
