@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def chromium() -> str:
     """The browser's path; without it, or without the assets, the tests are skipped."""
-    found = shutil.which("chromium")
+    found = shutil.which("chromium-headless-shell") or shutil.which("chromium")
     if found is None:
         pytest.skip("no chromium: `make chromium` installs it on Debian, as root")
     driver = subprocess.run(

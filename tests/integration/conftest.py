@@ -1,4 +1,4 @@
-"""What holds of every write in these tests: who watches what it changes can find out by the sentinel."""
+"""The servers of these tests; and of every write: who watches what it changes can find out by the sentinel."""
 
 from __future__ import annotations
 
@@ -10,8 +10,22 @@ import pytest
 from common.etcd import EtcdClient
 from common.protocol.keys import CHAIN
 from common.protocol.txn import Delete, Operation, Put, Txn, TxnResult
+from tests.support.etcd_server import EtcdServer, serving_etcd
+from tests.support.log_store import LogStore, serving_log_store
 
 _WATCHED = re.compile(r"(?P<prefix>.*?)/(?P<name>jobs|requests|kills)/.+")
+
+
+@pytest.fixture(scope="session")
+def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
+    """For all that do not disturb it: each has a prefix of its own."""
+    yield from serving_etcd(tmp_path_factory.mktemp("integration") / "etcd")
+
+
+@pytest.fixture(scope="session")
+def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
+    """For all that do not disturb it: each has a database of its own."""
+    yield from serving_log_store(tmp_path_factory.mktemp("integration") / "log-store")
 
 
 @pytest.fixture(autouse=True)

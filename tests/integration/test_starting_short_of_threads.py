@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -59,7 +60,10 @@ async def test_no_thread_is_left_once_it_has_ended_what_was_left_running(worker:
     worker.process.start()
     await wait_until(lambda: "was left running" in worker.process.log, description="it ends it", timeout=30)
     assert worker.pid is not None
+    # However long it takes to limit it: it goes no further meanwhile.
+    os.kill(worker.pid, signal.SIGSTOP)
     before = worker.limit(worker.pid, resource.RLIMIT_NPROC, 1)
+    os.kill(worker.pid, signal.SIGCONT)
     await wait_until(lambda: _waits_or_has_ended(worker), description="it waits for a thread", timeout=30)
     assert worker.pid is not None, worker.process.log[-2000:]
     worker.limit(worker.pid, resource.RLIMIT_NPROC, before)

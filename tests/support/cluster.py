@@ -174,13 +174,20 @@ class Cluster:
             return await answer.json()
 
     async def post(self, path: str, **form: str) -> Any:
-        """The answer to a form of the legacy API, which must be a success."""
+        """The answer to a form of the legacy API, which must be a success.
+
+        Sent again while a busy etcd does not answer in time, as the answer asks for: a form says what is to be.
+        """
         assert self.http is not None
-        async with self.http.post(self._url(path), data=form) as answer:
-            body = await answer.json()
-            assert answer.status == 200, body
-            assert body["errno"] == 0, body
-            return body
+        for tries_left in range(9, -1, -1):
+            async with self.http.post(self._url(path), data=form) as answer:
+                body = await answer.json()
+                if answer.status == 503 and tries_left:
+                    continue
+                assert answer.status == 200, body
+                assert body["errno"] == 0, body
+                return body
+        raise AssertionError(path)
 
     async def call(self, method: str, path: str, body: object = None) -> Any:
         """The answer to a call of ours with a JSON body, which must be a success."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import pytest
@@ -44,27 +44,29 @@ def words(count: int) -> list[bytes]:
     return [f"{'-'.join(draw.choices(parts, k=3))}{draw.randint(0, 99)}".encode() for _ in range(count)]
 
 
-NAMES = {
-    "numbers": [b"job-%d" % number for number in range(100_000)],
-    "teams of one size": [b"team-%d.job-%06d" % (number % 50, number) for number in range(100_000)],
-    "one team has nearly all": [b"a-team.%d" % number for number in range(97_000)] + words(3_000),
-    "hosts, the number first": [b"db%d.eu-%d.backup" % (number // 3, number % 3) for number in range(100_000)],
-    "words": words(100_000),
-    "long names": [b"x" * 100 + b"%d" % number for number in range(50_000)],
-    "long names of tenants": [
+NAMES: dict[str, Callable[[], list[bytes]]] = {
+    "numbers": lambda: [b"job-%d" % number for number in range(100_000)],
+    "teams of one size": lambda: [b"team-%d.job-%06d" % (number % 50, number) for number in range(100_000)],
+    "one team has nearly all": lambda: [b"a-team.%d" % number for number in range(97_000)] + words(3_000),
+    "hosts, the number first": lambda: [b"db%d.eu-%d.backup" % (number // 3, number % 3) for number in range(100_000)],
+    "words": lambda: words(100_000),
+    "long names": lambda: [b"x" * 100 + b"%d" % number for number in range(50_000)],
+    "long names of tenants": lambda: [
         b"%0100x.%d" % (random.Random(number // 1_250).getrandbits(400), number) for number in range(100_000)
     ],
-    "large tenants": [
+    "large tenants": lambda: [
         b"%032x-%05d" % (random.Random(number // 6_000).getrandbits(128), number) for number in range(96_000)
     ],
-    "teams as large as a page": [b"%s.%05d" % (team, number) for team in words(90) for number in range(PAGE + 100)],
-    "random": [b"%032x" % random.Random(number).getrandbits(128) for number in range(100_000)],
+    "teams as large as a page": lambda: [
+        b"%s.%05d" % (team, number) for team in words(90) for number in range(PAGE + 100)
+    ],
+    "random": lambda: [b"%032x" % random.Random(number).getrandbits(128) for number in range(100_000)],
 }
 
 
 @pytest.mark.parametrize("kind", NAMES)
 def test_a_large_catalog_costs_etcd_a_few_counts_a_key(kind: str) -> None:
-    keys = {PREFIX + name for name in NAMES[kind]}
+    keys = {PREFIX + name for name in NAMES[kind]()}
     found = reading(keys)
     assert found.read == sorted(keys)
     assert sum(found.counts) <= 16 * len(keys)  # 50 times where each page is open to the end

@@ -7,7 +7,7 @@ import contextlib
 import io
 import json
 import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from cli.__main__ import main
-from tests.support.etcd_server import EtcdServer, serving_etcd
-from tests.support.log_store import LogStore, serving_log_store
+from tests.support.etcd_server import EtcdServer
+from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
 
 
@@ -66,16 +66,6 @@ def _status(arguments: tuple[str, ...]) -> int:
         return main(arguments)
     except SystemExit as leaving:
         return int(str(leaving.code))
-
-
-@pytest.fixture(scope="session")
-def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path_factory.mktemp("cli") / "etcd")
-
-
-@pytest.fixture(scope="session")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
-    yield from serving_log_store(tmp_path_factory.mktemp("cli") / "log-store")
 
 
 @pytest.fixture

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.support.etcd_server import EtcdServer, serving_etcd
-from tests.support.log_store import LogStore, serving_log_store
+from tests.support.etcd_server import EtcdServer
+from tests.support.log_store import LogStore
 from tests.support.managing import Managed, Place, managing
-
-
-@pytest.fixture(scope="session")
-def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path_factory.mktemp("manager") / "etcd")
-
-
-@pytest.fixture(scope="session")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
-    yield from serving_log_store(tmp_path_factory.mktemp("manager") / "log-store")
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from manager.http.guards import MAX_BODY_BYTES
 from tests.support.managing import Managed
 
 _LOOKING_THROUGH: Final = frozenset({"count", "index", "remove", "insert", "find", "rfind", "replace", "split", "copy"})
-_LARGEST: Final = MAX_BODY_BYTES // 4
-"""A quarter of what is accepted: it tells a square, too."""
+_LARGEST: Final = MAX_BODY_BYTES // 8
+"""An eighth of what is accepted: it tells a square, too."""
 _SIZES: Final = (MAX_SPEC_BYTES, _LARGEST)
 """What is checked field by field, and what is refused as a whole."""
 _MORE_THAN_TWICE: Final = 2.8

@@ -11,21 +11,11 @@ from common.clock import SystemClock
 from common.etcd import EtcdClient, Session
 from common.runlog import RunLog
 from tests.support.dead_mount import DeadMount, dead_mount
-from tests.support.etcd_server import EtcdServer, serving_etcd
-from tests.support.log_store import LogStore, serving_log_store
+from tests.support.etcd_server import EtcdServer
+from tests.support.log_store import LogStore
 from tests.support.meeting import Meeting
 from tests.support.working import Place, World, term_of
 from worker.lead.leader import Term
-
-
-@pytest.fixture(scope="session")
-def etcd_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EtcdServer]:
-    yield from serving_etcd(tmp_path_factory.mktemp("working") / "etcd")
-
-
-@pytest.fixture(scope="session")
-def log_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LogStore]:
-    yield from serving_log_store(tmp_path_factory.mktemp("working") / "log-store")
 
 
 @pytest.fixture

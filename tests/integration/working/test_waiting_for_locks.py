@@ -71,9 +71,8 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(
     assert lines == ["begin", "end"] * (len(lines) // 2), "never two at once"
     runs = sorted((one for one in records if one["status"] == "success"), key=lambda one: int(one["startTime"]))
     skipped = [one for one in records if one["status"] != "success"]
-    gaps = [later["startTime"] - earlier["endTime"] for earlier, later in pairwise(runs)]
-    # With the next fire it would be tried more than two seconds after each.
-    assert min(gaps) < 2000, "who frees the lock tries at once"
+    taken_up = [later["planTime"] <= earlier["endTime"] for earlier, later in pairwise(runs)]
+    assert any(taken_up), "who frees the lock tries at once: no later fire is needed for it"
     older = [later["planTime"] <= earlier["endTime"] - 3100 for earlier, later in pairwise(runs)]
     assert not any(older), "it is the newest fire that has waited"
     kept = ("skipped", "overlap: queue kept a newer fire")
@@ -106,7 +105,8 @@ async def test_replace_ends_the_old_run_first(place: Place, world: World, tmp_pa
     assert {(one["status"], one["reason"], one["by"]) for one in replaced} == {("killed", "replaced", "schedule")}
     gaps = [later["startTime"] - earlier["endTime"] for earlier, later in pairwise(runs)]
     assert min(gaps) >= 0, "never both at once"
-    assert sorted(gaps)[len(gaps) // 2] < 900
+    taken_up = [later["planTime"] <= earlier["endTime"] for earlier, later in pairwise(runs)]
+    assert any(taken_up), "who ends it tries at once: no later fire is needed for it"
     counts = fires(records)
     assert set(counts.values()) == {1}
     assert sorted(counts) == list(range(min(counts), max(counts) + 1, 1000)), "each fire has its record"
