@@ -196,6 +196,29 @@ def test_two_against_two_go_by_where_the_median_was() -> None:
     assert listening.book.compare(15_000, now) == now
 
 
+@pytest.mark.parametrize("right", [{"a": 0}, {"a": 0, "e": -90_000, "f": 90_000}, {"a": 0, "e": 50_000}])
+def test_middle_clock_that_no_other_agrees_with_goes_by_where_the_median_was(right: dict[str, int]) -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, b=30_000, c=5, d=0)
+    former = listening.book.compare(9_000)
+    assert former.off(BOUND).keys() == {"b"}
+    listening.book.forget("c")
+    for at_ms in (9_000, 12_000):
+        listening.beat(at_ms, b=30_000)
+        listening.beat(at_ms, clock="c2", d=7_200_000, **right)
+    now = listening.book.compare(15_000, former)
+    assert now.off(BOUND).keys() == {"b", "d", *right} - {"a"}
+    assert listening.book.compare(15_000, now) == now
+
+
+def test_of_three_clocks_that_all_differ_the_middle_one_counts_where_none_was_compared() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=600, c=-600)
+    assert listening.book.compare(9_000).off(BOUND).keys() == {"b", "c"}
+
+
 def test_two_middle_clocks_that_are_near_each_other_are_both_right() -> None:
     listening = Listening()
     for at_ms in (0, 3_000):

@@ -12,8 +12,9 @@ So a right clock is never found wrong because its process, etcd or the listener 
 found even where everything is. Of each clock the beat with the least error counts, among the newest ones that do not
 contradict each other. The median of all has an error, too, and with it each offset.
 
-An even number of clocks has two middle ones. Where these are certainly far apart, one half stands against the other:
-the one that counts is where the median was before. Without a former comparison nobody can tell, and all are off.
+The median counts where another clock may agree with it. Else two or more are wrong, each in its own way, or one half
+stands against the other (an even number has two middle ones): the clock that counts is where the median was before.
+Without a former comparison the middle one counts, and of two middle ones neither: all are off.
 
 Pure: standard library and its neighbours.
 """
@@ -165,16 +166,23 @@ class ClockBook:
 
     def _median(self, now_ms: int, readings: Mapping[str, Reading], former: Mapping[str, Measured]) -> Reading:
         lows, highs = [one.low_ms for one in readings.values()], [one.high_ms for one in readings.values()]
-        if median_high(lows) - median_low(highs) <= 2 * self._bound_ms:
-            return Reading.between(now_ms, median(lows), median(highs))
-        halves = [Reading.between(now_ms, middle(lows), middle(highs)) for middle in (median_low, median_high)]
+        middle = Reading.between(now_ms, median(lows), median(highs))
+        are_two_near = median_high(lows) - median_low(highs) <= 2 * self._bound_ms
+        if are_two_near and sum(self._may_agree(one, middle) for one in readings.values()) > 1:
+            return middle
         # Where the median was, by the clocks that have the same name as then.
         before = [
             one.ahead_ms - former[process].offset_ms
             for process, one in readings.items()
             if process in former and former[process].clock == self._of[process].name
         ]
-        for half in halves:
-            if before and abs(half.ahead_ms - median(before)) <= self._bound_ms + half.error_ms:
-                return half
+        halves = [Reading.between(now_ms, side(lows), side(highs)) for side in (median_low, median_high)]
+        for one in (*halves, *readings.values()) if before else ():
+            if abs(one.ahead_ms - median(before)) <= self._bound_ms + one.error_ms:
+                return one
+        if are_two_near:
+            return middle
         return Reading(now_ms, (halves[0].ahead_ms + halves[1].ahead_ms) / 2, 0)
+
+    def _may_agree(self, one: Reading, other: Reading) -> bool:
+        return max(one.low_ms, other.low_ms) - min(one.high_ms, other.high_ms) <= 2 * self._bound_ms
