@@ -63,21 +63,24 @@ class Housekeeping:
         pause_s, why = _FIRST_PAUSE_S, ""
         for _ in range(_TRIES):
             try:
-                # The records, then the keys of those that the store has taken; it may be repeated as a whole.
-                result = await self._runlog.write([delivery.record for delivery in batch])
-                rejected = {rejection.run_id: rejection.reason for rejection in result.rejected}
-                for delivery in batch:
-                    if delivery.record.run_id in rejected:
-                        _give_up([delivery], rejected[delivery.record.run_id])
-                        continue
-                    # If we die here, the steward writes the same record again, and deletes the key.
-                    await self._etcd.txn(delivered(delivery.key, delivery.revision))
+                await self._write(batch)
                 return
             except (EtcdError, UnavailableError) as error:
                 why = str(error)
             await asyncio.sleep(pause_s)
             pause_s *= 2
         _give_up(batch, why)
+
+    async def _write(self, batch: Sequence[Delivery]) -> None:
+        """The records, then the keys of those that the store has taken; it may be repeated as a whole."""
+        result = await self._runlog.write([delivery.record for delivery in batch])
+        rejected = {rejection.run_id: rejection.reason for rejection in result.rejected}
+        for delivery in batch:
+            if delivery.record.run_id in rejected:
+                _give_up([delivery], rejected[delivery.record.run_id])
+                continue
+            # If we die here, the steward writes the same record again, and deletes the key.
+            await self._etcd.txn(delivered(delivery.key, delivery.revision))
 
 
 def _give_up(batch: Sequence[Delivery], why: str) -> None:

@@ -6,6 +6,10 @@ import os
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
+
+_LOW: Final = 16
+"""Those below are open as long as the process lives, but for some that are free."""
 
 
 def descriptors() -> set[str]:
@@ -15,9 +19,13 @@ def descriptors() -> set[str]:
 
 @contextmanager
 def no_descriptor_left(spare: int = 0) -> Iterator[None]:
-    """Every descriptor but ``spare`` is taken meanwhile."""
+    """Every descriptor but ``spare`` is taken meanwhile.
+
+    With none to spare the limit is low: a descriptor of before that is closed meanwhile is above it, and makes no room.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, descriptors())) + 20, hard))
+    limit = max(map(int, descriptors())) + 20 if spare else _LOW
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
     taken: list[int] = []
     try:
         try:

@@ -14,6 +14,7 @@ from common.runlog import RunLog, WriteResult
 from tests.support.etcd_server import free_port
 from tests.support.log_store import PYMONGO_DROPS_A_SOCKET, LogStoreServer
 from tests.support.records import record
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.filterwarnings(PYMONGO_DROPS_A_SOCKET)
 
@@ -62,7 +63,14 @@ async def test_goes_on_by_itself_after_the_log_store_was_killed(own_store: LogSt
         with pytest.raises(UnavailableError):
             await log.write([record(2)])
         await own_store.start()
-        assert await log.write([record(1), record(2)]) == WriteResult(inserted=1, already_there=1)
+
+        async def written() -> bool:
+            try:
+                return await log.write([record(1), record(2)]) == WriteResult(inserted=1, already_there=1)
+            except UnavailableError:
+                return False  # it has not looked for the server again yet
+
+        await wait_until(written, description="it writes again")
 
 
 async def test_indexes_may_be_prepared_again_and_on_an_empty_store(own_store: LogStoreServer) -> None:

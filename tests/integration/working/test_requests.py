@@ -117,6 +117,10 @@ async def test_what_was_handed_on_is_run_by_another(
 
         await wait_until(handed_on, description="it is handed on")
         await one.agent.spool_refuses("not this one")
+        await wait_until(
+            lambda: not one.parts.requests.claims_in_flight and not len(one.parts.table),
+            description="it has handed on what it was claiming",
+        )
         monkeypatch.undo()
         async with working(place, "w2") as other:
             await other.deciding()
