@@ -32,6 +32,17 @@ A session's states
                         <------------------- close()
 
     Silence alone never ends a session: the lease may still live, and a transaction that is on its way may succeed.
+
+The files
+    client.py types.py          the calls, and what etcd answers to them
+    session.py election.py mirror.py settle.py pack.py
+                                what stands on them: see above
+    access.py                   the first questions, which say whether the configuration can work at all
+    calls.py endpoints.py       how a call reaches a member, and which member
+    auth.py certificates.py     the user's token; the certificates of this side
+    failures.py                 what a failed call means
+    paging.py txn_messages.py   how a prefix is read in pages; transactions as etcd's messages
+    _rpc.py                     the only one that touches the etcd library
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ What others decide
     edits.py unblock_edit.py    a save, a pause, a deletion; a mark set back
     kill.py give_up.py drain.py dedupe.py
                                 a run ended, given up; a worker that takes nothing new; calls remembered
-    fire_decisions.py sweeps.py the steward's: fires that no worker takes; what is of no use
+    fire_decisions.py           of fires, beside the claims: recorded, offered, passed over; a run that is replaced
+    sweeps.py                   what is of no use any more goes
 
 What lies in etcd
     keys.py values.py           where everything lies; what a value has to be before anything is done with it

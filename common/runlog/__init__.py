@@ -14,6 +14,13 @@ counted but by the steward, an hour's records at a time (``statistics``).
 **Two servers, one way to ask them.** nx-27017 uses an index only for ``$eq`` spelled out, for ranges and for ``_id``;
 it reads everything for ``$in`` on other fields; it cannot index ``_id`` together with something else; it takes text
 that begins like a date for a date. MongoDB does not mind any of the ways around that are taken here.
+
+store.py client.py              the run log as others use it; how the log store is asked
+documents.py                    a record as it is kept
+pages.py                        which records a page asks for, by which index
+last.py statistics.py versions.py
+                                what each job came to; what each day came to; what each job was
+retention.py                    what is forgotten, and in which steps
 """
 
 from common.runlog.client import WriteResult

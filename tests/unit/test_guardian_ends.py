@@ -15,7 +15,7 @@ from common.clock import SystemClock
 from tests.support.guarding import sleeping
 from tests.support.waiting import wait_until
 from worker.guardian.ends import Ends
-from worker.guardian.leader import Leader
+from worker.guardian.group_leader import GroupLeader
 from worker.machine.marked import Leftover
 from worker.machine.tree import GIVE_UP_AFTER_KILL_S
 
@@ -46,8 +46,8 @@ def counting() -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
-def leader_of(process: subprocess.Popen[bytes], *, parent: int | None = None) -> Leader:
-    leader = Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid() if parent is None else parent)
+def leader_of(process: subprocess.Popen[bytes], *, parent: int | None = None) -> GroupLeader:
+    leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid() if parent is None else parent)
     assert leader is not None
     return leader
 
@@ -58,9 +58,9 @@ def test_a_process_is_the_runs_where_it_began_while_it_was_started() -> None:
     began = clock.boottime()
     with subprocess.Popen(["/bin/sleep", "300"], env={}, start_new_session=True) as process:
         told = clock.boottime()
-        leader = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began, told=told)
-        other = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=told + 1, told=told + 2)
-        older = Leader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began - 2, told=began - 1)
+        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began, told=told)
+        other = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=told + 1, told=told + 2)
+        older = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=-1, began=began - 2, told=began - 1)
         process.kill()
     assert (other, older) == (None, None)
     assert leader is not None
@@ -74,8 +74,8 @@ async def test_a_group_is_the_runs_where_its_leader_was_gone_before_it_was_looke
         assert process.stdout is not None
         child = int(process.stdout.readline())
         process.wait()
-        leader = Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=100.1)
-        late = Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=102.0)
+        leader = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=100.1)
+        late = GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid(), told=100.0, now=102.0)
     assert late is None, "its number may have been given to somebody else meanwhile"
     assert leader is not None
     [group] = [leader.left_of(RUN, 1)]
@@ -99,7 +99,7 @@ def test_what_a_worker_starts_long_after_the_deadline_is_killed_and_not_given_up
     """Ten seconds are from the first KILL, not from when there was nothing yet to kill."""
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0, endless=True)
-    leader = Leader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
+    leader = GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
     assert leader is not None
     ends.has_process(RUN, leader)
     late = 100.0 + 2 * GIVE_UP_AFTER_KILL_S
@@ -117,7 +117,7 @@ def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_
     command: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a busy machine that takes a second and more."""
-    ends, leader = Ends(INSTANCE), Leader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
+    ends, leader = Ends(INSTANCE), GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
     assert leader is not None
     ends.begin(RUN, leader, kill_at=100.0, term=False)
     lived_at_look = list[bool]()
@@ -138,7 +138,7 @@ def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_
 def test_a_group_that_has_ended_in_its_grace_is_not_said_to_be_killed(
     command: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ends, leader = Ends(INSTANCE), Leader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
+    ends, leader = Ends(INSTANCE), GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
     assert leader is not None
     ends.begin(RUN, leader, kill_at=100.0)
     command.wait(timeout=10)
@@ -265,7 +265,7 @@ def test_a_stopped_process_that_is_known_by_its_marks_takes_its_term(command: su
 def test_a_process_that_leads_no_group_is_not_the_first_of_a_run() -> None:
     """Its number was given to somebody else, whose group is not the run's."""
     with sleeping(MARKS, leads=False) as process:
-        assert Leader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid()) is None
+        assert GroupLeader.of(RUN, process.pid, instance=INSTANCE, parent=os.getpid()) is None
 
 
 def test_a_process_of_a_worker_that_is_gone_is_known_by_its_mark_and_by_the_moment_it_began(
@@ -273,7 +273,7 @@ def test_a_process_of_a_worker_that_is_gone_is_known_by_its_mark_and_by_the_mome
 ) -> None:
     leader = leader_of(command, parent=-1)
     began = ((leader._started or 0) + 0.5) / os.sysconf("SC_CLK_TCK")
-    at_once = Leader.of("other", command.pid, instance=INSTANCE, parent=-1, began=began, told=began)
+    at_once = GroupLeader.of("other", command.pid, instance=INSTANCE, parent=-1, began=began, told=began)
     assert at_once is not None
     for one in (leader, at_once):
         one.close()
@@ -282,7 +282,7 @@ def test_a_process_of_a_worker_that_is_gone_is_known_by_its_mark_and_by_the_mome
 def test_a_process_that_has_exited_does_not_live_nor_does_another_of_its_number(
     command: subprocess.Popen[bytes],
 ) -> None:
-    leader, other = leader_of(command), Leader(command.pid, 0)
+    leader, other = leader_of(command), GroupLeader(command.pid, 0)
     assert leader.is_living()
     assert not other.is_living()
     command.kill()
@@ -295,7 +295,7 @@ def test_a_process_that_has_exited_does_not_live_nor_does_another_of_its_number(
 def test_without_a_descriptor_the_group_is_signalled_by_its_number_unless_that_was_given_away(
     command: subprocess.Popen[bytes],
 ) -> None:
-    leader, other = leader_of(command), Leader(command.pid, 0)
+    leader, other = leader_of(command), GroupLeader(command.pid, 0)
     for one in (leader, other):
         one.close()
     other.send(signal.SIGKILL)

@@ -14,10 +14,10 @@ MAPS = [
     ROOT / package / "__init__.py"
     for package in (
         "cli", "cli/crontab", "cli/manifests", "cli/processes", "common", "common/clocks", "common/configuration",
-        "common/jobs", "common/process", "common/protocol", "common/schedules", "common/words", "manager",
-        "manager/api", "manager/background", "manager/cluster", "manager/console", "manager/http",
-        "manager/use_cases", "manager/views", "manager/watch", "worker", "worker/lead", "worker/plan",
-        "worker/record", "worker/run",
+        "common/etcd", "common/jobs", "common/process", "common/protocol", "common/runlog", "common/schedules",
+        "common/words", "manager", "manager/api", "manager/background", "manager/cluster", "manager/console",
+        "manager/http", "manager/use_cases", "manager/views", "manager/watch", "worker", "worker/guardian",
+        "worker/launcher", "worker/lead", "worker/machine", "worker/plan", "worker/record", "worker/run",
     )
 ]  # fmt: skip
 

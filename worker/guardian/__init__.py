@@ -3,7 +3,7 @@
 No command outlives its worker, and none outlives the moment at which its lock can pass on, however the worker fails:
 killed, stopped, hung, or out of touch with etcd.
 
-    worker ──intent, group, over, adopt, confirmed, ping──> guardian        (its standard input, see ``messages``)
+    worker ──intent, group, over, adopt, confirmed, ping──> guardian        (its standard input, see messages.py)
            <──ready, past, ending what is late, pong──────                  (its standard output)
 
     a run    intent ──the process is told──> group ──over──> (forgotten)
@@ -26,7 +26,9 @@ the run's mark (see ``process_group``); everything else by the marks in its envi
 waits for the lock of the one before, and is told of all that is open. A guardian that does not answer for five of the
 worker's own seconds is killed and replaced.
 
-* ``messages``, ``guarded``: what is said, and what follows from it. Pure.
-* ``leader``, ``ends``, ``program``: the guardian itself, without asyncio.
-* ``child``, ``link``: the worker's side.
+messages.py guarded_runs.py       what is said, and what follows from it; pure
+program.py ends.py group_leader.py
+                                  the guardian itself, without asyncio
+child.py link.py                  the worker's side
+__main__.py                       the guardian as a program of its own
 """

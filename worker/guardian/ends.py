@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from worker.guardian.leader import Leader
+from worker.guardian.group_leader import GroupLeader
 from worker.machine.left_groups import LeftGroup
 from worker.machine.looks import Looks
 from worker.machine.marked import Leftover, find_leftovers
@@ -29,7 +29,7 @@ _PIDS_SHOWN: Final = 20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
-class End(Tree[Leader | None]):
+class End(Tree[GroupLeader | None]):
     """One run that is being ended."""
 
     run: str
@@ -67,7 +67,7 @@ class Ends:
         return min((end.kill_at for end in self._ends.values() if end.kill_at > now), default=float("inf"))
 
     def begin(
-        self, run: str, leader: Leader | None, *, kill_at: float, term: bool = True, endless: bool = False
+        self, run: str, leader: GroupLeader | None, *, kill_at: float, term: bool = True, endless: bool = False
     ) -> None:
         """End a run; said again, the earlier ``kill_at`` counts. ``term``: False where its worker has sent one."""
         end = self._ends.get(run)
@@ -79,7 +79,7 @@ class Ends:
         end.kill_at, end.endless, end.given_up = min(end.kill_at, kill_at), endless, False
         end.begin_anew()
 
-    def has_process(self, run: str, leader: Leader | None) -> None:
+    def has_process(self, run: str, leader: GroupLeader | None) -> None:
         """The run that is looked for has a process after all: it is this one, and no more are to come."""
         end = self._ends.get(run)
         if end is not None:

@@ -37,7 +37,7 @@ class GuardedRun:
 
 
 class GuardedRuns:
-    """Run id to ward, and the sessions that they name."""
+    """The guarded runs by their ids, and the sessions that they name."""
 
     def __init__(self) -> None:
         self._guarded: dict[str, GuardedRun] = {}
@@ -58,32 +58,34 @@ class GuardedRuns:
     @property
     def has_deadlines(self) -> bool:
         """Whether there is anything to look at as time passes."""
-        return any(ward.has_deadline for ward in self)
+        return any(guarded.has_deadline for guarded in self)
 
     @property
     def has_intents(self) -> bool:
         """Whether a process may be there, or be about to, of which no more is known than its run."""
-        return any(ward.pid is None for ward in self)
+        return any(guarded.pid is None for guarded in self)
 
     def intend(self, message: Intent) -> None:
         """A process of the run is about to be started; said again where the start is tried again."""
         self.confirm(Confirmed(message.session, message.confirmed))
         known = self._guarded.get(message.run)
-        ward = GuardedRun(run=message.run, session=message.session, allowance_s=message.allowance_s,
-                    grace_s=message.grace_s, locked=message.locked)  # fmt: skip
-        ward.past_since = known.past_since if known is not None else None
-        self._guarded[message.run] = ward
+        guarded = GuardedRun(
+            run=message.run, session=message.session, allowance_s=message.allowance_s,
+            grace_s=message.grace_s, locked=message.locked,
+        )  # fmt: skip
+        guarded.past_since = known.past_since if known is not None else None
+        self._guarded[message.run] = guarded
 
     def adopt(self, message: Adopt) -> None:
         """The run's key names another session now."""
         self.confirm(Confirmed(message.session, message.confirmed))
-        if (ward := self._guarded.get(message.run)) is not None:
-            ward.session = message.session
+        if (guarded := self._guarded.get(message.run)) is not None:
+            guarded.session = message.session
 
     def confirm(self, message: Confirmed) -> None:
         """Never backwards: what comes late is older."""
         if len(self._confirmed) >= _MOST_SESSIONS and message.session not in self._confirmed:
-            named = {ward.session for ward in self}
+            named = {guarded.session for guarded in self}
             self._confirmed = {session: at for session, at in self._confirmed.items() if session in named}
         self._confirmed[message.session] = max(message.confirmed, self._confirmed.get(message.session, 0.0))
         if message.confirmed >= self._leapt_at:
@@ -95,19 +97,22 @@ class GuardedRuns:
         self._uncounted = {session: by_s + self._uncounted.get(session, 0.0) for session in self._confirmed}
 
     def over(self, run: str) -> GuardedRun | None:
-        """The ward, which is none any more."""
+        """The run, which is guarded no more; None: it was not."""
         return self._guarded.pop(run, None)
 
     def newly_past(self, now: float) -> list[GuardedRun]:
         """Those that have passed their deadlines since this was last asked; ``now`` is the boot clock's, in seconds."""
-        found = [ward for ward in self if ward.past_since is None and self._is_past(ward, now)]
-        for ward in found:
-            ward.past_since = now
+        found = [guarded for guarded in self if guarded.past_since is None and self._is_past(guarded, now)]
+        for guarded in found:
+            guarded.past_since = now
         return found
 
-    def _is_past(self, ward: GuardedRun, now: float) -> bool:
-        if not ward.has_deadline or ward.allowance_s is None:
+    def _is_past(self, guarded: GuardedRun, now: float) -> bool:
+        if not guarded.has_deadline or guarded.allowance_s is None:
             return False
-        until, uncounted = self._confirmed[ward.session] + ward.allowance_s, self._uncounted.get(ward.session, 0.0)
+        until, uncounted = (
+            self._confirmed[guarded.session] + guarded.allowance_s,
+            self._uncounted.get(guarded.session, 0.0),
+        )
         may_still_be_confirmed = now < self._leapt_at + _CONFIRMED_WITHIN_S
         return now > until or (now + uncounted > until and not may_still_be_confirmed)

@@ -15,8 +15,8 @@ from typing import Final
 
 from common.clock import Clock
 from worker.guardian.ends import Ends
+from worker.guardian.group_leader import GroupLeader
 from worker.guardian.guarded_runs import GuardedRun, GuardedRuns
-from worker.guardian.leader import Leader
 from worker.guardian.messages import (
     Adopt,
     Confirmed,
@@ -75,7 +75,7 @@ class Guardian:
         self._clock = clock
         self._lines = Lines()
         self._guarded = GuardedRuns()
-        self._leaders: dict[str, Leader] = {}
+        self._leaders: dict[str, GroupLeader] = {}
         self._ends = Ends(instance)
         self._look_at = 0.0
         self._ahead_s = self._wall_ahead_s()
@@ -131,8 +131,8 @@ class Guardian:
             case Confirmed():
                 self._guarded.confirm(message)
             case Ending(run=run):
-                if (ward := self._guarded.get(run)) is not None:
-                    ward.ended_by_worker = True
+                if (guarded := self._guarded.get(run)) is not None:
+                    guarded.ended_by_worker = True
             case Ping(number=number):
                 self._tell(Pong(number))
             case _:
@@ -140,13 +140,13 @@ class Guardian:
 
     def _has_process(self, group: Group) -> None:
         run = group.run
-        ward = self._guarded.get(run)
-        if ward is None:
+        guarded = self._guarded.get(run)
+        if guarded is None:
             raise ValueError(f"a process of {run}, of which no intent was told")
-        ward.pid = group.pid
+        guarded.pid = group.pid
         leader = None
         try:
-            leader = Leader.of(
+            leader = GroupLeader.of(
                 run, group.pid, instance=self._instance, parent=self._parent, began=group.began, told=group.told,
                 now=self._clock.boottime(),
             )  # fmt: skip
@@ -172,29 +172,29 @@ class Guardian:
             _log.warning("the wall clock leapt ahead: what is not confirmed soon is ended", extra=extra)
             self._guarded.leapt(ahead_s - self._ahead_s, now)
         self._ahead_s = ahead_s
-        for ward in self._guarded.newly_past(now):
-            extra = {"action": "guardian.past", "run": ward.run, "started": ward.pid is not None}
-            _log.warning("%s is past its deadline", ward.run, extra=extra)
-            self._tell(Past(ward.run))
-        for ward in self._guarded:
-            if ward.past_since is not None and ward.run not in self._ends:
-                self._end_if_due(ward, now)
+        for guarded in self._guarded.newly_past(now):
+            extra = {"action": "guardian.past", "run": guarded.run, "started": guarded.pid is not None}
+            _log.warning("%s is past its deadline", guarded.run, extra=extra)
+            self._tell(Past(guarded.run))
+        for guarded in self._guarded:
+            if guarded.past_since is not None and guarded.run not in self._ends:
+                self._end_if_due(guarded, now)
         if self._ends.busy:
             self._ends.look(now)
         hurried = self._ends.busy or self._guarded.has_intents
         self._look_at = min(now + (_LOOK_FOR_INTENTS_S if hurried else _LOOK_S), self._ends.next_kill_at(now))
 
-    def _end_if_due(self, ward: GuardedRun, now: float) -> None:
-        assert ward.past_since is not None
-        if ward.pid is None:
+    def _end_if_due(self, guarded: GuardedRun, now: float) -> None:
+        assert guarded.past_since is not None
+        if guarded.pid is None:
             # It was never to start: whatever comes is killed, and looked for until the worker says that nothing will.
-            self._tell(Ended(ward.run))
-            self._ends.begin(ward.run, None, kill_at=now, endless=True)
-        elif now >= ward.past_since + TELL_FIRST_S:
-            self._tell(Ended(ward.run))  # first: else its exit may be judged before this is read
+            self._tell(Ended(guarded.run))
+            self._ends.begin(guarded.run, None, kill_at=now, endless=True)
+        elif now >= guarded.past_since + TELL_FIRST_S:
+            self._tell(Ended(guarded.run))  # first: else its exit may be judged before this is read
             self._ends.begin(
-                ward.run, self._leaders.get(ward.run), kill_at=ward.past_since + ward.grace_s,
-                term=not ward.ended_by_worker,
+                guarded.run, self._leaders.get(guarded.run), kill_at=guarded.past_since + guarded.grace_s,
+                term=not guarded.ended_by_worker,
             )  # fmt: skip
 
     def _tell(self, message: Message) -> None:
@@ -206,9 +206,12 @@ class Guardian:
     def _end_all(self) -> None:
         """The worker has ended: so does everything that was open in it."""
         began = self._clock.boottime()
-        for ward in self._guarded:
+        for guarded in self._guarded:
             self._ends.begin(
-                ward.run, self._leaders.get(ward.run), kill_at=began + ward.grace_s, endless=ward.pid is None
+                guarded.run,
+                self._leaders.get(guarded.run),
+                kill_at=began + guarded.grace_s,
+                endless=guarded.pid is None,
             )
         if len(self._guarded):
             extra = {"action": "guardian.alone", "runs": len(self._guarded)}

@@ -15,7 +15,9 @@ cannot wait (``worker.run.spawner``), and asks the launcher for all else.
   worker there is no ``go``. Nor does it past the run's limit: it looks at the clocks last of all.
 * The channel is closed by the exec. What comes before that is why nothing was executed, in the words of the record.
 
-``request``, ``child``, ``program``: the launcher, with the standard library alone. ``link``: the worker's side.
-``accounts``, ``environment``, ``unstartable``: as whom a command runs, what it finds around it, why it cannot be
-started.
+request.py child.py program.py    the launcher, with the standard library alone
+__main__.py                       the launcher as a program of its own
+link.py                           the worker's side
+accounts.py environment.py unstartable.py
+                                  as whom a command runs, what it finds around it, why it cannot be started
 """

@@ -155,7 +155,7 @@ MUTANTS: Final = (
             Patch(file="worker/guardian/program.py", old="        self._end_all()\n", new=""),
             Patch(
                 file="worker/guardian/program.py",
-                old="            if ward.past_since is not None and ward.run not in self._ends:\n",
+                old="            if guarded.past_since is not None and guarded.run not in self._ends:\n",
                 new="            if now < 0:\n",
             ),
         ),

@@ -16,13 +16,13 @@ def intent(run: str = "job@1#1", *, locked: bool = True, lost_after: float | Non
 
 
 def past(guarded: GuardedRuns, now: float) -> list[str]:
-    return [ward.run for ward in guarded.newly_past(now)]
+    return [one.run for one in guarded.newly_past(now)]
 
 
 def with_process(guarded: GuardedRuns, run: str = "job@1#1") -> None:
-    ward = guarded.get(run)
-    assert ward is not None
-    ward.pid = 4711
+    there = guarded.get(run)
+    assert there is not None
+    there.pid = 4711
 
 
 def test_a_run_with_a_lock_is_past_once_its_allowance_is_over_and_it_is_said_once() -> None:
@@ -99,9 +99,9 @@ def test_what_is_past_stays_past_though_the_start_is_tried_again() -> None:
     guarded.intend(intent())
     assert past(guarded, CONFIRMED + LOST_AFTER + 1) == ["job@1#1"]
     guarded.intend(intent())
-    ward = guarded.get("job@1#1")
-    assert ward is not None
-    assert ward.past_since == CONFIRMED + LOST_AFTER + 1
+    there = guarded.get("job@1#1")
+    assert there is not None
+    assert there.past_since == CONFIRMED + LOST_AFTER + 1
 
 
 def test_what_is_over_is_forgotten_and_old_sessions_too() -> None:

@@ -15,7 +15,7 @@ _NOT_GIVEN_AWAY_S: Final = 1.0
 """All numbers would have to be given away once to come to the same one again."""
 
 
-class Leader:
+class GroupLeader:
     """Leads the group and the session of a run; its number is the run's for as long as ``is_known`` says so."""
 
     __slots__ = ("_given_away", "_group", "_started", "pid")
