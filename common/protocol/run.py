@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
     @property
     def is_of_a_run(self) -> bool:
-        """Whether a run was claimed under it; skipped and missed fires never ran."""
+        """Whether a command may have run: of a skipped or missed fire none did, though it may have been claimed."""
         return self not in (Verdict.SKIPPED, Verdict.MISSED)
 
 

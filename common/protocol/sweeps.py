@@ -1,6 +1,7 @@
-"""What the steward writes to keep etcd tidy: what is of no use any more goes. Each write compares what it was found by.
+"""What keeps etcd tidy: what is of no use any more goes.
 
-``guards``: the steward's session and leadership.
+The steward's deletions compare what each was found by; ``guards``: its session and leadership. A manager deletes old
+versions without a compare: a version never changes.
 """
 
 from __future__ import annotations

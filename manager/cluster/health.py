@@ -37,9 +37,9 @@ T = TypeVar("T")
 
 PROBE_S: Final = 3.0
 RETRY_S: Final = 1.0
+"""How often what is away is looked at: somebody waits for it."""
 FULLNESS_EVERY: Final = 5
 """So many looks; once etcd is full, with each."""
-"""How often what is away is looked at: somebody waits for it."""
 _ANSWER_S = 1.5
 _NAMED: Final = 5
 """How many workers are named one by one."""

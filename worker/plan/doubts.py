@@ -12,7 +12,7 @@ is enough for all of it.
                         \\--> refused, one compare false for ever  each proposal: its refusal, or NOT_DONE
                         \\--> refused, but may come true           each proposal alone, under the same identity:
                                                                     so that a lock held for an hour holds up nobody else
-    alone and LOCKED, or its mark before P: the scheduler is listener, for it has to go on; what was sent is watched on,
+    alone and LOCKED, or its mark before P: the scheduler is told, for it has to go on; what was sent is watched on,
     and should it be carried out late after all, the run is won late.
 """
 
@@ -63,7 +63,7 @@ class Doubts:
         """Proposals in doubt now."""
 
     async def settle(self, batch: Batch[Session], listener: DoubtListener) -> None:
-        """Ends when nothing of the batch can be carried out any more that was not listener."""
+        """Ends when nothing of the batch can be carried out any more that was not told."""
         extra = {"action": "claim.in_doubt", "fires": len(batch.parts)}
         _log.warning("%d decisions are in doubt: etcd gave no answer", len(batch.parts), extra=extra)
         self.count += len(batch.parts)
@@ -105,7 +105,7 @@ class Doubts:
                 listener.won_late(result, batch.session)
 
     async def _look(self, batch: Batch[Session]) -> tuple[Sequence[Result], bool]:
-        """What became of the batch as far as can be listener, and whether that is the last word."""
+        """What became of the batch as far as can be told, and whether that is the last word."""
         try:
             return await answered(partial(self._sent_again, batch), _PATIENT)
         except EtcdRefusedError:

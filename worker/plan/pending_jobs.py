@@ -92,10 +92,10 @@ class PendingJobs:
         self.cues: Cues[tuple[Cue, PendingJob, int]] = Cues()
         self.line: SlotLine[PendingJob] = SlotLine()
         self._retired = 0
-        """PendingJobs that are gone, and of which cues and line may still know."""
+        """How many are gone of which cues and line may still know."""
 
     def put_cue(self, at_ms: int, cue: Cue, pending: PendingJob, plan_ms: int) -> None:
-        """Have the pending come up at a wall time, about one of its fires."""
+        """Have the job come up at a wall time, about one of its fires."""
         self.cues.put(at_ms, (cue, pending, plan_ms))
 
     def advance(self, pending: PendingJob, after_ms: int) -> None:

@@ -315,7 +315,7 @@ class Scheduler:
             self.outage(error)
         self._alarm.ring()
 
-    # MarkScan afresh
+    # Look afresh
 
     async def _look(self, reason: str, now_ms: int, blind: bool) -> None:
         extra = {"action": "look.afresh", "reason": reason, "jobs": len(self._pending_of)}
