@@ -317,7 +317,7 @@ class Parts:
             max_skew_ms=self._config.max_clock_skew_ms, clock=clock,
         )  # fmt: skip
         self.steward = Steward(
-            client=client, keys=keys, worker=worker, clock=clock, companion=self._watch_beats, duties=duties,
+            client=client, keys=keys, worker=worker, clock=clock, companion=self._beside_duties, duties=duties,
             timeless=[self._clock_keeping], is_clock_off=self._is_clock_off,
             others_decide=lambda: bool(self.members.accepting().keys() - {worker}),
         )  # fmt: skip
@@ -326,8 +326,8 @@ class Parts:
         self.clock_watch.look()
         return self.clock_check.fault is not None
 
-    async def _watch_beats(self) -> None:
-        """The beats and the roster, for as long as this worker is steward; and what the log store may forget."""
+    async def _beside_duties(self) -> None:
+        """For as long as this worker is steward: beats, roster and clocks as they are; retention and statistics."""
         self._beats.by_process.clear()
         self.roster.by_name.clear()
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 from aiohttp import web
 
-from common.errors import EtcdError, UnavailableError
 from manager.api import bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
 from manager.api import openapi as openapi
 from manager.api.jobs import read_preview
-from manager.cluster.clocks import clock_view
 from manager.console.pages import language_of
 from manager.http.guards import KNOWS_US
 from manager.http.inputs import read_object
 from manager.parts import PARTS, answer
 from manager.views.advice import preview
-from manager.views.shapes import worker_view
 
 
 def add_routes(app: web.Application) -> None:
-    """Our calls, and the probes."""
+    """The calls of every file, the preview of a schedule, and the probes."""
     app.router.add_get("/livez", livez)
     app.router.add_get("/readyz", readyz)
     app.router.add_post("/api/v1/schedule/preview", preview_schedule)
-    app.router.add_get("/api/v1/workers", list_workers)
     for calls in (
         bulk, jobs, runs, run_now, workers, versions, statistics, events, system,
         openapi, metrics,
@@ -51,19 +47,3 @@ async def preview_schedule(request: web.Request) -> web.Response:
     document = await read_object(request, parts.read_timeout_s)
     spec, n = read_preview(document)
     return answer(preview(spec, n, now_ms=parts.clock.wall_ms(), language=language_of(request)))
-
-
-async def list_workers(request: web.Request) -> web.Response:
-    """Every session of a worker, with its newest beat; there are few, so there is one page."""
-    parts = request.app[PARTS]
-    warnings: list[str] = []
-    try:
-        seen, clocks = await parts.inventory.workers(), await parts.inventory.clocks()
-    except (EtcdError, UnavailableError):
-        if not parts.watching.warnings and not parts.watching.workers:
-            raise
-        seen, clocks = parts.inventory.seen(parts.watching.workers.values(), {}), None
-        warnings = parts.watching.warnings or ["etcd does not answer: workers are shown as they were last seen"]
-    bound_ms = parts.clock_guard.max_skew_ms
-    items = [{**worker_view(worker), **clock_view(clocks, worker.name, bound_ms)} for worker in seen]
-    return answer({"items": items, "nextCursor": None, "warnings": warnings})

@@ -1,4 +1,4 @@
-"""``/api/v1/workers/{name}``: which workers take nothing new, and which are remembered no more."""
+"""``/api/v1/workers``: those there are, which of them take nothing new, and which are remembered no more."""
 
 from __future__ import annotations
 
@@ -6,19 +6,39 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from common.errors import EtcdError, UnavailableError
+from manager.cluster.clocks import clock_view
 from manager.http.bodies import REASON
 from manager.parts import PARTS, answer, caller
 from manager.use_cases.drains import Drained
-from manager.views.shapes import drain_view
+from manager.views.shapes import drain_view, worker_view
 
-_WORKER: Final = "/api/v1/workers/{name}"
+_WORKERS: Final = "/api/v1/workers"
+_WORKER: Final = f"{_WORKERS}/{{name}}"
 
 
 def add_routes(app: web.Application) -> None:
-    """The calls that drain a worker and take it back, and that forget one."""
+    """The calls that list workers, drain one and take it back, and forget one."""
+    app.router.add_get(_WORKERS, list_workers)
     app.router.add_post(f"{_WORKER}/drain", drain_worker)
     app.router.add_post(f"{_WORKER}/undrain", undrain_worker)
     app.router.add_delete(_WORKER, forget_worker)
+
+
+async def list_workers(request: web.Request) -> web.Response:
+    """Every session of a worker, with its newest beat; there are few, so there is one page."""
+    parts = request.app[PARTS]
+    warnings: list[str] = []
+    try:
+        seen, clocks = await parts.inventory.workers(), await parts.inventory.clocks()
+    except (EtcdError, UnavailableError):
+        if not parts.watching.warnings and not parts.watching.workers:
+            raise
+        seen, clocks = parts.inventory.seen(parts.watching.workers.values(), {}), None
+        warnings = parts.watching.warnings or ["etcd does not answer: workers are shown as they were last seen"]
+    bound_ms = parts.clock_guard.max_skew_ms
+    items = [{**worker_view(worker), **clock_view(clocks, worker.name, bound_ms)} for worker in seen]
+    return answer({"items": items, "nextCursor": None, "warnings": warnings})
 
 
 async def drain_worker(request: web.Request) -> web.Response:

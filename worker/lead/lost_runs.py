@@ -1,4 +1,4 @@
-"""The steward's first duty: runs whose worker is gone get a verdict, and their locks pass on.
+"""Runs whose worker is gone get a verdict from the steward, and their locks pass on.
 
 A run is lost when the session that its run key names has had no key for the run's `lostAfterMs`, counted from the
 later of seeing it gone and seeing the run key as it is. Before any verdict the log store is asked (once for all of a

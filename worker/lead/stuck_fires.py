@@ -1,4 +1,4 @@
-"""The steward's second duty: fires that the first two in rank have left undecided.
+"""The steward looks after fires that the first two in rank have left undecided.
 
 Each job is looked at when it has had a fire: one batched read of the marks of those that had one due 5 s ago, and one
 of the locks of those that have something undecided; no read for an idle job. What is to become of such a fire:

@@ -1,4 +1,4 @@
-"""The steward's third duty: requests that cannot run any more get their record; those that nobody sees are put again.
+"""Requests that cannot run any more get their record from the steward; those that nobody sees are put again.
 
 Only the steward turns a request into a final run key: expired, its job gone, made again or paused, killed before its
 claim, or (a retry) overtaken by a newer fire. A request that was claimable for 5 s without being claimed is put again

@@ -1,6 +1,6 @@
-"""The steward's last duty: what nobody needs any more goes, and what watchers may have missed is found.
+"""The steward deletes what nobody needs any more, and finds what watchers may have missed.
 
-* kills of runs that are settled; locks whose run key is gone; marks without a job, or without a worker, for a day;
+* kills of runs that are settled; locks whose run key is gone; marks a day old without a job, or whose worker is away;
 * dedupe keys and idempotency keys past their time;
 * session keys that hang on another lease than their name tells, after twice the TTL;
 * every 30 s the watched prefixes are counted, every 10 minutes compared in full: on a mismatch the sentinel is put,
