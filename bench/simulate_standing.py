@@ -13,6 +13,7 @@ from typing import Final
 from bench.simulate_fleet import BY_MANAGERS, BY_WORKERS
 from common.clocks.check import LOOK_S as CLOCKS_S
 from common.etcd import MirrorTimings
+from common.etcd.session import KEEP_ALIVES_PER_TTL
 from common.protocol.clocks import Clocks, Measured
 from common.protocol.keys import Keys, Watched, encode_mark
 from common.protocol.member import BEAT_S
@@ -49,8 +50,8 @@ class Standing:
 
 def standing(*, workers: int, managers: int, timings: Timings | None = None) -> Standing:
     """The load of so many workers and managers while no job fires."""
-    processes, keepalive_s = workers + managers, (timings or Timings()).keepalive_s
-    alike = _A_KEEP_ALIVE / keepalive_s + 1 / BEAT_S + len(Watched) / SENTINELS_S + 1 / CLOCKS_S
+    processes, lease_ttl_s = workers + managers, (timings or Timings()).lease_ttl_s
+    alike = _A_KEEP_ALIVE * KEEP_ALIVES_PER_TTL / lease_ttl_s + 1 / BEAT_S + len(Watched) / SENTINELS_S + 1 / CLOCKS_S
     a_worker = alike + WORKER_WATCHES / _SIGN_OF_LIFE_S + 1 / _CAMPAIGN_S
     a_manager = alike + MANAGER_WATCHES / _MANAGER_SIGN_OF_LIFE_S
     clocks = _clocks_bytes(processes)

@@ -2,9 +2,10 @@
 
 The rules are those of the protocol's "Checked at start, and for each job when saved":
 
-    keep-alive x 3 < ttl                            two lost keep-alives in a row end no session
     lostAfter > ttl + killGrace + 2 x margin        a command has ended before its lock can pass on
     hedge > claimLead + maxClockSkew                the second in rank does not overtake the first
+
+That two lost keep-alives in a row end no session needs no check: a session sends four in each TTL.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 
 from common.errors import Problem
 
-KEEPALIVES_PER_TTL = 4
 DEFAULT_KILL_GRACE_S = 5
 LEAST_TTL_S = 2
 
@@ -24,18 +24,12 @@ class Timings:
     """What every process of one etcron must agree on; `problems()` is empty when they fit each other."""
 
     lease_ttl_s: int = 10
-    keepalive_s: float = math.nan
-    """Seconds between two keep-alives; a quarter of the TTL unless given."""
     lost_after_s: int = 300
     claim_lead_ms: int = 200
     hedge_ms: int = 500
     max_clock_skew_ms: int = 250
     margin_s: float = 2.0
     """What the protocol allows for a process that is slow to act."""
-
-    def __post_init__(self) -> None:
-        if math.isnan(self.keepalive_s):
-            object.__setattr__(self, "keepalive_s", self.lease_ttl_s / KEEPALIVES_PER_TTL)
 
     @property
     def least_grace_s(self) -> int:
@@ -48,10 +42,6 @@ class Timings:
         if self.lease_ttl_s < LEAST_TTL_S:
             message = f"{self.lease_ttl_s} is less than etcd grants"
             problems.append(Problem(field="leaseTtlSeconds", message=message, remedy=f"give at least {LEAST_TTL_S}"))
-        if self.keepalive_s * 3 >= self.lease_ttl_s:
-            message = f"{self.lease_ttl_s} s is too short for a keep-alive every {self.keepalive_s:g} s"
-            remedy = f"give more than {self.keepalive_s * 3:g} (3 x the keep-alive)"
-            problems.append(Problem(field="leaseTtlSeconds", message=message, remedy=remedy))
         bound_ms = self.claim_lead_ms + self.max_clock_skew_ms
         if self.hedge_ms <= bound_ms:
             message = f"{self.hedge_ms} lets the second worker in rank overtake the first"

@@ -4,7 +4,7 @@ Each field's annotation says how pydantic reads it (``kinds``, ``values``), what
 From these come the reader, the JSON Schema of the API, the console's form, definition and comparison, the table in
 ``docs/jobs.md`` and the help of ``etcron job save``.
 
-Pure: pydantic, standard library and its neighbours. Source of the fields and defaults: ``docs/job-model.md``.
+Pure: pydantic, standard library and its neighbours.
 """
 
 from __future__ import annotations
@@ -258,7 +258,7 @@ class JobSpec:
     shell: Annotated[str | None, _path("/bin/bash"), says(
         "shell", "what a command line is given to, with `-c`", "/bin/bash",
         section="surroundings", label="Shell", hint="", unset="the worker's (`/bin/sh`)")] = None  # fmt: skip
-    """These three: None is the worker's."""
+    """None: for ``workdir`` the user's home; for ``user`` and ``shell`` the worker's."""
     output_limit_bytes: Annotated[int, _whole(0, MAX_OUTPUT_LIMIT_BYTES, "bytes"), says(
         "outputLimitBytes", "of more output the head and the tail are kept", 1_048_576, section="surroundings",
         label="Output kept, in bytes", hint="Of more, the middle is cut and counted.")] = 262_144  # fmt: skip

@@ -11,7 +11,6 @@ def test_the_defaults_fit() -> None:
     timings = Timings()
 
     assert timings.problems() == []
-    assert timings.keepalive_s == 2.5
     assert timings.least_grace_s == 1
 
 
@@ -19,9 +18,6 @@ def test_the_defaults_fit() -> None:
     ("timings", "field", "bound"),
     [
         pytest.param(Timings(lease_ttl_s=1), "leaseTtlSeconds", "at least 2", id="a TTL of 1 is granted as 2"),
-        pytest.param(
-            Timings(lease_ttl_s=9, keepalive_s=3), "leaseTtlSeconds", "more than 9", id="two lost keep-alives end it"
-        ),
         pytest.param(Timings(lost_after_s=19), "lostAfterSeconds", "more than 19", id="lost before it is ended"),
         pytest.param(Timings(hedge_ms=450), "hedgeMs", "more than 450", id="rank 1 overtakes rank 0"),
         pytest.param(Timings(claim_lead_ms=300), "hedgeMs", "more than 550", id="claims too early"),
