@@ -55,7 +55,6 @@ class Trigger(StrEnum):
     MANUAL = "manual"
     API = "api"
     RETRY = "retry"
-    BACKFILL = "backfill"
     RERUN = "rerun"
 
 
