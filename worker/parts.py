@@ -32,7 +32,7 @@ from worker.lead.chains import Chains
 from worker.lead.clock_keeping import ClockKeeping
 from worker.lead.give_ups import GiveUps
 from worker.lead.leader import Duty, Steward
-from worker.lead.lost_runs import LostRuns, Verdicts
+from worker.lead.lost_runs import LeftRunSettlement, LostRuns
 from worker.lead.retention import Retention
 from worker.lead.roster import Roster, RosterKeeping
 from worker.lead.statistics import StatisticsKeeping
@@ -277,14 +277,14 @@ class Parts:
             timings=self._config.timings, clock=clock,
             held=lambda: self.clock_check.held,
         )  # fmt: skip
-        verdicts = Verdicts(
+        left_runs = LeftRunSettlement(
             client=client, keys=keys, worker=worker, follow_ups=self.follow_ups, settlement=self.settlement, clock=clock
         )
         lost_runs = LostRuns(
-            client=client, keys=keys, members=self.members, settlement=self.settlement, verdicts=verdicts,
+            client=client, keys=keys, members=self.members, settlement=self.settlement, left_runs=left_runs,
             store=self._runlog, clock=clock,
         )  # fmt: skip
-        give_ups = GiveUps(client=client, keys=keys, verdicts=verdicts, store=self._runlog, clock=clock)
+        give_ups = GiveUps(client=client, keys=keys, left_runs=left_runs, store=self._runlog, clock=clock)
         stuck_requests = StuckRequests(
             client=client, keys=keys, worker=worker, catalog=self.catalog, members=self.members, beats=self._beats,
             kills=self.kills, queue=self.requests, settlement=self.settlement, clock=clock,

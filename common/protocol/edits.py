@@ -35,7 +35,7 @@ from common.protocol.planned_job import PlannedJob
 from common.protocol.planner import FireRange, undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, Change, JobVersion, Pause, SavedJob, newer_fields
+from common.protocol.saved_job import Again, EditKind, JobVersion, Pause, SavedJob, newer_fields
 from common.protocol.txn import Delete, Earlier, Fate, Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.schedule import Schedule
 
@@ -157,7 +157,7 @@ class Edit:
 
 
 def plan_save(
-    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: Change = Change.SAVE,
+    keys: Keys, before: Stored, spec: JobSpec, *, now_ms: int, by: str, change: EditKind = EditKind.SAVE,
     members: Sequence[Member] = (),
 ) -> Edit | None:  # fmt: skip
     """The edit that saves ``spec``; None where the very same spec is there already: nothing is written then.
@@ -189,7 +189,7 @@ def plan_pause(
             return None
         pause = replace(pause, since_ms=there.since_ms)
     paused = replace(saved.spec, enabled=False)
-    return _save(keys, before, paused, pause, Change.PAUSE, now_ms=now_ms, by=by, members=members)
+    return _save(keys, before, paused, pause, EditKind.PAUSE, now_ms=now_ms, by=by, members=members)
 
 
 def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | None:
@@ -197,7 +197,7 @@ def plan_resume(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit | N
     saved = readable(before)
     if saved.spec.enabled:
         return None
-    return _save(keys, before, replace(saved.spec, enabled=True), None, Change.RESUME, now_ms=now_ms, by=by)
+    return _save(keys, before, replace(saved.spec, enabled=True), None, EditKind.RESUME, now_ms=now_ms, by=by)
 
 
 def plan_delete(
@@ -207,7 +207,7 @@ def plan_delete(
     if before.job is None:
         return None
     mark_ms = _new_mark(before, None, now_ms)
-    return _edit(keys, before, None, None, mark_ms, "deleted", Change.DELETE, now_ms=now_ms, by=by, members=members)
+    return _edit(keys, before, None, None, mark_ms, "deleted", EditKind.DELETE, now_ms=now_ms, by=by, members=members)
 
 
 def readable(before: Stored) -> SavedJob:
@@ -228,7 +228,7 @@ def _refuse_newer(before: Stored) -> None:
 
 
 def _save(
-    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: Change, *, now_ms: int, by: str,
+    keys: Keys, before: Stored, spec: JobSpec, pause: Pause | None, change: EditKind, *, now_ms: int, by: str,
     members: Sequence[Member] = (),
 ) -> Edit:  # fmt: skip
     _refuse_newer(before)
@@ -240,7 +240,7 @@ def _save(
 
 
 def _edit(
-    keys: Keys, before: Stored, spec: JobSpec | None, value: bytes | None, mark_ms: int, reason: str, change: Change,
+    keys: Keys, before: Stored, spec: JobSpec | None, value: bytes | None, mark_ms: int, reason: str, change: EditKind,
     *, now_ms: int, by: str, members: Sequence[Member],
 ) -> Edit:  # fmt: skip
     job, mark = keys.job(before.name), keys.mark(before.name)
@@ -271,7 +271,7 @@ def _edit(
     )  # fmt: skip
 
 
-def former(keys: Keys, before: Stored, change: Change, *, now_ms: int, by: str) -> list[Operation]:
+def former(keys: Keys, before: Stored, change: EditKind, *, now_ms: int, by: str) -> list[Operation]:
     """The spec that is replaced stays readable; one that was none of ours does not."""
     saved = before.saved
     if saved is None:

@@ -98,14 +98,14 @@ def decode_mark(value: bytes) -> int:
     return int(value)
 
 
-class Stored(Protocol):
+class HasValue(Protocol):
     """What lies under a key."""
 
     @property
     def value(self) -> bytes: ...
 
 
-def read_mark(mark: Stored | None) -> int | None:
+def read_mark(mark: HasValue | None) -> int | None:
     """The mark in a key; None where it is missing or unreadable."""
     try:
         return None if mark is None else decode_mark(mark.value)

@@ -29,7 +29,7 @@ from common.schedules.schedule import Schedule
 from common.version import VERSION
 
 
-class Change(StrEnum):
+class EditKind(StrEnum):
     """What made one version of a job into the next."""
 
     SAVE = "save"
@@ -53,7 +53,7 @@ class JobVersion:
     saved_by: str | None
     ended_ms: int
     ended_by: str | None
-    ended_with: Change
+    ended_with: EditKind
 
     def to_document(self) -> dict[str, Any]:
         """Its JSON, but for the job's name and revision, which stand in the key."""
@@ -82,7 +82,7 @@ class JobVersion:
             return cls(
                 job=job, revision=whole(revision), spec=tree(document["spec"]), saved_ms=instant(document["savedMs"]),
                 saved_by=words_or_none(document["savedBy"]), ended_ms=instant(document["endedMs"]),
-                ended_by=words_or_none(document["endedBy"]), ended_with=Change(document["endedWith"]),
+                ended_by=words_or_none(document["endedBy"]), ended_with=EditKind(document["endedWith"]),
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a version of a job: {brief(error)}") from error

@@ -26,7 +26,7 @@ from common.protocol.keys import Keys, Watched, encode_mark, read_mark
 from common.protocol.planner import undecided
 from common.protocol.records import fire_record
 from common.protocol.run import RunRecord, Verdict, final_entry
-from common.protocol.saved_job import Again, Change, SavedJob
+from common.protocol.saved_job import Again, EditKind, SavedJob
 from common.protocol.txn import Get, GetKey, KeyValue, Operation, Put, Txn, TxnResult
 from common.schedules.job_calendar import spans_of
 
@@ -177,7 +177,7 @@ def _edit(
         Put(job, after.to_json()),
         Put(mark, encode_mark(after.anchor_ms)),
         Put(keys.seen(Watched.JOBS), before.name.encode()),
-        *former(keys, before, Change.UNBLOCK, now_ms=now_ms, by=by),
+        *former(keys, before, EditKind.UNBLOCK, now_ms=now_ms, by=by),
         *chain.then,
     ]
     return compares, then

@@ -8,7 +8,7 @@ from common.jobs.schema import job_schema
 from common.protocol.request import Origin
 from common.protocol.roster import Left
 from common.protocol.run import Trigger, Verdict
-from common.protocol.saved_job import Change
+from common.protocol.saved_job import EditKind
 from manager.views.pending import WaitKind
 
 Schema = dict[str, Any]
@@ -144,7 +144,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
     ),
     "Version": record(
         {"revision": {"type": "integer"}, "current": TRUTH, "savedMs": MS, "savedBy": maybe(TEXT),
-         "action": maybe({"type": "string", "enum": [str(one) for one in Change if one is not Change.DELETE]}),
+         "action": maybe({"type": "string", "enum": [str(one) for one in EditKind if one is not EditKind.DELETE]}),
          "changed": array(TEXT)},
         {"spec": {"type": "object"}},
     ),

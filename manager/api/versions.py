@@ -12,7 +12,7 @@ from pydantic import Field
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
 from common.protocol.edits import StaleRevisionError
-from common.protocol.saved_job import Change, JobVersion, SavedJob, changed_fields
+from common.protocol.saved_job import EditKind, JobVersion, SavedJob, changed_fields
 from common.protocol.txn import KeyValue
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
@@ -36,7 +36,7 @@ class _Spec:
     spec: Mapping[str, Any]
     saved_ms: int
     saved_by: str | None
-    made_with: Change | None
+    made_with: EditKind | None
     """None: the version before it is not kept any more."""
     current: bool = False
 
@@ -94,7 +94,7 @@ async def restore_version(request: web.Request) -> web.Response:
     _, version = _find(known, request.match_info["revision"])
     try:
         saved = await parts.service.save(
-            parse_job(version.spec), by=caller(request), if_match=revision, change=Change.RESTORE
+            parse_job(version.spec), by=caller(request), if_match=revision, change=EditKind.RESTORE
         )
     except StaleRevisionError as error:
         return await stale(request, error)
@@ -119,7 +119,7 @@ async def _known(parts: Parts, name: str, former: Sequence[JobVersion]) -> list[
         known.append(
             _Spec(
                 revision=version.revision, spec=version.spec, saved_ms=version.saved_ms, saved_by=version.saved_by,
-                made_with=Change.SAVE if made_with is Change.DELETE else made_with,
+                made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with,
             )
         )  # fmt: skip
     if not known:
@@ -128,14 +128,14 @@ async def _known(parts: Parts, name: str, former: Sequence[JobVersion]) -> list[
 
 
 def _current(name: str, kv: KeyValue, former: Sequence[JobVersion]) -> _Spec:
-    made_with = former[0].ended_with if former else Change.SAVE
+    made_with = former[0].ended_with if former else EditKind.SAVE
     try:
         saved = SavedJob.from_json(kv.value, name=name)
     except InvalidInputError:
         return _Spec(revision=kv.mod_revision, spec={}, saved_ms=0, saved_by=None, made_with=None, current=True)
     return _Spec(
         revision=kv.mod_revision, spec=saved.spec.to_stored(), saved_ms=saved.saved_ms, saved_by=saved.saved_by,
-        made_with=Change.SAVE if made_with is Change.DELETE else made_with, current=True,
+        made_with=EditKind.SAVE if made_with is EditKind.DELETE else made_with, current=True,
     )  # fmt: skip
 
 

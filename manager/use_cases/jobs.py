@@ -49,7 +49,7 @@ from common.protocol.edits import (
 from common.protocol.keys import Keys
 from common.protocol.member import Member
 from common.protocol.placement import is_eligible
-from common.protocol.saved_job import Change
+from common.protocol.saved_job import EditKind
 from common.protocol.txn import Txn
 from common.timings import Timings
 from manager.background.housekeeping import Delivery
@@ -176,7 +176,9 @@ class JobService:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By job, while one is edited here: edits through one manager compete with those through others alone."""
 
-    async def save(self, spec: JobSpec, *, by: str, if_match: int | None = None, change: Change = Change.SAVE) -> Saved:
+    async def save(
+        self, spec: JobSpec, *, by: str, if_match: int | None = None, change: EditKind = EditKind.SAVE
+    ) -> Saved:
         """Save the job under its name; once this returns, no fire is claimed under the spec that it replaced.
 
         InvalidInputError: it does not fit its surroundings (never fires again, timings). StaleRevisionError: it is not

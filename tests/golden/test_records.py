@@ -14,7 +14,7 @@ from pymongo import MongoClient
 
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Trigger, Verdict
-from common.protocol.saved_job import Change, JobVersion
+from common.protocol.saved_job import EditKind, JobVersion
 from common.runlog.retention import RetentionState
 from common.runlog.statistics import HOUR_MS, Counts
 from tests.golden.stage import NOON, Stage
@@ -162,7 +162,7 @@ async def test_statistics_as_they_are_counted_and_rolled_up(stage: Stage) -> Non
 async def test_former_spec_of_a_job(stage: Stage) -> None:
     version = JobVersion(
         job="backup", revision=12, spec={"name": "backup", "command": "true"}, saved_ms=NOON, saved_by="me",
-        ended_ms=NOON + 1000, ended_by="you", ended_with=Change.PAUSE,
+        ended_ms=NOON + 1000, ended_by="you", ended_with=EditKind.PAUSE,
     )  # fmt: skip
     async with stage.world() as world:
         await world.runlog.put_versions([version])

@@ -28,7 +28,7 @@ from common.protocol.records import lost_record
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from common.protocol.run_writes import handed_on
-from common.protocol.saved_job import Change, JobVersion, Pause, SavedJob
+from common.protocol.saved_job import EditKind, JobVersion, Pause, SavedJob
 from common.protocol.txn import KeyValue
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
@@ -254,7 +254,7 @@ KINDS = {
     "version": Kind(
         good=JobVersion(
             job="job", revision=5, spec={"name": "job", "env": {"A": "b"}}, saved_ms=NOW, saved_by="me", ended_ms=NOW,
-            ended_by="me", ended_with=Change.SAVE,
+            ended_by="me", ended_with=EditKind.SAVE,
         ).to_json(),
         read=lambda value: JobVersion.from_json(value, job="job", revision=5), use=use_version,
     ),

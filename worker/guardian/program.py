@@ -34,7 +34,7 @@ from worker.guardian.messages import (
     decode_all,
     encode,
 )
-from worker.machine.left_groups import Left, read_left, write_left
+from worker.machine.left_groups import LeftGroups, read_left, write_left
 from worker.machine.process_group import kernel_has_group_pidfds
 
 _log = logging.getLogger(__name__)
@@ -235,7 +235,7 @@ class Guardian:
         try:
             there = read_left(self._directory)
             others = (group for group in there.groups if group.run not in known)
-            write_left(self._directory, Left(groups=[*others, *left], recorded=there.recorded))
+            write_left(self._directory, LeftGroups(groups=[*others, *left], recorded=there.recorded))
         except OSError as error:
             extra = {"action": "guardian.not_written"}
             _log.error("not written down which runs still have processes: %s", error, extra=extra)

@@ -24,7 +24,7 @@ from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import LeftRun
 from common.protocol.txn import Guards
 from worker.lead.leader import Term
-from worker.lead.lost_runs import Verdicts
+from worker.lead.lost_runs import LeftRunSettlement
 from worker.quarantine import Quarantine
 from worker.record.follow_ups import RecordFinder
 
@@ -57,11 +57,11 @@ class GiveUps:
     every_s = 1.0
 
     def __init__(
-        self, *, client: EtcdClient, keys: Keys, verdicts: Verdicts, store: RecordFinder, clock: Clock
+        self, *, client: EtcdClient, keys: Keys, left_runs: LeftRunSettlement, store: RecordFinder, clock: Clock
     ) -> None:
         self._client = client
         self._keys = keys
-        self._verdicts = verdicts
+        self._left_runs = left_runs
         self._store = store
         self._clock = clock
         self._quarantine = Quarantine("wish to give up a run")
@@ -135,4 +135,4 @@ class GiveUps:
             with self._quarantine.isolate(case.run.kv.key, case.run.kv.mod_revision):
                 record = found.get(str(case.wish.run_id))
                 only_if = [*term.holds, *case.only_if]
-                await self._verdicts.settle(case.run, record, why=str(case.wish), only_if=only_if)
+                await self._left_runs.settle(case.run, record, why=str(case.wish), only_if=only_if)

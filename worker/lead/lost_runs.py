@@ -34,7 +34,7 @@ from worker.record.settlement import Settlement
 _log = logging.getLogger(__name__)
 
 
-class Verdicts:
+class LeftRunSettlement:
     """Settles runs as the steward: by the record that the log store has, or else as lost."""
 
     def __init__(
@@ -111,7 +111,7 @@ class LostRuns:
         keys: Keys,
         members: Members,
         settlement: Settlement,
-        verdicts: Verdicts,
+        left_runs: LeftRunSettlement,
         store: RecordFinder,
         clock: Clock,
     ) -> None:
@@ -119,7 +119,7 @@ class LostRuns:
         self._keys = keys
         self._members = members
         self._settlement = settlement
-        self._verdicts = verdicts
+        self._left_runs = left_runs
         self._store = store
         self._clock = clock
         self._quarantine = Quarantine("run")
@@ -243,7 +243,7 @@ class LostRuns:
                 why = "result not delivered" if run.has_ended else "worker gone"
                 # The steward judges, and the session that the run key names is gone.
                 only_if = [*term.holds, *while_gone(self._keys.worker(run.entry.worker, run.entry.session))]
-                await self._verdicts.settle(run, found, why=why, only_if=only_if)
+                await self._left_runs.settle(run, found, why=why, only_if=only_if)
                 self._seen.pop(seen.kv.key, None)
                 return
         except (EtcdError, UnavailableError):

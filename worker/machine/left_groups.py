@@ -37,7 +37,7 @@ class LeftGroup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class LeftGroups:
     """What a file says."""
 
     groups: Sequence[LeftGroup] = ()
@@ -62,19 +62,19 @@ def living_in(groups: Collection[LeftGroup]) -> Mapping[LeftGroup, Sequence[int]
     return {group: [] if group in given_away else pids for group, pids in living.items()}
 
 
-def read_left(directory: Path) -> Left:
+def read_left(directory: Path) -> LeftGroups:
     """What was written down, the groups only where this boot of the machine did. OSError: the disk cannot be read."""
     try:
         document = json.loads((directory / FILE).read_text())
         groups = [LeftGroup(**group) for group in document["groups"]] if document["machine"] == _machine() else []
-        return Left(groups=groups, recorded=frozenset(document["recorded"]))
+        return LeftGroups(groups=groups, recorded=frozenset(document["recorded"]))
     except FileNotFoundError:
-        return Left()
+        return LeftGroups()
     except (ValueError, LookupError, TypeError, RecursionError):
-        return Left()  # nobody else writes it, and what is written is whole: somebody has changed it
+        return LeftGroups()  # nobody else writes it, and what is written is whole: somebody has changed it
 
 
-def write_left(directory: Path, left: Left) -> None:
+def write_left(directory: Path, left: LeftGroups) -> None:
     """Instead of what was there; whole and durably, or not at all. OSError: the disk does not take it."""
     path = directory / FILE
     if not left.groups and not left.recorded:

@@ -27,7 +27,7 @@ from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import MOST_ENDING, MOST_PROCESSES, EndingRun
 from worker.disk import Disk
-from worker.machine.left_groups import Left, LeftGroup, living_in, read_left, write_left
+from worker.machine.left_groups import LeftGroup, LeftGroups, living_in, read_left, write_left
 from worker.machine.looks import look_once
 from worker.machine.process_group import ProcessGroup
 
@@ -235,7 +235,7 @@ class EndingRuns:
         kept = tuple(self._kept.items())
         groups = [group for _, one in kept for group in one.groups]
         recorded = frozenset(str(run_id) for run_id in tuple(self._recorded))
-        write_left(self._directory, Left(groups=groups, recorded=recorded))
+        write_left(self._directory, LeftGroups(groups=groups, recorded=recorded))
         return [run_id for run_id, _ in kept]
 
     def _written(self, future: asyncio.Future[Sequence[RunId]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pymongo.errors import BulkWriteError
 
-from common.protocol.saved_job import Change, JobVersion
+from common.protocol.saved_job import EditKind, JobVersion
 from common.runlog import RunLog
 from common.runlog.versions import KEPT
 
@@ -15,7 +15,7 @@ from common.runlog.versions import KEPT
 def version(number: int, job: str = "backup", **spec: Any) -> JobVersion:
     return JobVersion(
         job=job, revision=number, spec={"command": f"echo {number}", **spec}, saved_ms=number, saved_by="me",
-        ended_ms=1_790_000_000_000 + number // 2, ended_by="me", ended_with=Change.SAVE,
+        ended_ms=1_790_000_000_000 + number // 2, ended_by="me", ended_with=EditKind.SAVE,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from tests.support.workshop import ME, workshop
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.lead.sweeping import COMPARE_EVERY_S, Sweeping
-from worker.machine.left_groups import Left, LeftGroup, write_left
+from worker.machine.left_groups import LeftGroup, LeftGroups, write_left
 from worker.machine.processes import read_process
 from worker.members import Members
 from worker.record.adoption import Adoption
@@ -242,7 +242,7 @@ async def settled(
                     run=str(run_id), leader=ending.pid, since_ms=NOON, leader_started=started_of(ending.pid)
                 )  # fmt: skip
                 recorded = frozenset() if status is None else frozenset({group.run})
-                write_left(world.place.directory / "w1", Left(groups=[group], recorded=recorded))
+                write_left(world.place.directory / "w1", LeftGroups(groups=[group], recorded=recorded))
             async with working(world.place) as worker:
                 if ending is not None:
                     await worker.deciding()

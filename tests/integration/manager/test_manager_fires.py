@@ -16,7 +16,7 @@ from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.member import Beat
 from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, Verdict, final_entry
-from common.protocol.saved_job import Change, JobVersion
+from common.protocol.saved_job import EditKind, JobVersion
 from tests.support.golden import check
 from tests.support.joining import join
 from tests.support.managing import Managed, Place, managing, problem_of
@@ -334,7 +334,7 @@ async def was_paused(manager: Managed, spec: dict[str, Any], *, from_ms: int, un
     """A former version of the job, which was in force in that time."""
     version = JobVersion(
         job="j", revision=2, spec={"name": "j", "command": "a", **spec}, saved_ms=from_ms, saved_by="ops",
-        ended_ms=until_ms, ended_by="ops", ended_with=Change.RESUME,
+        ended_ms=until_ms, ended_by="ops", ended_with=EditKind.RESUME,
     )  # fmt: skip
     await manager.etcd.put(manager.keys.version("j", 2), version.to_json())
 
@@ -368,7 +368,7 @@ async def test_a_page_looks_at_no_more_paused_versions_than_it_tells_of(
         from_ms = start_ms + number * MINUTE_MS
         version = JobVersion(
             job="j", revision=2 + number, spec={"name": "j", "command": "a", "every": "1s", "enabled": False},
-            saved_ms=from_ms, saved_by="ops", ended_ms=from_ms + MINUTE_MS, ended_by="ops", ended_with=Change.SAVE,
+            saved_ms=from_ms, saved_by="ops", ended_ms=from_ms + MINUTE_MS, ended_by="ops", ended_with=EditKind.SAVE,
         )  # fmt: skip
         await manager.etcd.put(manager.keys.version("j", version.revision), version.to_json())
 

@@ -20,7 +20,7 @@ from tests.support.working import Place, SteppingClock, World, working
 from worker.catalog import Catalog
 from worker.lead.give_ups import START_OVER_S, GiveUps
 from worker.lead.leader import Term
-from worker.lead.lost_runs import Verdicts
+from worker.lead.lost_runs import LeftRunSettlement
 from worker.record.follow_ups import FollowUps
 from worker.record.settlement import Settlement
 
@@ -35,12 +35,12 @@ class Office:
     def __init__(self, world: World, term: Term) -> None:
         self.world, self.term = world, term
         self.clock, self.store, self.delivered = SteppingClock(), Store(), Delivered()
-        verdicts = Verdicts(
+        left_runs = LeftRunSettlement(
             client=world.etcd, keys=world.keys, worker="w1", clock=self.clock,
             follow_ups=FollowUps(world.etcd, world.keys, Catalog(world.keys, on_changed=lambda _: None)),
             settlement=cast(Settlement, self.delivered),
         )  # fmt: skip
-        self.duty = GiveUps(client=world.etcd, keys=world.keys, verdicts=verdicts, store=self.store, clock=self.clock)
+        self.duty = GiveUps(client=world.etcd, keys=world.keys, left_runs=left_runs, store=self.store, clock=self.clock)
 
     async def look(self, after_s: float = 0.0) -> None:
         self.clock.advance(after_s)

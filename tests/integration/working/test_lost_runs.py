@@ -18,7 +18,7 @@ from tests.support.meeting import Meeting
 from tests.support.working import SteppingClock, World
 from worker.catalog import Catalog
 from worker.lead.leader import Term
-from worker.lead.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LostRuns, Verdicts
+from worker.lead.lost_runs import FINAL_PATIENCE_S, STORE_PAUSE_S, LeftRunSettlement, LostRuns
 from worker.members import Members
 from worker.record.follow_ups import FollowUps
 from worker.record.settlement import Settlement
@@ -67,13 +67,13 @@ class Office:
 
     def another(self) -> LostRuns:
         settlement = cast(Settlement, self.delivered)
-        verdicts = Verdicts(
+        left_runs = LeftRunSettlement(
             client=self.world.etcd, keys=self.world.keys, worker="w1", follow_ups=self.follow_ups,
             settlement=settlement, clock=self.clock,
         )  # fmt: skip
         duty = LostRuns(
             client=self.world.etcd, keys=self.world.keys, members=self.members, settlement=settlement,
-            verdicts=verdicts, store=self.store, clock=self.clock,
+            left_runs=left_runs, store=self.store, clock=self.clock,
         )  # fmt: skip
         duty.begin()
         return duty
