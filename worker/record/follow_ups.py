@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
-from common.errors import EtcronError
+from common.errors import EtcdCompactedError, EtcronError
 from common.etcd import EtcdClient
 from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, may_be_followed
 from common.protocol.keys import Keys, RunId
@@ -74,10 +74,19 @@ async def end_run(
 
 
 async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: RunEntry) -> tuple[str, Mapping[str, str]]:
-    """The command and labels that the run was claimed with, as far as etcd still knows them."""
+    """The command and labels that the run was claimed with, as far as etcd still knows them.
+
+    etcd forgets within minutes what was. A job that has not changed since the claim is read as it is now.
+    """
+    key = keys.job(run_id.job_name)
     try:
-        kv = await client.get(keys.job(run_id.job_name), revision=entry.revision)
+        try:
+            kv = await client.get(key, revision=entry.revision)
+        except EtcdCompactedError:
+            kv = await client.get(key)
+            if kv is not None and kv.mod_revision != entry.revision:
+                kv = None
         spec = SavedJob.from_json(kv.value, name=run_id.job_name).spec if kv is not None else None
-    except EtcronError:  # compacted, or unreadable: the record does without
+    except EtcronError:  # no answer, or unreadable: the record does without
         spec = None
     return (spec.command_line, spec.labels) if spec is not None else ("", {})

@@ -117,6 +117,40 @@ async def test_lost_after_lost_after_and_not_before(office: Office, world: World
     assert record.fence == run.create_revision
 
 
+@pytest.mark.parametrize(
+    ("since_the_claim", "known"),
+    [
+        pytest.param("nothing", ("echo old", {"team": "a"}), id="and the job is as it was"),
+        pytest.param("saved", ("", {}), id="and the job is another"),
+        pytest.param("deleted", ("", {}), id="and the job is gone"),
+    ],
+)
+async def test_lost_run_whose_claim_is_older_than_the_history_of_etcd(
+    office: Office, world: World, since_the_claim: str, known: tuple[str, dict[str, str]]
+) -> None:
+    job = await world.save(command="echo old", labels={"team": "a"})
+    await world.open_run(lost_after_ms=1000, revision=job.mod_revision)
+    if since_the_claim == "saved":
+        await world.save(command="echo new", labels={"team": "b"})
+    elif since_the_claim == "deleted":
+        await world.etcd.delete(world.keys.job("job"))
+    await world.etcd.compact(await world.etcd.put(f"{world.keys.prefix}elsewhere", b""))
+    await office.look()
+    await office.look(2)
+    (record,) = office.delivered.records
+    assert (record.command, record.labels) == known
+
+
+async def test_lost_run_has_the_command_that_it_was_claimed_with(office: Office, world: World) -> None:
+    job = await world.save(command="echo old", labels={"team": "a"})
+    await world.open_run(lost_after_ms=1000, revision=job.mod_revision)
+    await world.save(command="echo new", labels={"team": "b"})
+    await office.look()
+    await office.look(2)
+    (record,) = office.delivered.records
+    assert (record.command, record.labels) == ("echo old", {"team": "a"})
+
+
 async def test_a_run_key_that_changed_is_counted_anew(office: Office, world: World) -> None:
     run = await world.open_run(lost_after_ms=60_000)
     await office.look()
