@@ -12,8 +12,12 @@ from typing import Any, Final
 import pytest
 from pymongo import MongoClient
 
+from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
-from common.protocol.run import RunRecord, Trigger, Verdict
+from common.protocol.planned_job import PlannedJob
+from common.protocol.planner import FireRange
+from common.protocol.records import fire_record, lost_record, single
+from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict
 from common.protocol.saved_job import EditKind, JobVersion
 from common.runlog.retention import RetentionState
 from common.runlog.statistics import HOUR_MS, Counts
@@ -82,19 +86,22 @@ async def test_record_of_a_run(kind: str, stage: Stage) -> None:
         check(file_of(kind), documents(stage, world.place.database, "log", measured=True))
 
 
-def fire(status: Verdict, **fields: Any) -> RunRecord:
-    """Of which nothing ran."""
-    nothing: dict[str, Any] = {"output": "", "output_bytes": 0, "schedule_ms": None, "max_rss": None}
-    return record(status=status, cpu_seconds=None, fence=None, **nothing | fields)
-
+SPEC: Final = parse_job({"name": "backup", "command": "echo hello", "every": "1m", "labels": {"team": "a"}})
+JOB: Final = PlannedJob(spec=SPEC, schedule=SPEC.schedule, anchor_ms=0, revision=12, create_revision=9)
+MANY: Final = FireRange(lo_ms=PLAN_0_MS, hi_ms=PLAN_0_MS + 60_000_000, count=1000, at_least=True)
+LEFT: Final = RunEntry(
+    state=EntryState.OPEN, worker="w1", session="7b", revision=12, locked=True, plan_ms=PLAN_0_MS,
+    dispatch_ms=PLAN_0_MS, claim_ms=PLAN_0_MS - 55,
+)  # fmt: skip
 
 OTHERS: Final = {
-    "skipped": fire(Verdict.SKIPPED, reason="overlap: backup@1#1 was going", worker=None, claim_ms=None),
-    "missed range": fire(Verdict.MISSED, reason="late", range_end_ms=1_790_000_060_000, count=1000,
-                         count_is_minimum=True, worker=None, claim_ms=None),
-    "lost": fire(Verdict.LOST, reason="worker gone", err="lost: worker gone", start_ms=None, exit_code=None),
+    "skipped": fire_record(JOB, fires=single(PLAN_0_MS), status=Verdict.SKIPPED,
+                           reason="overlap: backup@1#1 was going", now_ms=PLAN_0_MS + 7),
+    "missed range": fire_record(JOB, fires=MANY, status=Verdict.MISSED, reason="late", now_ms=MANY.hi_ms + 60_001),
+    "lost": lost_record(JOB.run_of(PLAN_0_MS), LEFT, fence=34, reason="worker gone", now_ms=PLAN_0_MS + 300_000,
+                        command=SPEC.command_line, labels=SPEC.labels),
     "asked for": record(run_id=RunId("backup", "r-1-a"), trigger=Trigger.API, by="me", note="because"),
-    "of a worker's own sequence": record(run_id=RunId.planned("backup~w1", 1_790_000_000_000)),
+    "of a worker's own sequence": record(run_id=RunId.planned("backup~w1", PLAN_0_MS)),
 }  # fmt: skip
 
 
