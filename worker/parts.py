@@ -63,7 +63,36 @@ from worker.sentinels import Sentinels
 
 
 class Events(Protocol):
-    """What the parts tell; the agent passes it on to whom it concerns."""
+    """What the parts tell; the agent passes it on to whom it concerns.
+
+    ======================  ===========================  =======================================================
+    event                   who tells                    who hears
+    ======================  ===========================  =======================================================
+    ``job_changed``         catalog                      scheduler, requests, broadcast, stuck fires, chains
+    ``sequence_changed``    broadcast                    scheduler
+    ``membership_changed``  members                      settlement; once it is quiet, scheduler and requests
+    ``slot_free``           table, dispatcher, guardian  scheduler, requests, dispatcher
+    ``lock_freed``          settlement                   requests, scheduler
+    ``kill_wished``         kills                        executor, dispatcher
+    ``run_ended``           executor                     table, settlement; ending, where something is left of it
+    ``run_stuck``           executor                     table
+    ``run_over``            ending                       settlement, or adoption: of a former life
+    ``run_given_up``        adoption                     ending, executor
+    ``run_past_deadline``   guardian                     executor
+    ``guardian_away``       guardian                     admission
+    ``delivered``           delivery                     settlement
+    ``clock_jumped``        clock watch                  clock check, session, admission; scheduler, requests
+    ``clock_judged``        clock check                  broadcast, admission
+    ``drained``             drain watch                  broadcast, admission
+    ``spool_refuses``       spool watch                  settlement, admission
+    ``session_opened``      registry                     settlement, adoption; scheduler, requests, broadcast, steward
+    ``session_ended``       registry                     settlement; scheduler, requests, broadcast, steward
+    ``describe``            registry                     nobody: the agent answers with the beat
+    ======================  ===========================  =======================================================
+
+    Where admission hears, scheduler, requests and dispatcher are woken, and the registry tells etcd. What ends a run or
+    gives its slots back is a ``slot_free`` as well.
+    """
 
     def job_changed(self, name: str) -> None: ...
     def sequence_changed(self, name: str) -> None: ...

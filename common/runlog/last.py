@@ -217,7 +217,10 @@ def _advance_of(job: str, records: Sequence[RunRecord]) -> Advance:
 
 
 class OwedResults:
-    """Grows with the jobs, not with their records; iterates over the advances, one a job."""
+    """What the last results of jobs still lack of records that are in the log already: an `Advance` for each job.
+
+    It grows with the jobs, not with their records.
+    """
 
     def __init__(self) -> None:
         self._by_job: dict[str, Advance] = {}

@@ -54,7 +54,7 @@ class StatisticsStore(Protocol):
 
 
 class StatisticsKeeping:
-    """For as long as this worker is steward."""
+    """Counts the records of each hour into the statistics, for as long as this worker is steward."""
 
     def __init__(self, *, store: StatisticsStore, is_clock_off: Callable[[], bool], clock: Clock) -> None:
         """``is_clock_off``: by a wrong clock nothing is counted, and nothing is too old."""

@@ -15,7 +15,7 @@ misfires, which the steward leaves to workers, are older from the start."""
 
 
 class Hedges:
-    """Of each job the newest such fire, the oldest first.
+    """The fires that wait here, of each job the newest: the oldest first, where there are slots to spare for it.
 
     In a burst nearly all of them are the first in rank's to claim, as slots come free there: who looked at the end of
     the hedge, with fires of its own waiting, would read the marks of the whole burst and then send claims for what

@@ -30,7 +30,21 @@ class Cue(Enum):
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class PendingJob(Pending):
-    """One job, and which of its fires are this worker's to decide."""
+    """One job, and which of its fires are this worker's to decide.
+
+    =========  =======================  =========================================================================
+    it         flags                    until
+    =========  =======================  =========================================================================
+    is idle    not ``wants``            a fire of its own comes up, a look finds one, or its lock is freed here
+    waits      ``wants``, and no other  it is first in the line, and there are slots, or its decision takes none
+    is busy    ``busy``                 etcd has answered
+    is parked  ``parked``               its lock comes free, its cue RETRY comes up, or the clock has jumped
+    is gone    ``gone``                 for good: the job has changed, and has another in its place, or is no more
+    =========  =======================  =========================================================================
+
+    ``queued`` says no more than that it has a place in the line. While it is busy, ``freed`` and ``look_again`` note
+    what the answer cannot know; ``waited`` stays until the fire that waited is claimed, or nothing is wanted.
+    """
 
     job: PlannedJob
     next_ms: int | None = None

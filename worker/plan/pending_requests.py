@@ -28,7 +28,10 @@ Place = tuple[int, RunId]
 
 
 class Lineup:
-    """Adding, removing and asking who is next costs little, however many wait."""
+    """The requests of one job, each under its key: in order those whose time has come, and when that of the next comes.
+
+    Each step costs little, however many wait.
+    """
 
     __slots__ = ("_by_key", "_later", "_ready")
 

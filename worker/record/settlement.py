@@ -63,7 +63,30 @@ class RecordKeeper(Protocol):
 
 
 class Settlement:
-    """Brings every ended run of this worker to its end in etcd and in the log store."""
+    """Brings every ended run of this worker to its end in etcd and in the log store.
+
+    ===================  ================================================================  ============================
+    collection           what is in it                                                     what empties it
+    ===================  ================================================================  ============================
+    ``_to_record``       records that the spool is to be given                             ``_record``
+    ``_told``            what it has said of records                                       ``_record``
+    ``_in_keys``         those it has refused: they lie in their run keys, at these mod    ``spool_takes``
+                         revisions
+    ``_late``            refused ones of runs that were given up: there is no key to put   ``spool_takes``
+                         them into
+    ``_refused_ending``  refused ones of runs that are ending: in its key one would free   ``over``, ``spool_takes``
+                         the lock with it
+    ``_ending``          runs whose records are safe, and whose locks wait for ``over``    ``over``
+    ``_waiting``         runs with a record in the spool and a key that waits for the log  ``delivered``,
+                         store; None: its key is a final one                               ``keep_to_share``
+    ``_finals``          final keys to delete once their records are delivered, at these   ``_release``, or the spool
+                         mod revisions                                                     refuses the record
+    ``_to_delete``       run keys that may go                                              ``_write``
+    ``_changed``         runs whose keys were not as believed                              ``_look_again``
+    ===================  ================================================================  ============================
+
+    `lost_to_others` takes a run out of ``_waiting``, ``_ending`` and ``_refused_ending``.
+    """
 
     def __init__(
         self,
@@ -102,18 +125,12 @@ class Settlement:
         )  # fmt: skip
         self._to_record: list[tuple[Run | None, RunRecord]] = []
         self._told: list[tuple[Run | None, RunRecord, int | EtcronError]] = []
-        """What the spool has said of records."""
         self._finals: dict[RunId, int] = {}
         self._waiting: dict[RunId, Run | None] = {}
-        """Those with a record in the spool and a key that waits for the log store; None: its key is a final one."""
         self._late: list[RunRecord] = []
-        """Records that the spool has refused, of runs that were given up: there is no key to put them into."""
         self._in_keys: dict[RunId, tuple[RunRecord, int]] = {}
-        """Records that lie in their run keys, at these mod revisions, because the spool has refused them."""
         self._ending: dict[RunId, Run] = {}
-        """Their records are safe, and their locks wait until they are over."""
         self._refused_ending: dict[RunId, tuple[Run, RunRecord]] = {}
-        """Records of such runs that the spool has refused: in its key one would free the lock with it."""
         self._to_delete: dict[RunId, int | Run] = {}
         self._changed: list[Run] = []
         self._recording = asyncio.Event()

@@ -6,4 +6,11 @@ running.py run_watch.py output.py resources.py
                                   what is seen of it while it goes, and at its end; what it takes of the machine
 sweeper.py leftovers.py           what it has left behind is ended
 orphans.py                        and reaped, where nobody else is there to do it
+
+What a run is called on its way:
+    Launch     in `worker.launch`: what the dispatcher wants started; it changes no more
+    Start      in `spawner`: its start, once it is made ready, with the descriptors that this holds; then one of
+    Execution      in `first_process`: its program is executed here
+    Starting       in `worker.launcher.link`: the launcher was asked to execute it
+    Running    in `running`: it has a process, up to its end; an `Outcome` (`worker.launch`) comes of it
 """
