@@ -56,39 +56,6 @@ from manager.background.housekeeping import Delivery
 from manager.views.advice import save_warnings, schedule_problems
 from manager.watch.eligibility import Eligibility
 
-
-def is_odd(name: str) -> bool:
-    """Whether no job can have this name."""
-    try:
-        check_name(name)
-    except InvalidInputError:
-        return True
-    return False
-
-
-def check_encodable(name: str) -> None:
-    """InvalidInputError where the text stands for no bytes at all, so that no key can have it for a name."""
-    try:
-        name.encode(errors="surrogateescape")
-    except UnicodeEncodeError:
-        check_name(name)
-
-
-def plan_removal(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
-    """The edit that deletes the key, which never was a job. InvalidInputError: there is no such key."""
-    if before.job is None:
-        check_name(before.name)
-    return remove_odd(keys, before, now_ms=now_ms, by=by)
-
-
-def placing_warnings(spec: JobSpec, members: Sequence[Member]) -> tuple[str, ...]:
-    """A warning where workers are live and none of them has the labels and the slots that the job asks for."""
-    if not members or any(is_eligible(spec, member.labels, member.slots) for member in members):
-        return ()
-    reason = Eligibility(spec, members).takers("").reason
-    return (f"it cannot run on any worker that is live now: {reason}",)
-
-
 _log = logging.getLogger(__name__)
 
 _COMPETING_S = 0.03
@@ -283,18 +250,18 @@ class JobService:
 
         Also a key that no job can be called by; InvalidInputError: there is none of that name either.
         """
-        check_encodable(name)
+        _check_encodable(name)
 
         def plan(stored: Stored) -> Edit | None:
             _refuse_stale(stored, if_match)
             now_ms = self._clock.wall_ms()
-            if is_odd(name):
-                return plan_removal(self._keys, stored, now_ms=now_ms, by=by)
+            if _is_odd(name):
+                return _plan_removal(self._keys, stored, now_ms=now_ms, by=by)
             return plan_delete(self._keys, stored, now_ms=now_ms, by=by, members=self._workers())
 
         return await self.switch("deleted", name, plan, by)
 
-    # Saves and deletes
+    # How an edit is carried out
 
     async def switch(
         self, done: str, name: str, plan: Callable[[Stored], Edit | None], by: str, **said: str | None
@@ -310,7 +277,7 @@ class JobService:
 
     def _warnings(self, spec: JobSpec, mark_ms: int | None = None, problem: str | None = None) -> tuple[str, ...]:
         schedule = save_warnings(spec, now_ms=self._clock.wall_ms(), mark_ms=mark_ms, problem=problem)
-        return schedule + placing_warnings(spec, self._workers())
+        return schedule + _placing_warnings(spec, self._workers())
 
     def _refuse_unfit(self, spec: JobSpec) -> None:
         lost_after_s = spec.lost_after_s if spec.lost_after_s is not None else self._timings.lost_after_s
@@ -423,3 +390,35 @@ def _refuse_stale(stored: Stored, if_match: int | None) -> None:
     wanted = wanted if if_match else "and was to be made"
     message = f"job {stored.name!r} {there}, {wanted}; read it again and repeat the change"
     raise StaleRevisionError(message, there=stored)
+
+
+def _is_odd(name: str) -> bool:
+    """Whether no job can have this name."""
+    try:
+        check_name(name)
+    except InvalidInputError:
+        return True
+    return False
+
+
+def _check_encodable(name: str) -> None:
+    """InvalidInputError where the text stands for no bytes at all, so that no key can have it for a name."""
+    try:
+        name.encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        check_name(name)
+
+
+def _plan_removal(keys: Keys, before: Stored, *, now_ms: int, by: str) -> Edit:
+    """The edit that deletes the key, which never was a job. InvalidInputError: there is no such key."""
+    if before.job is None:
+        check_name(before.name)
+    return remove_odd(keys, before, now_ms=now_ms, by=by)
+
+
+def _placing_warnings(spec: JobSpec, members: Sequence[Member]) -> tuple[str, ...]:
+    """A warning where workers are live and none of them has the labels and the slots that the job asks for."""
+    if not members or any(is_eligible(spec, member.labels, member.slots) for member in members):
+        return ()
+    reason = Eligibility(spec, members).takers("").reason
+    return (f"it cannot run on any worker that is live now: {reason}",)
