@@ -75,6 +75,8 @@ class Registry:
             tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
         )  # fmt: skip
         self._published: Member | None = None
+        self._publishing = 0
+        """Writes of it that are on their way."""
         self._closing = False
         self._detached_since: dict[tuple[str, int], float] = {}
         self.session: Session | None = None
@@ -248,17 +250,20 @@ class Registry:
         if self.session is None:
             return
         member = self._member
+        self._publishing += 1
         try:
             if await self.session.update_value(member.to_json()):
                 self._published = member
         except (EtcdError, UnavailableError) as error:
             extra = {"action": "session.publish_failed"}
             _log.warning("could not publish yet what changed about this worker: %s", error, extra=extra)
+        finally:
+            self._publishing -= 1
 
     async def _beat(self, session: Session) -> None:
         pace, round_trip_ms = BeatPace(), None
         while True:
-            if self._published is not self._member:
+            if self._published is not self._member and not self._publishing:
                 await self._publish()  # etcd was away, or the session was not open yet, when it changed
             load, memory_percent = machine_load()
             sent_s = self._clock.boottime()  # before its wall clock is read: a freeze in between is on the way, too

@@ -3,6 +3,7 @@
     trusted      --the comparison has it certainly beyond the bound--> off
                  --the wall clock leaves the boot clock--> jumped
     off, jumped  --the comparison has the clock as it is now within the bound--> trusted
+    off          --the same, of a clock that cannot have moved so far without a jump--> off: the others have moved
                  --nobody has compared it for two minutes in which etcd answered--> trusted
     jumped       --there are fewer than three clocks, and it was never compared--> trusted at once; where it leapt
                    ahead, once the kernel calls it synchronised
@@ -93,6 +94,8 @@ class ClockCheck:
         self._has_jumped = False
         self._has_leapt = False
         """Whether its last jump was a leap; neither holds once it was compared."""
+        self._off: Measured | None = None
+        """How it was when it was found off last; None once it is trusted."""
         self._held_from_ms: int | None = None
         self.held: Held | None = None
         """For how long a leap had this process decide nothing, by the clock that was then taken for right."""
@@ -206,17 +209,28 @@ class ClockCheck:
         if own is None:
             self._is_judged = clocks is None or not clocks.are_enough
             if self.fault is not None and self._may_be_trusted():
-                self.fault, self._was_compared, self._has_leapt = None, False, False
+                self.fault, self._off, self._was_compared, self._has_leapt = None, None, False, False
             return
         self._is_judged = self._was_compared = True
         if own.is_off(self._max_skew_ms):
             bound = f"(at most {length(self._max_skew_ms)})"
             self.fault = f"its clock is {off_by(own.offset_ms)} {bound}: mend the clock (NTP)"
-            self._doubted_s = self._clock.monotonic()
-        else:
-            self.fault = None
+            self._doubted_s, self._off = self._clock.monotonic(), own
+        elif not self._have_others_moved(own):
+            self.fault = self._off = None
             self._watch.agreed()
         self._has_jumped = self._has_leapt = False
+
+    def _have_others_moved(self, own: Measured) -> bool:
+        """Whether it was off lately, has not jumped since, and is found right: then what it is compared with is off.
+
+        So where most of few clocks are wrong at once. As where nobody compares, that is believed after two minutes.
+        """
+        before = self._off
+        if before is None or before.clock != own.clock or self._clock.monotonic() - self._doubted_s >= _UNCOMPARED_S:
+            return False
+        moved_ms = abs(own.offset_ms - before.offset_ms)
+        return moved_ms > self._max_skew_ms + own.within_ms + before.within_ms
 
     def _own(self) -> Measured | None:
         """What the comparison says of this clock as it is now; None: nothing, or nothing that tells after a jump."""

@@ -212,6 +212,26 @@ def test_middle_clock_that_no_other_agrees_with_goes_by_where_the_median_was(rig
     assert listening.book.compare(15_000, now) == now
 
 
+def test_two_that_agree_outweigh_others_that_differ_wherever_the_median_was() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=30_000, b=30_000, c=30_003)
+    former = listening.book.compare(9_000)
+    listening.book.forget("b")
+    listening.book.forget("c")
+    for at_ms in (9_000, 12_000):
+        listening.beat(at_ms, a=30_000, d=0, e=5, f=7_200_000)
+    assert listening.book.compare(15_000, former).off(BOUND).keys() == {"a", "f"}
+
+
+def test_clock_that_is_hardly_known_agrees_with_both_sides_and_decides_nothing() -> None:
+    listening = Listening()
+    for at_ms in (0, 3_000):
+        listening.beat(at_ms, a=0, b=2, c=0, e=1_500)
+        listening.beat(at_ms, late_ms=2_000, round_trip_ms=2_000, d=0)
+    assert listening.book.compare(9_000).off(BOUND).keys() == {"e"}
+
+
 def test_of_three_clocks_that_all_differ_the_middle_one_counts_where_none_was_compared() -> None:
     listening = Listening()
     for at_ms in (0, 3_000):

@@ -12,9 +12,10 @@ So a right clock is never found wrong because its process, etcd or the listener 
 found even where everything is. Of each clock the beat with the least error counts, among the newest ones that do not
 contradict each other. The median of all has an error, too, and with it each offset.
 
-The median counts where another clock may agree with it. Else two or more are wrong, each in its own way, or one half
-stands against the other (an even number has two middle ones): the clock that counts is where the median was before.
-Without a former comparison the middle one counts, and of two middle ones neither: all are off.
+The largest group of clocks that may all agree is right (Marzullo's algorithm), and the median of all counts where it
+agrees with that group, else the group's own. Of several such groups the one counts that is where the median was
+before. Without a former comparison the middle clock counts, and of two middle ones that are far apart neither: all are
+off.
 
 Pure: standard library and its neighbours.
 """
@@ -22,7 +23,7 @@ Pure: standard library and its neighbours.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import median, median_high, median_low
@@ -167,22 +168,38 @@ class ClockBook:
     def _median(self, now_ms: int, readings: Mapping[str, Reading], former: Mapping[str, Measured]) -> Reading:
         lows, highs = [one.low_ms for one in readings.values()], [one.high_ms for one in readings.values()]
         middle = Reading.between(now_ms, median(lows), median(highs))
-        are_two_near = median_high(lows) - median_low(highs) <= 2 * self._bound_ms
-        if are_two_near and sum(self._may_agree(one, middle) for one in readings.values()) > 1:
+        has_middle = median_high(lows) - median_low(highs) <= 2 * self._bound_ms
+        groups = self._largest_groups(list(readings.values()))
+        if len(groups) == 1 and has_middle and all(self._may_agree(one, middle) for one in groups[0]):
             return middle
+        of_groups = [
+            Reading.between(now_ms, median(one.low_ms for one in group), median(one.high_ms for one in group))
+            for group in groups
+        ]
+        if len(groups) == 1:
+            return of_groups[0]
         # Where the median was, by the clocks that have the same name as then.
         before = [
             one.ahead_ms - former[process].offset_ms
             for process, one in readings.items()
             if process in former and former[process].clock == self._of[process].name
         ]
-        halves = [Reading.between(now_ms, side(lows), side(highs)) for side in (median_low, median_high)]
-        for one in (*halves, *readings.values()) if before else ():
+        for one in of_groups if before else ():
             if abs(one.ahead_ms - median(before)) <= self._bound_ms + one.error_ms:
                 return one
-        if are_two_near:
-            return middle
-        return Reading(now_ms, (halves[0].ahead_ms + halves[1].ahead_ms) / 2, 0)
+        return middle if has_middle else Reading(now_ms, (median_low(highs) + median_high(lows)) / 2, 0)
+
+    def _largest_groups(self, readings: Sequence[Reading]) -> list[list[Reading]]:
+        """Those that may all agree with each other, as many as can be: of equally many, each such group."""
+        groups = []
+        for first in readings:  # a group may begin where one of its own begins
+            at_ms = first.low_ms - self._bound_ms
+            groups.append([
+                one for one in readings
+                if one.low_ms - self._bound_ms <= at_ms <= one.high_ms + self._bound_ms
+            ])  # fmt: skip
+        most = max(map(len, groups))
+        return list({tuple(map(id, group)): group for group in groups if len(group) == most}.values())
 
     def _may_agree(self, one: Reading, other: Reading) -> bool:
         return max(one.low_ms, other.low_ms) - min(one.high_ms, other.high_ms) <= 2 * self._bound_ms

@@ -44,7 +44,7 @@ async def say(manager: Managed, offset_ms: int, count: int = 3, **others: int) -
     await guard.check.look()
 
 
-async def test_every_edit_is_refused_until_the_clock_is_mended(off: Managed) -> None:
+async def test_every_edit_is_refused_until_the_clock_is_mended(off: Managed, clock: OffClock) -> None:
     await off.save(JOB)
     await say(off, -30_000)
     before = await off.stored()
@@ -62,6 +62,8 @@ async def test_every_edit_is_refused_until_the_clock_is_mended(off: Managed) -> 
     bulk = await off.call("POST", "/api/v1/jobs/bulk", {"action": "pause", "names": ["j"]})
     assert "its clock is 30.0 s behind" in str(bulk)
     assert await off.stored() == before
+    clock.offset_ms = 29_750
+    off.parts.clock_guard.watch.look()
     await say(off, -250)
     await off.call("POST", "/api/v1/jobs/j/pause", {})
 
@@ -163,7 +165,7 @@ async def test_probe_says_in_words_how_the_clocks_are(off: Managed) -> None:
     assert (await clocks())[1] == "not compared: no steward has measured them yet"
 
 
-async def test_probe_is_unready_while_its_own_clock_is_off(off: Managed) -> None:
+async def test_probe_is_unready_while_its_own_clock_is_off(off: Managed, clock: OffClock) -> None:
     await say(off, -30_000, w1=0, w2=0)
     answer = await off.http.get("/readyz?verbose")
     assert answer.status == 503
@@ -174,6 +176,8 @@ async def test_probe_is_unready_while_its_own_clock_is_off(off: Managed) -> None
     assert any(
         problem.startswith("this manager saves nothing: its clock is 30.0 s") for problem in document["problems"]
     )
+    clock.offset_ms = 30_000
+    off.parts.clock_guard.watch.look()
     await say(off, 0, w1=0, w2=0)
     assert (await off.http.get("/readyz")).status == 200
 

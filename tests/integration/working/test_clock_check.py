@@ -102,6 +102,7 @@ async def test_who_has_jumped_is_vouched_for_once_it_was_compared_or_too_few_are
     assert not own.check.is_vouched_for  # it is trusted for want of a comparison
     assert await own.told(30_000) is not None
     assert not own.check.is_vouched_for
+    own.jump(-30_000)
     assert await own.told(0) is None
     assert own.check.is_vouched_for
     own.jump(30_000)
@@ -116,6 +117,20 @@ async def test_clock_that_is_set_right_is_trusted_once_it_was_compared(own: Own)
     own.jump(-30_000)
     assert await own.told(None) is not None
     assert await own.told(0) is None
+
+
+async def test_clock_that_was_off_and_has_not_jumped_is_not_found_right_by_clocks_that_have_moved(own: Own) -> None:
+    await own.told(30_000)
+    for _ in range(11):
+        own.clock.advance(10_000)
+        assert await own.told(3) is not None, "two others are wrong, each in its own way"
+    own.clock.advance(10_000)
+    assert await own.told(3) is None, "it is believed in the end: it may be the others that were off before"
+
+
+async def test_clock_that_is_slewed_is_trusted_as_soon_as_it_is_within_the_bound(own: Own) -> None:
+    assert await own.told(440) is not None
+    assert await own.told(240) is None
 
 
 async def test_clock_that_jumped_and_may_be_right_is_trusted_once_that_is_certain(own: Own) -> None:
@@ -190,8 +205,8 @@ async def test_jump_that_is_borne_at_the_first_look_is_told_to_who_has_decided_n
     await own.check.look()
     assert own.check.fault is None
     assert heard == [None], "it is told, and once"
-    for offset_ms in (30_000, 30_000, 0):
-        await own.told(offset_ms)
+    for offset_ms in (400, 400, 0):
+        await own.told(offset_ms, within_ms=100)
     assert [fault is None for fault in heard] == [True, False, True], "so is what a comparison says"
 
 
@@ -229,6 +244,7 @@ async def test_it_looks_every_second_while_something_is_open_or_just_begins(own:
     assert own.check._pause_s() == 1
     await own.told(30_000)
     assert own.check._pause_s() == 1
+    own.jump(-30_000)
     await own.told(0)
     assert own.check._pause_s() == 10
     for measured in ({}, {"offset_ms": 100, "within_ms": 600}):

@@ -29,8 +29,8 @@ async def test_worker_found_off_before_its_first_decision_takes_nothing_until_it
 ) -> None:
     await beat_beside(world.etcd, world.keys, "p1", "p2")
     await say_clocks(world.etcd, world.keys)
-    job = await world.save()
-    async with working(place) as worker:
+    job, clock = await world.save(), OffClock(30_000)
+    async with working(place, clock=clock) as worker:
         await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
 
         async def says_so() -> bool:
@@ -44,6 +44,8 @@ async def test_worker_found_off_before_its_first_decision_takes_nothing_until_it
         assert worker.parts.registry.not_accepting == AHEAD
         assert AHEAD.encode() in (await world.sessions())[0].value
         run_id = await world.ask(job, SystemClock().wall_ms())
+        clock.offset_ms = -249
+        worker.parts.clock_watch.look()
         await say(world, worker, -249)
         assert (await world.record(run_id))["status"] == "success"
         assert worker.parts.registry.not_accepting is None
@@ -196,11 +198,14 @@ async def test_what_it_was_off_for_is_not_owed_by_its_own_sequences(place: Place
     await say_clocks(world.etcd, world.keys)
     await world.save(cron="0 0 0 1 1 * 2199", broadcast=True)
     own_mark = world.keys.mark("job~w1")
-    async with working(place, clock=OffClock(30_000)) as worker:
+    clock = OffClock(30_000)
+    async with working(place, clock=clock) as worker:
         await wait_until(lambda: worker.parts.registry.session is not None, description="it has a session")
         await say(world, worker, 30_000)
         await wait_until(lambda: worker.parts.scheduler.session is not None, description="it would decide by now")
         assert not await world.has(own_mark)  # a wrong clock has moved no mark
+        clock.offset_ms = 0
+        worker.parts.clock_watch.look()
         await say(world, worker, 0)
         await wait_until(lambda: world.has(own_mark), description="it begins")
 
