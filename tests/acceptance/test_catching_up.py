@@ -80,7 +80,8 @@ async def test_workers_stopped_for_a_while_make_up_for_what_the_policy_says(tmp_
             assert [counts[plan] for plan in range(first_ms, last_ms + 1, 1000)] == [1] * (
                 (last_ms - first_ms) // 1000 + 1
             )
-            (missed,) = of_the_gap(records, job, "missed", stopped_ms, back_ms)
+            # A fire that was claimed, and that the stop left unstarted, has a record of its own.
+            (missed,) = [one for one in of_the_gap(records, job, "missed", stopped_ms, back_ms) if "count" in one]
             print(f"{job}: {missed['count']} missed as one")
             after_ms = missed["rangeEndTime"]
             expected = [after_ms + number * 1000 for number in range(1, (1 if job == "latest" else LIMIT) + 1)]

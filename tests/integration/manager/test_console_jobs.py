@@ -268,7 +268,8 @@ async def test_bulk_tells_each_ones_result(manager: Managed) -> None:
     asked = [*names, "none", "broken", "bad name", names[0]]
     done = await bulk(manager, "pause", asked, reason="all of them")
     assert list(done) == asked[:-1]
-    assert {done[name] for name in names} == {(True, "paused")}
+    # Some say which fire they skip as well, where a minute has just begun.
+    assert {(done[name][0], done[name][1].partition(";")[0]) for name in names} == {(True, "paused")}
     assert [done[name][0] for name in ("none", "broken", "bad name")] == [False, False, False]
     assert "there is no job none" in done["none"][1]
     page = await manager.get("/api/v1/jobs", state="paused", limit="500")
