@@ -165,7 +165,7 @@ def _delete(arguments: argparse.Namespace) -> int:
 
     def delete(client: Client, name: str) -> str:
         if not headers and not fits_a_path(name):
-            # A key that somebody else has put among the jobs may be called anything, also what no path can hold.
+            # A key that another program has put among the jobs may have any name, also one that no path can hold.
             (result,) = client.post("/api/v1/jobs/bulk", {"action": "delete", "names": [name]})["results"]
             if not result["ok"]:
                 raise CommandError(str(result["message"]), ExitStatus.NOT_FOUND)

@@ -176,7 +176,7 @@ class ClockCheck:
         try:
             kv = await self._client.get(self._key)
         except (EtcdError, UnavailableError) as error:
-            unused_s = self._clock.monotonic() - self._looked_s  # time that nobody could use
+            unused_s = self._clock.monotonic() - self._looked_s  # etcd did not answer for so long
             self._looked_s += unused_s
             self._fresh_s = min(self._looked_s, self._fresh_s + unused_s)
             self._doubted_s = min(self._looked_s, self._doubted_s + unused_s)
@@ -224,7 +224,7 @@ class ClockCheck:
     def _have_others_moved(self, own: Measured) -> bool:
         """Whether it was off lately, has not jumped since, and is found right: then what it is compared with is off.
 
-        So where most of few clocks are wrong at once. As where nobody compares, that is believed after two minutes.
+        So where most of few clocks are wrong at once. It is believed after two minutes, as without a comparison.
         """
         before = self._off
         if before is None or before.clock != own.clock or self._clock.monotonic() - self._doubted_s >= _UNCOMPARED_S:

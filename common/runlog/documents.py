@@ -106,7 +106,7 @@ def last_order(record: RunRecord) -> str:
     verdict as it was), then the later attempt; a verdict before a ``lost``.
     """
     newest_ms = max(record.plan_ms, record.range_end_ms or 0)
-    # A run that was lost counts as one that started: nobody knows better.
+    # A run that was lost counts as one that started: its worker cannot say.
     has_started = record.status.is_of_a_run and (record.status is not Verdict.KILLED or record.start_ms is not None)
     attempt = f"{has_started:d}{record.run_id.attempt:05d}"
     return f"{plan_key(newest_ms)}/{attempt}/{record.status is not Verdict.LOST:d}/{record.run_id}"

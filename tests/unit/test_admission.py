@@ -82,6 +82,16 @@ class Announcing:
         )  # fmt: skip
         self.registry.session = cast(Session, self.session)
 
+    @classmethod
+    async def whose_reason_has_gone(cls) -> Announcing:
+        """It has announced that its disk is full, which is over now."""
+        one = cls()
+        one.admission.set(Reason.SPOOL, "its disk is full")
+        one.session.may_write.release()
+        await one.registry.announce()
+        one.admission.set(Reason.SPOOL, None)
+        return one
+
     async def written(self, *said: str | None) -> None:
         """One more write is carried out; this is all that was said by then."""
         self.session.may_write.release()
@@ -103,11 +113,7 @@ async def test_reason_that_goes_while_it_is_announced_opens_nothing_before_that_
 
 
 async def test_who_has_nothing_new_to_announce_waits_for_what_is_on_its_way() -> None:
-    one = Announcing()
-    one.admission.set(Reason.SPOOL, "its disk is full")
-    one.session.may_write.release()
-    await one.registry.announce()
-    one.admission.set(Reason.SPOOL, None)
+    one = await Announcing.whose_reason_has_gone()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(one.registry.announce())
         await wait_until(one.session.writing.locked, description="the end of the reason to be on its way")
@@ -121,11 +127,7 @@ async def test_who_has_nothing_new_to_announce_waits_for_what_is_on_its_way() ->
 
 
 async def test_reason_that_comes_while_the_end_of_another_is_announced_holds() -> None:
-    one = Announcing()
-    one.admission.set(Reason.SPOOL, "its disk is full")
-    one.session.may_write.release()
-    await one.registry.announce()
-    one.admission.set(Reason.SPOOL, None)
+    one = await Announcing.whose_reason_has_gone()
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(one.registry.announce())
         await wait_until(one.session.writing.locked, description="the end of the reason to be on its way")
