@@ -9,6 +9,7 @@ Pure: pydantic, standard library and its neighbours.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
@@ -43,18 +44,18 @@ NOT_BLANK: Final = rf"[^\x00]*[^\x00{_BLANKS}][^\x00]*"
 """The pattern of a text that has something in it, and no NUL."""
 
 
-class Kind:
+class Kind(ABC):
     """How a value is read, and what is said of it."""
 
     @property
+    @abstractmethod
     def type(self) -> str:
         """What it is, e.g. ``whole number``."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def limits(self) -> str:
         """What is checked beyond, e.g. ``0 to 100``; may be empty."""
-        raise NotImplementedError
 
     @property
     def core(self) -> CoreSchema:
@@ -62,12 +63,12 @@ class Kind:
         return core_schema.no_info_plain_validator_function(self.read)
 
     @property
+    @abstractmethod
     def schema(self) -> Schema:
         """Its JSON Schema."""
-        raise NotImplementedError
 
     def read(self, value: Any) -> Any:
-        """The value as the program has it; `wrong`, `all_wrong`."""
+        """The value as the program has it; `wrong`, `all_wrong`. Not of a kind that has a ``core`` of its own."""
         raise NotImplementedError
 
     def write(self, value: Any) -> Any:
