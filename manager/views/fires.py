@@ -6,7 +6,8 @@ and the next fires to come; and every planned fire in a span of time, with what 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -18,7 +19,7 @@ from common.jobs.job import JobSpec
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence_name
 from common.protocol.run import Verdict
-from common.protocol.saved_job import JobVersion, SavedJob
+from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
 from manager.background.versions import Versions
 from manager.views.advice import fire_view, mark_fault
@@ -114,7 +115,11 @@ class Fires:
         """
         now_ms, saved = self._clock.wall_ms(), job.saved if job is not None else None
         spec = None if saved is None or not saved.spec.enabled else saved.spec
-        documents = await self._newest(name, before_ms)
+        documents: Sequence[Mapping[str, Any]] | None = None
+        if not self._history.is_away:  # else whoever looks at a page would wait until that is found once more
+            with suppress(UnavailableError):
+                page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
+                documents = page.items
         warnings = self._watching.warnings
         if is_away := documents is None:
             kept = await kept_records(self._etcd, self._keys, self._watching.open_runs.unrecorded(name))
@@ -129,7 +134,10 @@ class Fires:
                 fires += waiting_together(await self._unrecorded(name, saved, no_records=is_away))
         fires.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         recent = [{name: fire[name] for name in _SHOWN_OF_RECENT} for fire in fires[:RECENT]]
-        upcoming = [] if saved is None else _upcoming(saved.spec, max(after_ms or now_ms, saved.anchor_ms))
+        upcoming = []
+        if saved is not None and spec is not None:
+            after = from_ms(max(after_ms or now_ms, saved.anchor_ms))
+            upcoming = [fire_view(fire, spec.schedule) for fire in spec.schedule.upcoming(after, UPCOMING)]
         return {"recent": recent, "upcoming": upcoming, "warnings": warnings}
 
     async def between(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
@@ -140,12 +148,31 @@ class Fires:
         """
         saved = job.saved if job is not None else None
         plan = await self._plan(name, saved, span, limit)
+        # What is settled while the records are read may be in none of them: so it is looked at before and after.
         settling = self._watching.open_runs.unrecorded(name)
         past = await self._past(name, plan.span, settling, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
+        without = sorted(self._watching.open_runs.unrecorded(name).union(settling))
+        going = self._watching.open_runs.of(name)
         plan = plan.from_on(past.from_ms)
-        fires = verdicts(await self._read(name, saved, plan, past, settling), self._clock.wall_ms())
-        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else []), *_no_longer(job, name)]
-        if saved is not None and not past.is_away:
+        recorded = {document.get("_id") for document in past.documents}
+        read = Read(
+            name=name,
+            span=plan.span,
+            documents=past.documents,
+            requests=await self._pending.of_job(name) if saved is not None and not self._is_out_of_reach else (),
+            settling=[run_id for run_id in without if str(run_id) not in recorded],
+            going=going,
+            planned=plan.fires,
+            paused=plan.paused,
+            unrecorded=await self._unrecorded(name, saved, no_records=past.is_away) if saved and plan.fires else None,
+        )
+        fires = verdicts(read, self._clock.wall_ms())
+        warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else [])]
+        if job is None:
+            warnings.append(f"there is no job {name} any more: these fires are of its past")
+        elif saved is None:
+            warnings.append(f"nothing fires, as the job cannot be read: {job.problem}")
+        elif not past.is_away:
             warnings += _unplanned(saved, plan, fires.values())
         items, next_cursor = _page([fires[key] for key in sorted(fires, reverse=True)], plan, limit, past.goes_on_ms)
         if saved is not None and not items and next_cursor is None:
@@ -163,16 +190,6 @@ class Fires:
         """Whether etcd has been silent for a while: then it is not asked, as each question would wait in vain."""
         return self._watching.stale_since_ms is not None
 
-    async def _newest(self, name: str, before_ms: int | None) -> Sequence[Mapping[str, Any]] | None:
-        """The newest records before then; None: the log store is away."""
-        if self._history.is_away:
-            return None  # whoever looks at a page need not wait until that is found once more
-        try:
-            page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
-        except UnavailableError:
-            return None
-        return page.items
-
     async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> _Plan:
         """As many of the span's planned fires as the page has room for."""
         paused = await self._paused_before(name, saved, span, limit)
@@ -182,27 +199,6 @@ class Fires:
         is_cut = len(fires) > limit
         plan = _Plan(span=span, fires=fires, paused=paused, is_cut=is_cut)
         return plan.from_on(fires[limit - 1]) if is_cut else plan
-
-    async def _read(
-        self, name: str, saved: SavedJob | None, plan: _Plan, past: _Past, settling: Collection[RunId]
-    ) -> Read:
-        """``settling``: the runs without a record before the documents were read."""
-        # What was settled while the records were read may be in none of them: so it is looked at before and after.
-        without = sorted(self._watching.open_runs.unrecorded(name).union(settling))
-        recorded = {document.get("_id") for document in past.documents}
-        going = self._watching.open_runs.of(name)
-        is_asked = saved is not None and not self._is_out_of_reach
-        return Read(
-            name=name,
-            span=plan.span,
-            documents=past.documents,
-            requests=await self._pending.of_job(name) if is_asked else (),
-            settling=[run_id for run_id in without if str(run_id) not in recorded],
-            going=going,
-            planned=plan.fires,
-            paused=plan.paused,
-            unrecorded=await self._unrecorded(name, saved, no_records=past.is_away) if saved and plan.fires else None,
-        )
 
     async def _unrecorded(self, name: str, saved: SavedJob, *, no_records: bool) -> Unrecorded:
         now_ms, spec, mark_ms = self._clock.wall_ms(), saved.spec, None
@@ -218,14 +214,13 @@ class Fires:
             out_of_reach=self._is_out_of_reach,
             no_records=no_records,
         )
-        is_asked = spec.enabled and not view.out_of_reach and view.waiting is not None
-        return replace(view, waits_for=await self._waits_for(name, spec)) if is_asked else view
-
-    async def _waits_for(self, name: str, spec: JobSpec) -> str:
-        """Why a fire waits that somebody could take."""
-        if (why := waits_for_run(spec, self._watching.open_runs.of(name)) or self._slots.standstill()) is not None:
-            return why
-        return f"waits for {NO_FREE_SLOT}" if await self._slots.are_taken(spec) else NOT_TAKEN
+        if not spec.enabled or view.out_of_reach or view.waiting is None:
+            return view
+        # A fire waits that somebody could take.
+        why = waits_for_run(spec, self._watching.open_runs.of(name)) or self._slots.standstill()
+        if why is None:
+            why = f"waits for {NO_FREE_SLOT}" if await self._slots.are_taken(spec) else NOT_TAKEN
+        return replace(view, waits_for=why)
 
     async def _mark(self, name: str) -> int | None:
         """None: it is not known."""
@@ -260,8 +255,11 @@ class Fires:
         for version in former:  # newest first: what is older than a full page is on the next
             if len(found) > limit:
                 break
-            spec = _paused_spec(version)
-            if spec is not None:
+            try:
+                spec = parse_job(version.spec)
+            except InvalidInputError:
+                continue  # it cannot be read as a job any more
+            if not spec.enabled:
                 low_ms, high_ms = max(version.saved_ms + 1, span.from_ms), min(version.ended_ms, span.to_ms)
                 found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
         return found
@@ -271,8 +269,18 @@ class Fires:
         if not self._history.is_away:
             try:
                 documents, from_ms = await self._documents(name, span, most)
-                ranges = await self._reaching_into(name, from_ms)
-                goes_on_ms = await self._among(name, ranges, from_ms) if ranges else None
+                before = await self._history.runs(
+                    RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), cursor=None, limit=RANGES
+                )
+                ranges = [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
+                goes_on_ms = None
+                if ranges:
+                    # Others may lie among them: those of a broadcast job's other workers, what an unblock has run anew.
+                    since_ms = min(one["planTime"] for one in ranges)
+                    there = await self._history.runs(
+                        RunFilter(job=name, from_ms=since_ms, to_ms=from_ms), cursor=None, limit=len(ranges) + 1
+                    )
+                    goes_on_ms = there.items[0]["planTime"] if len(there.items) > len(ranges) else None
                 return _Past(documents=[*documents, *ranges], from_ms=from_ms, goes_on_ms=goes_on_ms)
             except UnavailableError:
                 pass
@@ -296,24 +304,6 @@ class Fires:
         whole = [one for one in documents if one["planTime"] > last_ms]
         return (whole, last_ms + 1) if whole else (documents, last_ms)
 
-    async def _reaching_into(self, name: str, from_ms: int) -> list[Mapping[str, Any]]:
-        """The ranges that began before and reach to there."""
-        before = await self._history.runs(
-            RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), cursor=None, limit=RANGES
-        )
-        return [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
-
-    async def _among(self, name: str, ranges: Sequence[Mapping[str, Any]], to_ms: int) -> int | None:
-        """The newest record before then and not before these ranges; None: there are none but theirs.
-
-        Such are those of a broadcast job's other workers, and what an unblock has run anew.
-        """
-        since_ms = min(one["planTime"] for one in ranges)
-        there = await self._history.runs(
-            RunFilter(job=name, from_ms=since_ms, to_ms=to_ms), cursor=None, limit=len(ranges) + 1
-        )
-        return there.items[0]["planTime"] if len(there.items) > len(ranges) else None
-
 
 def read_cursor(text: str | None, to_ms: int) -> int:
     """Where the page ends; InvalidInputError where the text is none of ours."""
@@ -325,11 +315,6 @@ def read_cursor(text: str | None, to_ms: int) -> int:
     return min(int(text), to_ms)
 
 
-def _upcoming(spec: JobSpec, after_ms: int) -> list[dict[str, Any]]:
-    fires = spec.schedule.upcoming(from_ms(after_ms), UPCOMING) if spec.enabled else []
-    return [fire_view(fire, spec.schedule) for fire in fires]
-
-
 def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
     """One more than the limit where there are more; newest first."""
     fires: list[int] = []
@@ -338,13 +323,6 @@ def _planned(spec: JobSpec, span: Span, limit: int) -> list[int]:
         fires.append(at)
         at = spec.schedule.last_before_ms(at)
     return fires
-
-
-def _no_longer(job: KnownJob | None, name: str) -> list[str]:
-    """Why there are no fires to come, where that is for want of a job."""
-    if job is None:
-        return [f"there is no job {name} any more: these fires are of its past"]
-    return [] if job.saved is not None else [f"nothing fires, as the job cannot be read: {job.problem}"]
 
 
 def _unplanned(saved: SavedJob, plan: _Plan, fires: Iterable[Fire]) -> list[str]:
@@ -370,19 +348,13 @@ def _none_planned(spec: JobSpec, span: Span) -> list[str]:
     return [f"no fire is planned from {iso(span.from_ms)} to {iso(span.to_ms)}: {last}, {coming}{note}"]
 
 
-def _paused_spec(version: JobVersion) -> JobSpec | None:
-    """What the job was, where it was paused; None: it was not, or cannot be read as a job any more."""
-    try:
-        spec = parse_job(version.spec)
-    except InvalidInputError:
-        return None
-    return None if spec.enabled else spec
-
-
 def _page(newest_first: list[Fire], plan: _Plan, limit: int, goes_on_ms: int | None) -> tuple[list[Fire], str | None]:
     """What is told of the fires on one page, and the cursor of the next one; None: there are no older ones."""
-    items = _whole_instants(newest_first, limit)
-    are_all = len(items) == len(newest_first)
+    end = min(limit, len(newest_first))
+    # All of the last instant: a cursor goes on before it.
+    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
+        end += 1
+    items, are_all = newest_first[:end], end == len(newest_first)
     if are_all and plan.is_cut and goes_on_ms is not None:
         return [one for one in items if one["planTime"] >= plan.span.from_ms], str(goes_on_ms)
     oldest_ms = items[-1]["planTime"] if items else plan.span.from_ms
@@ -390,11 +362,3 @@ def _page(newest_first: list[Fire], plan: _Plan, limit: int, goes_on_ms: int | N
         oldest_ms = min(oldest_ms, plan.span.from_ms)  # all that there is down to there has been told
     goes_on = (plan.is_cut or not are_all) and oldest_ms > 0
     return items, str(oldest_ms - 1) if goes_on else None
-
-
-def _whole_instants(newest_first: list[Fire], limit: int) -> list[Fire]:
-    """The first ``limit``, and what is at the same instant as the last of them: a cursor goes on before it."""
-    end = min(limit, len(newest_first))
-    while 0 < end < len(newest_first) and newest_first[end]["planTime"] == newest_first[end - 1]["planTime"]:
-        end += 1
-    return newest_first[:end]
