@@ -135,14 +135,10 @@ def _warnings(schedule: CronSchedule, after: datetime) -> list[str]:
             else "real time: nothing runs in an hour that the clocks jump over, both passes of one that comes twice run"
         )
         warnings.append(f"when the clocks change, {rule}")
-        warnings += _transitions(schedule, after)
+        # What they do to the fires of about a year; of a busy schedule, to those of the next hours.
+        fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at - after <= timedelta(days=_A_YEAR))
+        warnings += list(dict.fromkeys(fire.note for fire in fires if fire.note is not None))[:4]
     return warnings
-
-
-def _transitions(schedule: CronSchedule, after: datetime) -> list[str]:
-    """What changes of the clocks do to the fires of about a year; of a busy schedule, to those of the next hours."""
-    fires = (fire for fire in schedule.upcoming(after, _A_YEAR) if fire.at - after <= timedelta(days=_A_YEAR))
-    return list(dict.fromkeys(fire.note for fire in fires if fire.note is not None))[:4]
 
 
 def _fire_document(fire: Fire) -> dict[str, Any]:
