@@ -189,9 +189,9 @@ class UndecidedFires:
         job, missed = case.job, decision.missed
         if missed is None:
             return None
-        if case.holder is not None and job.keeps_one:
-            return f"late: {case.holder} was going"
         eligible = self._members.eligible(job)
+        if case.holder is not None and (job.keeps_one or not eligible):
+            return f"late: {case.holder} was going"  # also where its worker has gone: that is said once it is away
         if not eligible:
             live, away = self._members.by_key.values(), self._roster.away().values()
             return f"no worker: {why_nobody(job.spec, live, away, now_ms=case.now_ms)}"

@@ -252,6 +252,20 @@ async def test_a_restart_of_less_than_a_minute_records_nothing(office: Office) -
     assert office.delivered == []
 
 
+async def test_while_a_run_of_it_holds_the_lock_that_is_why_its_fires_are_late_and_not_that_it_has_gone(
+    office: Office,
+) -> None:
+    office.join("w1")
+    office.join("w3", host="w3")
+    misfire = {"policy": "skip", "graceSeconds": 1}
+    await office.save(SECOND, mark_ms=office.now_ms, workers={"host": "w3"}, misfire=misfire)
+    await office.world.etcd.put(office.keys.lock("job"), b"job@7#1")
+    office.fires.begin()
+    office.leave("w3")
+    await office.look(20)
+    assert [(one.status, one.reason) for one in office.delivered] == [(Verdict.MISSED, "late: job@7#1 was going")]
+
+
 async def test_one_that_left_a_moment_ago_is_not_away_since_long_ago(office: Office) -> None:
     office.join("w1")
     office.remember("w3", host="w3")
