@@ -1,1 +1,1 @@
-"""Jobs as they are read, beside the reader that was there before."""
+"""Jobs as they are read: as ever, and as their schema says."""

@@ -1,0 +1,55 @@
+"""Jobs are read as ever: the same accepted, stored alike, refused in the same words.
+
+`readings.txt` has a digest of each reading: of the jobs and mistakes that the documentation, the examples and the tests
+know, by a digest of the job, and of the made-up ones, by their number. It was first written by the reader that there
+was before the fields of a job were defined once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.errors import InvalidInputError
+from common.jobs.reader import parse_job
+from tests.jobs.corpus import known, made_up
+from tests.support.golden import WRITE
+
+READINGS = Path(__file__).with_name("readings.txt")
+MADE_UP = 10_000
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
+
+
+def read(document: Mapping[str, Any]) -> str:
+    """What is stored of the job, or what is told of its mistakes."""
+    try:
+        return json.dumps(parse_job(document).to_stored())
+    except InvalidInputError as error:
+        return "\n".join(sorted({str(problem) for problem in error.problems}))
+
+
+def test_no_job_is_read_in_another_way_and_no_message_has_changed() -> None:
+    documents = {digest(json.dumps(document)): document for document in known()}
+    documents |= {str(number): document for number, document in enumerate(made_up(MADE_UP))}
+    now = {name: digest(read(document)) for name, document in documents.items()}
+    if os.environ.get(WRITE) == "write":
+        READINGS.write_text("".join(f"{name} {reading}\n" for name, reading in now.items()))
+    before = dict(line.split() for line in READINGS.read_text().splitlines())
+    changed = [name for name in now | before if now.get(name) != before.get(name)]
+    told = [(one, read(one)) if (one := documents.get(name)) else f"{name} is gone" for name in changed[:5]]
+    assert told == [], f"{len(changed)} are read like this now, or are new or gone: {WRITE}=write writes the file anew"
+
+
+def test_expressions_of_a_list_are_looked_into_though_one_is_no_text() -> None:
+    with pytest.raises(InvalidInputError) as refused:
+        parse_job({"name": "j", "command": "a", "cronExpr": ["@daily", 5, "61 * * * * * *"]})
+    assert [problem.field for problem in refused.value.problems] == ["cronExpr[1]", "cronExpr[2]"]
