@@ -9,7 +9,6 @@ import pytest
 
 from cli.__main__ import main
 from cli.processes.up import JOBS
-from common.version import VERSION
 
 
 def _status(*arguments: str) -> int:
@@ -17,36 +16,6 @@ def _status(*arguments: str) -> int:
         return main(arguments)
     except SystemExit as leaving:
         return int(str(leaving.code))
-
-
-def test_prints_the_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _status("version") == 0
-    assert capsys.readouterr().out == f"etcron {VERSION}\n"
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        (),
-        ("nonsense",),
-        ("job",),
-        ("job", "nonsense"),
-        ("cron",),
-        ("crontab",),
-        ("up", "--port", "x"),
-        ("up", "--workers", "0"),
-        ("up", "--dat", "x"),
-        ("config",),
-    ],
-    ids=" ".join,
-)
-def test_usage_has_status_2(arguments: tuple[str, ...]) -> None:
-    assert _status(*arguments) == 2
-
-
-def test_port_that_is_none_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _status("up", "--port", "99999") == 2
-    assert "argument --port: '99999' is not a whole number from 0 to 65,535" in capsys.readouterr().err
 
 
 def test_worker_alone_is_the_program_and_with_a_word_a_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -75,12 +44,6 @@ def test_shows_where_a_value_comes_from(capsys: pytest.CaptureFixture[str], tmp_
     assert "hunter2" not in out
     assert json.loads(out)["apiPort"] == {"value": 9, "origin": "flag --api-port"}
     assert json.loads(out)["mongodbUri"] == {"value": "mongodb://u:***@h", "origin": f"file {path}"}
-
-
-def test_a_wrong_configuration_is_told_and_has_status_2(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert _status("config", "show", "worker", "--config", str(tmp_path / "nowhere.json")) == 2
-
-    assert "No such file" in capsys.readouterr().err
 
 
 def test_the_examples_are_jobs_that_a_manager_takes() -> None:
