@@ -20,7 +20,8 @@ class Clocks:
     """Local times with offsets."""
 
 
-BERLIN, NEW_YORK, LORD_HOWE = "Europe/Berlin", "America/New_York", "Australia/Lord_Howe"
+BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
+LORD_HOWE, CAIRO = "Australia/Lord_Howe", "Africa/Cairo"
 
 CLOCKS = [
     # Berlin: 2026-03-29 02:00 -> 03:00, 2026-10-25 03:00 -> 02:00.
@@ -64,6 +65,8 @@ CLOCKS = [
     # New York: 2026-03-08 02:00 -> 03:00, 2026-11-01 02:00 -> 01:00.
     Clocks(situation="New York, fixed-time in the gap runs after it", expr="30 2 * * *", zone=NEW_YORK,
            after="2026-03-07T12:00-05:00", fires=["2026-03-08T03:00:00-04:00", "2026-03-09T02:30:00-04:00"]),
+    Clocks(situation="New York, fixed-time at the end of the gap", expr="0 0 3 * * * *", zone=NEW_YORK,
+           after="2026-03-08T00:00-05:00", fires=["2026-03-08T03:00:00-04:00", "2026-03-09T03:00:00-04:00"]),
     Clocks(situation="New York, fixed-time in the fold runs in the first pass", expr="30 1 * * *", zone=NEW_YORK,
            after="2026-10-31T12:00-04:00", fires=["2026-11-01T01:30:00-04:00", "2026-11-02T01:30:00-05:00"]),
     Clocks(situation="New York, hourly through the gap", expr="@hourly", zone=NEW_YORK,
@@ -82,6 +85,22 @@ CLOCKS = [
            after="2026-04-05T01:40+11:00",
            fires=["2026-04-05T01:45:00+11:00", "2026-04-05T01:30:00+10:30", "2026-04-05T01:45:00+10:30",
                   "2026-04-05T02:00:00+10:30"]),
+    # Cairo: 2026-04-24 00:00 -> 01:00, 2026-10-29 24:00 -> 23:00.
+    Clocks(situation="Cairo, a day without midnight", expr="@daily", zone=CAIRO,
+           after="2026-04-23T12:00+02:00", fires=["2026-04-24T01:00:00+03:00", "2026-04-25T00:00:00+03:00"]),
+    Clocks(situation="Cairo, midnight gap", expr="0 30 0 * * * *", zone=CAIRO,
+           after="2026-04-23T12:00+02:00", fires=["2026-04-24T01:00:00+03:00", "2026-04-25T00:30:00+03:00"]),
+    Clocks(situation="Cairo, fold before midnight", expr="0 30 23 * * * *", zone=CAIRO,
+           after="2026-10-29T12:00+03:00", fires=["2026-10-29T23:30:00+03:00", "2026-10-30T23:30:00+02:00"]),
+    Clocks(situation="Cairo, midnight itself comes once", expr="@daily", zone=CAIRO,
+           after="2026-10-29T12:00+03:00", fires=["2026-10-30T00:00:00+02:00", "2026-10-31T00:00:00+02:00"]),
+    Clocks(situation="Cairo, real time through the gap", expr="0 30 * * * * *", zone=CAIRO,
+           after="2026-04-23T22:45+02:00", fires=["2026-04-23T23:30:00+02:00", "2026-04-24T01:30:00+03:00"]),
+    Clocks(situation="Cairo, real time through the fold", expr="0 30 * * * * *", zone=CAIRO,
+           after="2026-10-29T22:45+03:00",
+           fires=["2026-10-29T23:30:00+03:00", "2026-10-29T23:30:00+02:00", "2026-10-30T00:30:00+02:00"]),
+    Clocks(situation="Kolkata, where nothing changes", expr="0 30 2 * * * *", zone="Asia/Kolkata",
+           after="2026-03-29T00:00+05:30", fires=["2026-03-29T02:30:00+05:30", "2026-03-30T02:30:00+05:30"]),
     # London: 2026-03-29 01:00 -> 02:00, 2026-10-25 02:00 -> 01:00.
     Clocks(situation="London, gap", expr="0 1 * * *", zone="Europe/London",
            after="2026-03-28T12:00+00:00", fires=["2026-03-29T02:00:00+01:00", "2026-03-30T01:00:00+01:00"]),

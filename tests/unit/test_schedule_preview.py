@@ -1,9 +1,4 @@
-"""What the preview shows: the days on which clocks change, against a table written by hand; every trigger; open days.
-
-The changes of 2026: New York March 8 and November 1 (2:00), Paris March 29 (2:00) and October 25 (3:00), Lord Howe
-April 5 (2:00, half an hour back) and October 4 (2:00, half an hour on), Cairo April 24 (0:00) and October 29 (24:00),
-Kolkata none.
-"""
+"""What the preview shows: fires that a change of the clocks touches; every trigger; open days."""
 
 from __future__ import annotations
 
@@ -28,64 +23,26 @@ NEW_YORK, PARIS, LORD_HOWE = "America/New_York", "Europe/Paris", "Australia/Lord
 CAIRO, KOLKATA = "Africa/Cairo", "Asia/Kolkata"
 
 # zone, expression, asked at, the local times of the next fires with their offsets
-FIXED = [
+TOUCHED = [
     (NEW_YORK, "0 30 2 * * * *", "2026-03-08T00:00-05:00",
      "2026-03-08T03:00:00-04:00 2026-03-09T02:30:00-04:00"),  # in the gap: at its end
-    (NEW_YORK, "0 0 3 * * * *", "2026-03-08T00:00-05:00",
-     "2026-03-08T03:00:00-04:00 2026-03-09T03:00:00-04:00"),
     (NEW_YORK, "0 30 1 * * * *", "2026-11-01T00:00-04:00",
      "2026-11-01T01:30:00-04:00 2026-11-02T01:30:00-05:00"),  # comes twice: the first time alone
-    (PARIS, "0 30 2 * * * *", "2026-03-29T00:00+01:00",
-     "2026-03-29T03:00:00+02:00 2026-03-30T02:30:00+02:00"),
-    (PARIS, "0 0,30 2 * * * *", "2026-03-29T00:00+01:00",
-     "2026-03-29T03:00:00+02:00 2026-03-30T02:00:00+02:00 2026-03-30T02:30:00+02:00"),  # two in the gap are one
-    (PARIS, "0 30 2 * * * *", "2026-10-25T00:00+02:00",
-     "2026-10-25T02:30:00+02:00 2026-10-26T02:30:00+01:00"),
-    (LORD_HOWE, "0 45 1 * * * *", "2026-04-05T00:00+11:00",
-     "2026-04-05T01:45:00+11:00 2026-04-06T01:45:00+10:30"),
     (LORD_HOWE, "0 15 2 * * * *", "2026-10-04T00:00+10:30",
      "2026-10-04T02:30:00+11:00 2026-10-05T02:15:00+11:00"),
     (CAIRO, "@daily", "2026-04-23T12:00+02:00",
      "2026-04-24T01:00:00+03:00 2026-04-25T00:00:00+03:00"),  # that day has no midnight
-    (CAIRO, "0 30 0 * * * *", "2026-04-23T12:00+02:00",
-     "2026-04-24T01:00:00+03:00 2026-04-25T00:30:00+03:00"),
-    (CAIRO, "0 30 23 * * * *", "2026-10-29T12:00+03:00",
-     "2026-10-29T23:30:00+03:00 2026-10-30T23:30:00+02:00"),
-    (CAIRO, "@daily", "2026-10-29T12:00+03:00",
-     "2026-10-30T00:00:00+02:00 2026-10-31T00:00:00+02:00"),
-    (KOLKATA, "0 30 2 * * * *", "2026-03-29T00:00+05:30",
-     "2026-03-29T02:30:00+05:30 2026-03-30T02:30:00+05:30"),
-    (KOLKATA, "0 30 2 * * * *", "2026-10-25T00:00+05:30",
-     "2026-10-25T02:30:00+05:30 2026-10-26T02:30:00+05:30"),
-]  # fmt: skip
-WILDCARD = [
-    (NEW_YORK, "0 30 * * * * *", "2026-03-08T00:00-05:00",
-     "2026-03-08T00:30:00-05:00 2026-03-08T01:30:00-05:00 2026-03-08T03:30:00-04:00"),  # nothing in the gap
-    (NEW_YORK, "0 */30 * * * * *", "2026-03-08T01:15-05:00",
-     "2026-03-08T01:30:00-05:00 2026-03-08T03:00:00-04:00 2026-03-08T03:30:00-04:00"),
     (NEW_YORK, "0 30 * * * * *", "2026-11-01T00:00-04:00",
      "2026-11-01T00:30:00-04:00 2026-11-01T01:30:00-04:00 2026-11-01T01:30:00-05:00 2026-11-01T02:30:00-05:00"),
-    (PARIS, "0 */20 * * * * *", "2026-03-29T01:30+01:00",
-     "2026-03-29T01:40:00+01:00 2026-03-29T03:00:00+02:00 2026-03-29T03:20:00+02:00"),
-    (PARIS, "0 0 * * * * *", "2026-10-25T00:30+02:00",
-     "2026-10-25T01:00:00+02:00 2026-10-25T02:00:00+02:00 2026-10-25T02:00:00+01:00 2026-10-25T03:00:00+01:00"),
     (LORD_HOWE, "0 */15 * * * * *", "2026-04-05T01:20+11:00",
      "2026-04-05T01:30:00+11:00 2026-04-05T01:45:00+11:00 2026-04-05T01:30:00+10:30 2026-04-05T01:45:00+10:30"),
-    (LORD_HOWE, "0 */15 * * * * *", "2026-10-04T01:40+10:30",
-     "2026-10-04T01:45:00+10:30 2026-10-04T02:30:00+11:00 2026-10-04T02:45:00+11:00"),
-    (CAIRO, "0 30 * * * * *", "2026-04-23T22:45+02:00",
-     "2026-04-23T23:30:00+02:00 2026-04-24T01:30:00+03:00 2026-04-24T02:30:00+03:00"),
-    (CAIRO, "0 30 * * * * *", "2026-10-29T22:45+03:00",
-     "2026-10-29T23:30:00+03:00 2026-10-29T23:30:00+02:00 2026-10-30T00:30:00+02:00"),
-    (KOLKATA, "0 0 * * * * *", "2026-03-29T01:30+05:30",
-     "2026-03-29T02:00:00+05:30 2026-03-29T03:00:00+05:30 2026-03-29T04:00:00+05:30"),
-    (KOLKATA, "0 0 * * * * *", "2026-10-25T01:30+05:30",
-     "2026-10-25T02:00:00+05:30 2026-10-25T03:00:00+05:30 2026-10-25T04:00:00+05:30"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("zone", "expr", "now", "fires"), FIXED + WILDCARD)
-def test_fires_around_changes_of_the_clocks_are_those_of_the_table(zone: str, expr: str, now: str, fires: str) -> None:
+@pytest.mark.parametrize(("zone", "expr", "now", "fires"), TOUCHED)
+def test_preview_shows_and_warns_of_fires_that_a_change_of_the_clocks_touches(
+    zone: str, expr: str, now: str, fires: str
+) -> None:
     local = fires.split()
     answer = shown({"cronExpr": expr, "timezone": zone, "n": len(local)}, now)
     assert [fire["local"] for fire in answer["fires"]] == local
@@ -93,13 +50,6 @@ def test_fires_around_changes_of_the_clocks_are_those_of_the_table(zone: str, ex
         to_ms(datetime.fromisoformat(one).astimezone(UTC)) for one in local
     ]
     assert all(fire["open"] for fire in answer["fires"])
-
-
-@pytest.mark.parametrize("fires", [FIXED[0], FIXED[2], FIXED[7], FIXED[8], WILDCARD[2], WILDCARD[5]])
-def test_preview_warns_of_fires_that_a_change_touches(fires: tuple[str, str, str, str]) -> None:
-    zone, expr, now, _ = fires
-    answer = shown({"cronExpr": expr, "timezone": zone}, now)
-    assert answer["warnings"]
     assert any(fire["note"] in answer["warnings"] for fire in answer["fires"] if fire["note"])
 
 

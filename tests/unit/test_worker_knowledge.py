@@ -13,7 +13,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
 from common.protocol.planned_job import PlannedJob
-from common.protocol.request import Origin, Request
+from common.protocol.request import Request
 from common.protocol.txn import KeyValue
 from worker.catalog import Catalog
 from worker.kills import Kills
@@ -208,14 +208,6 @@ def test_a_kill_of_garbage_takes_the_place_of_the_one_before(value: bytes) -> No
 def test_a_request_of_garbage_is_a_value_error(value: bytes) -> None:
     with pytest.raises(ValueError, match="not a request"):
         Request.from_json(value, run_id=RunId.planned("job", 5))
-
-
-def test_a_request_comes_back_as_it_was_written() -> None:
-    request = Request(
-        run_id=RunId.planned("job", 5), origin=Origin.MADE_UP, job_create_revision=3, plan_ms=5, dispatch_ms=5,
-        not_before_ms=6, expires_ms=7, by="me",
-    )  # fmt: skip
-    assert Request.from_json(request.to_json(), run_id=request.run_id) == request
 
 
 def test_worker_whose_name_is_none_is_set_aside_and_harms_no_ranking() -> None:
