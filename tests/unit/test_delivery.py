@@ -114,8 +114,11 @@ async def delivering(
     await rig.spool.close()
 
 
-async def test_a_record_that_comes_alone_is_delivered_at_once(tmp_path: Path, store: ToldStore) -> None:
+async def test_a_record_that_comes_alone_is_delivered_at_once_and_flush_waits_for_no_batch(
+    tmp_path: Path, store: ToldStore
+) -> None:
     async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
+        assert await rig.delivery.flush(5)
         await rig.append(1)
         await rig.all_settled()
         assert rig.delivered == [record(1).run_id]
@@ -123,7 +126,8 @@ async def test_a_record_that_comes_alone_is_delivered_at_once(tmp_path: Path, st
         assert rig.delivery.state.delivered == 1
         await rig.append(2, 3)
         assert await rig.delivery.flush(5)
-        await rig.all_settled()
+        assert store.stored == [record(1), record(2), record(3)]
+        assert rig.spool.pending == 0
         assert rig.delivery.state.delivered == 3
 
 
@@ -324,14 +328,19 @@ async def test_a_record_that_is_refused_in_every_form_is_set_aside_and_said(
     assert [entry.__dict__["action"] for entry in caplog.records] == ["record_set_aside"]
 
 
-async def test_a_record_in_the_spool_that_cannot_be_read_stops_no_other(
-    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spool = Spool.open(tmp_path)
+async def left_unreadable(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A former life has left a record that this one cannot read."""
+    spool = Spool.open(directory)
     with monkeypatch.context() as patched:
         patched.setattr(RunRecord, "to_document", lambda self: {"_id": "from the future"})
         await spool.append(record(1))
     await spool.close()
+
+
+async def test_a_record_in_the_spool_that_cannot_be_read_stops_no_other(
+    tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await left_unreadable(tmp_path, monkeypatch)
     async with delivering(tmp_path, store) as rig:
         await rig.all_settled()
         await rig.append(2)
@@ -342,11 +351,7 @@ async def test_a_record_in_the_spool_that_cannot_be_read_stops_no_other(
 async def test_what_comes_while_unreadable_records_are_passed_over_is_delivered(
     tmp_path: Path, store: ToldStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spool = Spool.open(tmp_path)
-    with monkeypatch.context() as patched:
-        patched.setattr(RunRecord, "to_document", lambda self: {"_id": "from the future"})
-        await spool.append(record(1))
-    await spool.close()
+    await left_unreadable(tmp_path, monkeypatch)
     store.open.clear()
     async with delivering(tmp_path, store) as rig:
         await wait_until(lambda: store.asked > 0, description="it has found nothing to write")
@@ -381,17 +386,6 @@ async def test_what_the_last_process_left_is_delivered(tmp_path: Path, store: To
     async with delivering(tmp_path, store) as rig:
         await rig.all_settled()
         assert store.stored == [record(1), record(2)]
-
-
-async def test_flush_waits_for_no_batch(tmp_path: Path, store: ToldStore) -> None:
-    async with delivering(tmp_path, store, commit_timeout_ms=NEVER_MS) as rig:
-        assert await rig.delivery.flush(5)
-        await rig.append(1)
-        await rig.all_settled()
-        await rig.append(2)
-        assert await rig.delivery.flush(5)
-        assert store.stored == [record(1), record(2)]
-        assert rig.spool.pending == 0
 
 
 async def test_flush_gives_up_at_its_deadline(tmp_path: Path, store: ToldStore) -> None:

@@ -6,18 +6,17 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import structs
 
 from common.instants import parse_duration
 from common.jobs.job import JobSpec, Misfire, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
-from common.protocol.compares import absent, mod_revision_is, value_is
+from common.protocol.compares import value_is
 from common.protocol.edits import Edit, Stored, plan_delete, plan_save
-from common.protocol.keys import Keys, RunId, encode_mark
+from common.protocol.keys import Keys, encode_mark
 from common.protocol.member import Member
-from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Delete, Earlier, Fate, KeyRead, KeyValue, Put, TxnResult
 from common.schedules.job_calendar import Calendar
@@ -47,32 +46,6 @@ def save(before: Stored, spec: JobSpec, now_ms: int = NOW_MS) -> Edit:
     edit = plan_save(KEYS, before, spec, now_ms=now_ms, by="test")
     assert edit is not None
     return edit
-
-
-def test_new_job_compares_that_neither_job_nor_mark_exists() -> None:
-    edit = save(stored(None, spec=None), SPEC)
-    assert list(edit.txn.compares) == [mod_revision_is(KEYS.job("j"), 0), absent(KEYS.mark("j"))]
-    assert edit.record is None
-    assert [operation for operation in edit.txn.then if isinstance(operation, Put)][1] == Put(
-        KEYS.mark("j"), encode_mark(NOW_MS)
-    )
-
-
-def test_edit_compares_what_was_read_and_that_the_record_is_new() -> None:
-    edit = save(stored(NOW_MS - 3_000), MOVED)
-    key = KEYS.run(RunId.planned("j", NOW_MS - 2_500))
-    assert list(edit.txn.compares) == [
-        mod_revision_is(KEYS.job("j"), 7), value_is(KEYS.mark("j"), encode_mark(NOW_MS - 3_000)), absent(key),
-    ]  # fmt: skip
-    assert edit.record is not None
-    assert edit.record.status is Verdict.SKIPPED
-    assert (edit.record.plan_ms, edit.record.range_end_ms, edit.record.count) == (NOW_MS - 2_500, NOW_MS - 500, 3)
-
-
-def test_single_fire_is_no_range() -> None:
-    edit = save(stored(NOW_MS - 700), MOVED)
-    assert edit.record is not None
-    assert (edit.record.plan_ms, edit.record.range_end_ms, edit.record.count) == (NOW_MS - 500, None, None)
 
 
 def test_fires_at_or_before_the_anchor_were_never_planned() -> None:
@@ -249,6 +222,8 @@ def test_what_a_refusal_tells_of_an_edit_in_doubt(refusal: TxnResult, saved: Ear
     now_ms=st.integers(NOW_MS - 100_000, NOW_MS + 100_000),
     enabled=st.booleans(),
 )
+@example(mark_ms=NOW_MS - 700, now_ms=NOW_MS, enabled=True)
+@example(mark_ms=NOW_MS - 3_000, now_ms=NOW_MS, enabled=True)
 def test_mark_never_goes_back_and_the_record_covers_exactly_what_it_passes(
     mark_ms: int | None, now_ms: int, enabled: bool
 ) -> None:
@@ -260,9 +235,10 @@ def test_mark_never_goes_back_and_the_record_covers_exactly_what_it_passes(
         assert edit.record is None
         return
     assert edit.record is not None
+    is_range = len(passed) > 1
     assert edit.record.plan_ms == passed[0]
-    assert (edit.record.range_end_ms or edit.record.plan_ms) == passed[-1]
-    assert (edit.record.count or 1) == len(passed)
+    assert edit.record.range_end_ms == (passed[-1] if is_range else None), "a single fire is no range"
+    assert edit.record.count == (len(passed) if is_range else None)
 
 
 def member(not_accepting: str | None = None, **labels: str) -> Member:

@@ -9,12 +9,11 @@ from aiohttp.test_utils import make_mocked_request
 from pydantic import Field
 
 from common.errors import InvalidInputError
-from common.jobs.job import JobSpec
 from common.protocol.member import Member
 from manager.http.guards import Hosts
 from manager.http.inputs import form_job
 from manager.http.queries import Cursor, Instant, Query, whole
-from manager.views.advice import mark_fault, save_warnings, schedule_problems
+from manager.views.advice import mark_fault
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import healthy, legacy_workers
 
@@ -105,17 +104,6 @@ def test_form_with_more_fields_hints_at_an_unescaped_ampersand() -> None:
     with pytest.raises(InvalidInputError) as raised:
         form_job({"job": '{"command":"a '})
     assert "urlencode" not in str(raised.value)
-
-
-def test_expression_of_the_past_is_refused_unless_the_job_is_paused() -> None:
-    past = JobSpec(name="j", command="a", cron_exprs=("0 0 0 1 1 * 2001",))
-    (problem,) = schedule_problems(past, now_ms=NOW_MS)
-    assert problem.field == "cronExpr"
-    paused = JobSpec(name="j", command="a", cron_exprs=("0 0 0 1 1 * 2001",), enabled=False)
-    assert schedule_problems(paused, now_ms=NOW_MS) == []
-    assert save_warnings(paused, now_ms=NOW_MS, mark_ms=NOW_MS) == (
-        "it never fires again: every fire of the expression is past",
-    )
 
 
 def test_mark_that_lies_ahead_blocks_the_job_until_then() -> None:
