@@ -17,22 +17,19 @@ from common.protocol.request import Origin, Request
 from common.protocol.saved_job import SavedJob
 from common.protocol.txn import Delete, KeyValue, Operation, Put
 from common.schedules.moment import Moment
+from tests.support.stored import kv
 
 KEYS = Keys()
 NOW_MS = 1_700_000_000_500
 CRON = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))
 AFTER = JobSpec(name="j", command="echo", after=parse_duration("1h"))
 PAUSED = replace(AFTER, enabled=False)
-HELD = KeyValue(key=KEYS.lock("j"), value=b"", create_revision=40, mod_revision=40, version=1, lease=0)
+HELD = kv(KEYS.lock("j"), b"", 40)
 DELETES = Delete(KEYS.chain("j"))
 
 
 def moment(ms: int) -> Moment:
     return Moment(from_ms(ms).isoformat(), ms)
-
-
-def kv(key: str, value: bytes, revision: int = 7) -> KeyValue:
-    return KeyValue(key=key, value=value, create_revision=revision, mod_revision=revision, version=1, lease=0)
 
 
 def link(plan_ms: int = NOW_MS + 5000, *, created: int = 7) -> KeyValue:

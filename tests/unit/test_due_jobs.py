@@ -54,14 +54,6 @@ def test_a_job_is_due_once_its_time_has_come_and_until_its_request_is_gone() -> 
     assert queue.due_at(102) == []
 
 
-def test_a_clock_that_went_back_has_it_wait_again() -> None:
-    queue = Queue()
-    queue.put("a", "k", 100)
-    assert queue.due_at(100) == ["a"]
-    assert queue.due_at(50) == []
-    assert queue.due_at(100) == ["a"]
-
-
 def test_it_does_not_grow_with_what_is_written_again_and_again() -> None:
     queue = Queue()
     for number in range(10_000):

@@ -17,8 +17,9 @@ from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.run import OUT_OF_TOUCH, SHUTDOWN, EntryState, RunEntry, RunRecord, Trigger, Verdict
-from common.protocol.txn import Delete, KeyValue, Put
+from common.protocol.txn import Delete, Put
 from common.schedules.moment import Moment
+from tests.support.stored import kv, planned
 
 KEYS = Keys()
 PLAN_MS = 1_790_000_000_000
@@ -26,13 +27,11 @@ END_MS = PLAN_MS + 7000
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",), retry=Retry(limit=2, delay_s=10, backoff=2))
 RERUN = replace(SPEC, retry=Retry(), on_worker_lost=OnWorkerLost.RERUN)
 AFTER = JobSpec(name="j", command="echo", after=parse_duration("2s"))
-MARK = KeyValue(
-    key=KEYS.mark("j"), value=encode_mark(PLAN_MS + 5000), create_revision=1, mod_revision=9, version=1, lease=0
-)
+MARK = kv(KEYS.mark("j"), encode_mark(PLAN_MS + 5000), 9, created=1)
 
 
 def job(spec: JobSpec = SPEC, *, created: int = 5) -> PlannedJob:
-    return PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=PLAN_MS - 1, revision=20, create_revision=created)
+    return planned(spec, anchor_ms=PLAN_MS - 1, revision=20, created=created)
 
 
 def end(verdict: Verdict = Verdict.FAILED, *, attempt: int = 1, fire: str | None = None, **changes: Any) -> End:

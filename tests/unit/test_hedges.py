@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from common.jobs.reader import parse_job
-from common.protocol.planned_job import PlannedJob
+from tests.support.stored import planned, spec_of
 from worker.plan.hedges import Hedges
 from worker.plan.pending_jobs import PendingJob
 
@@ -12,10 +11,8 @@ PLAN = NOON + 60_000
 HEDGED = PLAN + 500
 
 
-def a_pending_job(name: str = "job") -> PendingJob:
-    spec = parse_job({"name": name, "command": "true", "cronExpr": "0 * * * * * *"})
-    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1)
-    return PendingJob(job=job)
+def a_pending_job(name: str = "job", *, slots: int = 1) -> PendingJob:
+    return PendingJob(job=planned(spec_of(name, cronExpr="0 * * * * * *", slots=slots), anchor_ms=NOON))
 
 
 def test_are_taken_once() -> None:
@@ -60,9 +57,7 @@ def test_one_whose_job_has_changed_is_forgotten() -> None:
 
 
 def test_job_of_several_slots_waits_until_there_are_as_many() -> None:
-    hedges, small = Hedges(), a_pending_job()
-    spec = parse_job({"name": "large", "command": "true", "cronExpr": "0 * * * * * *", "slots": 2})
-    large = PendingJob(job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=NOON, revision=1, create_revision=1))
+    hedges, small, large = Hedges(), a_pending_job(), a_pending_job("large", slots=2)
     hedges.add([(large, PLAN), (small, PLAN)], HEDGED)
     assert hedges.take(HEDGED, 1) == [(small, PLAN)]
     assert hedges.take(HEDGED + 1_000, 2) == [(large, PLAN)]

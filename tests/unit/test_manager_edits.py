@@ -18,20 +18,15 @@ from common.protocol.edits import Edit, Stored, plan_delete, plan_save
 from common.protocol.keys import Keys, encode_mark
 from common.protocol.member import Member
 from common.protocol.saved_job import SavedJob
-from common.protocol.txn import Delete, Earlier, Fate, KeyRead, KeyValue, Put, TxnResult
+from common.protocol.txn import Delete, Earlier, Fate, KeyRead, Put, TxnResult
 from common.schedules.job_calendar import Calendar
 from common.schedules.moment import parse_moment
+from tests.support.stored import kv
 
 KEYS = Keys()
 SPEC = JobSpec(name="j", command="echo", cron_exprs=("* * * * * * *",))
 MOVED = replace(SPEC, cron_exprs=("0 * * * * * *",))
 NOW_MS = 1_700_000_000_500
-
-
-def kv(key: str, value: bytes, revision: int = 7, *, created: int | None = None) -> KeyValue:
-    return KeyValue(
-        key=key, value=value, create_revision=created or revision, mod_revision=revision, version=1, lease=0
-    )  # fmt: skip
 
 
 def stored(mark_ms: int | None, *, spec: JobSpec | None = SPEC, anchor_ms: int | None = None) -> Stored:

@@ -29,7 +29,6 @@ from common.protocol.request import Origin, Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Trigger, Verdict, final_entry
 from common.protocol.run_writes import handed_on
 from common.protocol.saved_job import EditKind, JobVersion, Pause, SavedJob
-from common.protocol.txn import KeyValue
 from common.runlog.documents import Encoded, encode
 from common.runlog.last import advances_of
 from common.runlog.versions import _document as version_document
@@ -37,6 +36,7 @@ from manager.http.idempotency import Idempotency, _again
 from manager.views.inventory import SeenWorker
 from manager.views.shapes import drain_view, open_run_view, pause_view, worker_view
 from tests.support.nearly_ours import nearly
+from tests.support.stored import kv
 from worker.launch import Launch
 from worker.launcher.environment import Marks
 from worker.lead.clock_book import ClockBook
@@ -51,12 +51,9 @@ SPEC = parse_job({
 })  # fmt: skip
 CHAIN = parse_job({"name": "job", "command": "true", "after": "1m"})
 JOBS = [
-    read_job("job", KeyValue(
-        key=KEYS.job("job"), value=SavedJob(spec=spec, anchor_ms=1).to_json(), create_revision=1, mod_revision=2,
-        version=1, lease=0,
-    ))
+    read_job("job", kv(KEYS.job("job"), SavedJob(spec=spec, anchor_ms=1).to_json(), 2, created=1))
     for spec in (SPEC, CHAIN)
-]  # fmt: skip
+]
 
 
 def use_record(record: RunRecord) -> None:

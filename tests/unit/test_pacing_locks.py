@@ -8,11 +8,10 @@ from typing import Any, cast
 import pytest
 
 from common.etcd import Session
-from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
-from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
 from common.protocol.run import EntryState, RunEntry, RunRecord, Verdict
+from tests.support.stored import planned, spec_of
 from worker.pacing import is_wanted_soon
 from worker.runs import Run
 
@@ -23,8 +22,7 @@ ENDED = PLAN + 700
 
 def ended(trigger: dict[str, Any] | None = None, *, verdict: Verdict = Verdict.SUCCESS, **fields: Any) -> Run:
     """A run of the fire of a whole hour."""
-    spec = parse_job({"name": "job", "command": "true"} | (HOURLY if trigger is None else trigger) | fields)
-    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
+    job = planned(spec_of(**(HOURLY if trigger is None else trigger), **fields))
     run_id = RunId.planned("job", PLAN)
     return Run(
         run_id=run_id, job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,

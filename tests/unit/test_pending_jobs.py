@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from common.jobs.reader import parse_job
-from common.protocol.planned_job import PlannedJob
 from common.protocol.proposals import Blocker
+from tests.support.stored import planned, spec_of
 from worker.plan.pending_jobs import Cue, PendingJob, PendingJobs
 
 SECOND = 1000
 
 
 def pending(name: str = "job", *, until_ms: int = 0, base_ms: int = 0, anchor_ms: int = 0, **fields: Any) -> PendingJob:
-    spec = parse_job({"name": name, "command": "true", "cronExpr": "* * * * * * *"} | fields)
-    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=anchor_ms, revision=1, create_revision=1)
-    return PendingJob(job=job, until_ms=until_ms, base_ms=base_ms)
+    return PendingJob(job=planned(spec_of(name, **fields), anchor_ms=anchor_ms), until_ms=until_ms, base_ms=base_ms)
 
 
 def taken(pending_jobs: PendingJobs) -> PendingJob | None:

@@ -12,26 +12,25 @@ from msgspec.structs import replace
 
 from common.etcd import Session
 from common.jobs.job import JobSpec
-from common.jobs.reader import parse_job
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Identity
-from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.request_writes import NO_LIMIT_MS, RequestClaim, claim_of, is_overtaken
 from common.protocol.run import EntryState, RunEntry
 from common.protocol.run_writes import handed_on
 from common.protocol.txn import KeyValue, TxnResult
+from tests.support.stored import kv, planned, spec_of
 from worker.plan.request_claiming import claimed_run
 
 KEYS = Keys()
-SPEC = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"})
-KV = KeyValue(key="k", value=b"", create_revision=3, mod_revision=5, version=1, lease=10)
+SPEC = spec_of()
+KV = kv("k", b"", 5, created=3, lease=10)
 
 
 def refused(request: KeyValue | None, job: KeyValue | None, own: KeyValue | None) -> TxnResult:
     answers = (None, None, request, job, own)
-    return TxnResult(succeeded=False, revision=9, results=tuple((kv,) if kv is not None else () for kv in answers))
+    return TxnResult(succeeded=False, revision=9, results=tuple((one,) if one is not None else () for one in answers))
 
 
 @pytest.mark.parametrize(
@@ -57,19 +56,19 @@ def a_claim(mark: KeyValue | None = None, spec: JobSpec = SPEC, **changes: Any) 
     return RequestClaim(
         keys=KEYS, entry=RunEntry(state=EntryState.OPEN, worker="w1"), request=Request(**(values | changes)),
         session=cast(Session, SimpleNamespace(lease_id=10)), mark=mark,
-        job=PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3),
+        job=planned(spec, revision=5, created=3),
     )  # fmt: skip
 
 
 def answered(*kvs: KeyValue | None) -> TxnResult:
-    return TxnResult(succeeded=False, revision=9, results=tuple((kv,) if kv is not None else () for kv in kvs))
+    return TxnResult(succeeded=False, revision=9, results=tuple((one,) if one is not None else () for one in kvs))
 
 
 @pytest.mark.parametrize(("not_before_ms", "dispatch_ms", "overlap"), [(9, 9, "skip"), (7, 8, "allow")])
 def test_run_is_due_when_its_request_may_be_claimed_and_says_whether_it_took_the_lock(
     not_before_ms: int, dispatch_ms: int, overlap: str
 ) -> None:
-    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": overlap})
+    spec = spec_of(overlap=overlap)
     claim = a_claim(spec=spec, dispatch_ms=8, not_before_ms=not_before_ms)
     claim = claim_of(
         claim.request, claim.job, cast(Session, SimpleNamespace(id="a1")), keys=KEYS,
@@ -95,7 +94,7 @@ def test_only_a_run_as_it_was_sent_shows_that_a_claim_was_carried_out() -> None:
 
 @pytest.mark.parametrize(("overlap", "meets"), [("skip", True), ("allow", False)])
 def test_only_a_job_that_takes_the_lock_waits_for_it(overlap: str, meets: bool) -> None:
-    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": overlap})
+    spec = spec_of(overlap=overlap)
     assert a_claim(spec=spec).meets_lock(answered(None, KV, KV, KV, KV)) is meets
     assert not a_claim(spec=spec).meets_lock(answered(None, None, KV, KV, KV))
 
@@ -137,7 +136,7 @@ class Retry:
     ],
 )  # fmt: skip
 def test_a_retry_is_overtaken_by_a_newer_fire_that_was_decided(case: Retry) -> None:
-    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *", "overlap": case.overlap})
+    spec = spec_of(overlap=case.overlap)
     claim = a_claim(spec=spec, origin=Origin.RETRY, plan_ms=4_000, mark_ms=5_000)
     job = dataclasses.replace(claim.job, anchor_ms=case.anchor_ms)
     assert is_overtaken(claim.request, job, case.mark_ms) is case.overtaken

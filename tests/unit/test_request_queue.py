@@ -10,14 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from common.etcd import Change
-from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
 from common.protocol.run import Trigger
-from common.protocol.txn import KeyValue
 from common.timings import Timings
 from tests.support.fake_clock import FakeClock
+from tests.support.stored import kv, planned, spec_of
 from worker.admission import Admission, Reason
 from worker.plan.lock_waits import LockWatch
 from worker.plan.request_claiming import NOTHING, Tried
@@ -77,8 +76,7 @@ class Worker:
         return self.answer
 
     def job(self, name: str = "job", **fields: Any) -> None:
-        spec = parse_job({"name": name, "command": "true", "cronExpr": NEVER, **fields})
-        self.jobs[name] = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=5, create_revision=3)
+        self.jobs[name] = planned(spec_of(name, cronExpr=NEVER, **fields), revision=5, created=3)
 
     def ask(self, number: int = 1, name: str = "job", *, in_ms: int = 0, **changes: Any) -> Change:
         """A request is there now, the plan times in the order of the numbers."""
@@ -89,12 +87,8 @@ class Worker:
         }  # fmt: skip
         request = Request(**(values | changes))
         self.revision += 1
-        value = request.to_json()
-        kv = KeyValue(
-            key=request.key(KEYS), value=value, create_revision=self.revision, mod_revision=self.revision, version=1,
-            lease=0,
-        )  # fmt: skip
-        change = Change(key=kv.key, old_mod=None, new=kv)
+        key = request.key(KEYS)
+        change = Change(key=key, old_mod=None, new=kv(key, request.to_json(), self.revision))
         self.queue.on_changes([change])
         return change
 

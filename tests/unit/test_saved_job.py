@@ -15,8 +15,8 @@ from common.jobs.kinds import members_of
 from common.jobs.reader import parse_job
 from common.protocol.keys import MAX_MARK_MS, Keys
 from common.protocol.saved_job import SavedJob, fields_for_older
-from common.protocol.txn import KeyValue
 from common.version import VERSION
+from tests.support.stored import kv
 from worker.catalog import Catalog
 
 SPEC = parse_job({"name": "job", "command": "echo caf\N{LATIN SMALL LETTER E WITH ACUTE}", "cronExpr": "@hourly"})
@@ -50,10 +50,7 @@ def test_bad_job_is_set_aside_and_disturbs_nobody(value: bytes) -> None:
 
     def change(name: str, value: bytes | None, revision: int = 5) -> Change:
         key = keys.job(name)
-        kv = None if value is None else KeyValue(
-            key=key, value=value, create_revision=2, mod_revision=revision, version=1, lease=0
-        )  # fmt: skip
-        return Change(key=key, old_mod=None, new=kv)
+        return Change(key=key, old_mod=None, new=None if value is None else kv(key, value, revision, created=2))
 
     good = SavedJob(spec=SPEC, anchor_ms=7).to_json()
     catalog.on_changes([change("bad", value), change("job", good)])

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from common.etcd import Change
-from common.jobs.reader import parse_job
 from common.protocol.keys import Keys, RunId
 from common.protocol.kill import Kill
 from common.protocol.member import Beat, Member
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Request
-from common.protocol.txn import KeyValue
+from tests.support.stored import kv, planned, spec_of
 from worker.catalog import Catalog
 from worker.kills import Kills
 from worker.members import Beats, Members
@@ -22,10 +21,6 @@ from worker.members import Beats, Members
 KEYS = Keys()
 MEMBER = Member(worker="w1", session="a", instance="i", host="h", address="a", slots=2, since_ms=5)
 GARBAGE = [b"", b"\xff", b"null", b"[]", b"3", b'"x"', b"{}", b"[" * 50_000, b'{"slots": 1e999}']
-
-
-def kv(key: str, value: bytes, *, lease: int = 10, revision: int = 7) -> KeyValue:
-    return KeyValue(key=key, value=value, create_revision=revision, mod_revision=revision, version=1, lease=lease)
 
 
 def put(key: str, value: bytes, *, lease: int = 10) -> list[Change]:
@@ -64,10 +59,7 @@ def test_of_two_sessions_of_one_name_the_newest_counts() -> None:
 
 
 def job(*, of_worker: str | None = None, **fields: Any) -> PlannedJob:
-    spec = parse_job({"name": "job", "command": "true", "cronExpr": "* * * * * * *"} | fields)
-    return PlannedJob(
-        spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1, of_worker=of_worker
-    )  # fmt: skip
+    return planned(spec_of(**fields), of_worker=of_worker)
 
 
 def joined(*workers: Member, own: str = "eu") -> Members:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from typing import cast
 
 from common.etcd import Session
-from common.jobs.reader import parse_job
 from common.protocol.keys import RunId
-from common.protocol.planned_job import PlannedJob
 from common.protocol.run import EntryState, RunEntry
+from tests.support.stored import planned, spec_of
 from worker.runs import Run, RunTable
 
 
 def run(number: int, slots: int = 1) -> Run:
-    spec = parse_job({"name": f"job{number}", "command": "true", "cronExpr": "* * * * * * *", "slots": slots})
-    job = PlannedJob(spec=spec, schedule=spec.schedule, anchor_ms=0, revision=1, create_revision=1)
+    job = planned(spec_of(f"job{number}", slots=slots))
     return Run(
-        run_id=RunId.planned(spec.name, 5), job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,
+        run_id=RunId.planned(job.spec.name, 5), job=job, entry=RunEntry(state=EntryState.OPEN), fence=1, mod_revision=1,
         session=cast(Session, None), sent=0.0, start_by_ms=0,
     )  # fmt: skip
 
