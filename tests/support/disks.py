@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import resource
 import signal
@@ -10,6 +11,8 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 
 class SmallDisk:
@@ -128,3 +131,15 @@ def full_disk(size: int) -> Iterator[None]:
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, handler)
+
+
+@contextmanager
+def failing_disk(call: str, error: int = errno.EIO) -> Iterator[None]:
+    """This call of `os` fails, whatever it is to do."""
+
+    def fail(*_: object) -> None:
+        raise OSError(error, "the disk fails" if error == errno.EIO else os.strerror(error))
+
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(os, call, fail)
+        yield

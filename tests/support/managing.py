@@ -12,7 +12,7 @@ from aiohttp import ClientResponse
 from aiohttp.test_utils import TestClient, TestServer
 from aiohttp.web import Application, Request
 
-from common.clock import Clock, SystemClock
+from common.clock import Clock
 from common.configuration.config import ManagerConfig, load_manager_config
 from common.etcd import EtcdClient
 from common.protocol.keys import Keys, decode_mark
@@ -24,25 +24,13 @@ from manager.http.server import Runner
 from manager.parts import PARTS, Parts
 from manager.watch.events import Pace
 from tests.support.background import running
-from tests.support.clocks import say_clocks
+from tests.support.clocks import OffClock, say_clocks
 from tests.support.log_store import new_database
 
 _numbers = itertools.count(1)
 
 
-class ShiftedClock(SystemClock):
-    """The machine's clock, off by as much as the test says."""
-
-    def __init__(self, offset_ms: int = 0) -> None:
-        self.offset_ms = offset_ms
-        self.synchronised = True
-        """What the kernel says of it."""
-
-    def wall_ms(self) -> int:
-        return super().wall_ms() + self.offset_ms
-
-    def is_synchronised(self) -> bool:
-        return self.synchronised
+ShiftedClock = OffClock
 
 
 class _Server(TestServer):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from common.protocol.keys import RunId
@@ -35,6 +36,14 @@ async def waiting_in(spool: Spool) -> list[RunRecord]:
         after = page[-1][0]
         records += [one for _, one in page]
     return records
+
+
+async def readable(directory: Path) -> list[RunRecord]:
+    """What the next process would find waiting there."""
+    spool = Spool.open(directory)
+    found = await waiting_in(spool)
+    await spool.close()
+    return found
 
 
 async def last_results(runlog: RunLog, jobs: Iterable[str]) -> dict[str, dict[str, Any]]:

@@ -99,8 +99,7 @@ def test_what_a_worker_starts_long_after_the_deadline_is_killed_and_not_given_up
     """Ten seconds are from the first KILL, not from when there was nothing yet to kill."""
     ends = Ends(INSTANCE)
     ends.begin(RUN, None, kill_at=100.0, endless=True)
-    leader = GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
-    assert leader is not None
+    leader = leader_of(command)
     ends.has_process(RUN, leader)
     late = 100.0 + 2 * GIVE_UP_AFTER_KILL_S
     ends.look(late)
@@ -117,8 +116,7 @@ def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_
     command: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """On a busy machine that takes a second and more."""
-    ends, leader = Ends(INSTANCE), GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
-    assert leader is not None
+    ends, leader = Ends(INSTANCE), leader_of(command)
     ends.begin(RUN, leader, kill_at=100.0, term=False)
     lived_at_look = list[bool]()
 
@@ -138,8 +136,7 @@ def test_a_group_whose_grace_is_over_is_killed_before_the_table_of_processes_is_
 def test_a_group_that_has_ended_in_its_grace_is_not_said_to_be_killed(
     command: subprocess.Popen[bytes], caplog: pytest.LogCaptureFixture
 ) -> None:
-    ends, leader = Ends(INSTANCE), GroupLeader.of(RUN, command.pid, instance=INSTANCE, parent=os.getpid())
-    assert leader is not None
+    ends, leader = Ends(INSTANCE), leader_of(command)
     ends.begin(RUN, leader, kill_at=100.0)
     command.wait(timeout=10)
     ends.look(100.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -14,15 +14,25 @@ from worker.launch import Launch
 from worker.run.run_watch import RunWatch
 from worker.run.running import Running
 
+Pipe = tuple[int, int]
+
+
+@pytest.fixture
+def pipes() -> Iterator[list[Pipe]]:
+    made = [os.pipe() for _ in range(3)]
+    yield made
+    for ends in made:
+        for end in ends:
+            os.close(end)
+
 
 def run(number: int, pipe: int) -> Running:
     launch = Launch(run_id=RunId.planned("job", number), command="true", plan_ms=number, fence=1)
     return Running(launch, pid=1, pipe=pipe, start_ms=0, started_s=0.0)
 
 
-async def test_a_number_that_is_given_anew_while_others_are_told_tells_of_nobody() -> None:
-    first_pipe, tell_first = os.pipe()
-    exit_pipe, tell_exit = os.pipe()
+async def test_a_number_that_is_given_anew_while_others_are_told_tells_of_nobody(pipes: list[Pipe]) -> None:
+    (first_pipe, tell_first), (exit_pipe, tell_exit), (quiet_pipe, tell_quiet) = pipes
     printing, exiting = run(1, first_pipe), run(2, -1)
     told: list[Running] = []
     anew: list[Running] = []
@@ -36,7 +46,6 @@ async def test_a_number_that_is_given_anew_while_others_are_told_tells_of_nobody
         anew.append(run(3, first_pipe))
         watch.output_of(anew[0], first_pipe)
 
-    quiet_pipe, tell_quiet = os.pipe()
     watch = RunWatch(on_exits=on_exits, on_output=told.append)
     watch.output_of(printing, first_pipe)
     watch.exit_of(exiting, exit_pipe)
@@ -49,12 +58,10 @@ async def test_a_number_that_is_given_anew_while_others_are_told_tells_of_nobody
     await wait_until(lambda: len(told) > 1, description="the one that has the number now is told")
     assert set(told[1:]) == set(anew)
     watch.close()
-    for descriptor in (first_pipe, tell_first, exit_pipe, tell_exit, quiet_pipe, tell_quiet):
-        os.close(descriptor)
 
 
-async def test_to_watch_again_what_is_watched_and_to_forget_what_is_not_changes_nothing() -> None:
-    pipe, tell = os.pipe()
+async def test_to_watch_again_what_is_watched_and_to_forget_what_is_not_changes_nothing(pipes: list[Pipe]) -> None:
+    pipe, tell = pipes[0]
     told: list[Running] = []
     watch = RunWatch(on_exits=told.extend, on_output=told.append)
     one = run(1, pipe)
@@ -70,13 +77,12 @@ async def test_to_watch_again_what_is_watched_and_to_forget_what_is_not_changes_
     await asyncio.sleep(0)
     assert len(told) == so_far
     watch.close()
-    os.close(pipe)
-    os.close(tell)
 
 
-async def test_output_of_a_run_that_is_young_is_told_soon_and_of_one_that_is_over_by_then_never() -> None:
-    pipe, tell = os.pipe()
-    gone_pipe, tell_gone = os.pipe()
+async def test_output_of_a_run_that_is_young_is_told_soon_and_of_one_that_is_over_by_then_never(
+    pipes: list[Pipe],
+) -> None:
+    (pipe, tell), (gone_pipe, tell_gone), _ = pipes
     told: list[Running] = []
     watch = RunWatch(on_exits=told.extend, on_output=told.append)
     one, over = run(1, pipe), run(2, gone_pipe)
@@ -88,12 +94,12 @@ async def test_output_of_a_run_that_is_young_is_told_soon_and_of_one_that_is_ove
     await wait_until(lambda: bool(told), description="it is told")
     assert set(told) == {one}
     watch.close()
-    for descriptor in (pipe, tell, gone_pipe, tell_gone):
-        os.close(descriptor)
 
 
-async def test_output_that_cannot_be_watched_yet_is_watched_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    pipe, tell = os.pipe()
+async def test_output_that_cannot_be_watched_yet_is_watched_later(
+    monkeypatch: pytest.MonkeyPatch, pipes: list[Pipe]
+) -> None:
+    pipe, tell = pipes[0]
     told: list[Running] = []
     watch = RunWatch(on_exits=told.extend, on_output=told.append)
     faults = [OSError("out of memory")]
@@ -111,5 +117,3 @@ async def test_output_that_cannot_be_watched_yet_is_watched_later(monkeypatch: p
     await wait_until(lambda: bool(told), description="it is told")
     assert set(told) == {one}
     watch.close()
-    for descriptor in (pipe, tell):
-        os.close(descriptor)

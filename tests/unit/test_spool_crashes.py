@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from common.protocol.run import RunRecord
-from tests.support.disks import full_disk
-from tests.support.records import record, waiting_in
+from tests.support.disks import failing_disk, full_disk
+from tests.support.records import readable, record, waiting_in
 from worker.record.spool import Spool, SpoolError
 from worker.record.spool_segments import frame, write_cursor
 
@@ -26,13 +26,6 @@ async def spool_with(directory: Path, count: int) -> list[RunRecord]:
         await spool.append(one)
     await spool.close()
     return records
-
-
-async def readable(directory: Path) -> list[RunRecord]:
-    spool = Spool.open(directory)
-    found = await waiting_in(spool)
-    await spool.close()
-    return found
 
 
 @pytest.mark.parametrize(
@@ -197,37 +190,22 @@ async def test_a_segment_that_could_not_be_begun_hides_no_record(tmp_path: Path)
     assert await readable(tmp_path) == small
 
 
-async def test_a_segment_that_a_failing_disk_did_not_begin_hides_no_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*arguments: object) -> None:
-        raise OSError(errno.EIO, "the disk fails")
-
+async def test_a_segment_that_a_failing_disk_did_not_begin_hides_no_record(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path, segment_bytes=2500)
     await spool.append(record(0))
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "ftruncate", fail)
-        with pytest.raises(SpoolError, match="the disk fails"):
-            await spool.append(record(99, output="x" * 3000))
+    with failing_disk("ftruncate"), pytest.raises(SpoolError, match="the disk fails"):
+        await spool.append(record(99, output="x" * 3000))
     await spool.append(record(1))
     await spool.close()
     assert await readable(tmp_path) == [record(0), record(1)]
 
 
-async def test_the_space_of_delivered_records_comes_back_on_a_disk_that_is_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_space_of_delivered_records_comes_back_on_a_disk_that_is_full(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path, segment_bytes=1500)
     for number in range(8):
         await spool.append(record(number))
-
-    def full(*arguments: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    with monkeypatch.context() as disk:
-        disk.setattr(os, "pwrite", full)
-        with pytest.raises(SpoolError, match=r"disk is full.*make room"):
-            await spool.acknowledge(8)
+    with failing_disk("pwrite", errno.ENOSPC), pytest.raises(SpoolError, match=r"disk is full.*make room"):
+        await spool.acknowledge(8)
     assert len(list(tmp_path.glob("*.spool"))) == 1
     await spool.close()
     again = Spool.open(tmp_path)
@@ -236,18 +214,11 @@ async def test_the_space_of_delivered_records_comes_back_on_a_disk_that_is_full(
 
 
 @pytest.mark.parametrize("call", ["fdatasync", "ftruncate", "write"])
-async def test_a_failing_disk_leaves_nothing_half_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
-) -> None:
-    def fail(*arguments: object) -> int:
-        raise OSError(errno.EIO, "the disk fails")
-
+async def test_a_failing_disk_leaves_nothing_half_done(tmp_path: Path, call: str) -> None:
     spool = Spool.open(tmp_path)
     await spool.append(record(0))
-    with monkeypatch.context() as broken:
-        broken.setattr(os, call, fail)
-        with pytest.raises(SpoolError, match="the disk fails"):
-            await spool.append(record(1))
+    with failing_disk(call), pytest.raises(SpoolError, match="the disk fails"):
+        await spool.append(record(1))
     await spool.append(record(2))
     assert [one.run_id for _, one in await spool.read(9)] == [record(0).run_id, record(2).run_id]
     await spool.close()
@@ -319,18 +290,12 @@ async def test_the_cursor_is_on_the_disk_for_good_before_the_last_segment_is_rem
     await spool.close()
 
 
-async def test_the_last_segment_stays_while_the_cursor_cannot_be_forced_to_the_disk(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*arguments: object) -> None:
-        raise OSError(errno.EIO, "the disk fails")
-
+async def test_the_last_segment_stays_while_the_cursor_cannot_be_forced_to_the_disk(tmp_path: Path) -> None:
     spool = Spool.open(tmp_path, segment_bytes=400_000)
     for number in range(2):
         await spool.append(record(number, output="x" * 300_000))
     _, last = sorted(tmp_path.glob("*.spool"))
-    with monkeypatch.context() as broken:
-        broken.setattr(os, "fdatasync", fail)
+    with failing_disk("fdatasync"):
         for _ in range(2):
             with pytest.raises(SpoolError, match="the disk fails"):
                 await spool.acknowledge(2)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from common.protocol.run import RunRecord
-from tests.support.records import record, waiting_in
+from tests.support.records import readable, record, waiting_in
 from worker.record.spool import Spool, SpoolError
 from worker.record.spool_segments import frame
 
@@ -180,9 +180,7 @@ async def test_a_lost_cursor_means_that_all_is_read_again(tmp_path: Path, cursor
     await spool.acknowledge(2)
     await spool.close()
     (tmp_path / "cursor").write_text(cursor)
-    again = Spool.open(tmp_path)
-    assert await waiting_in(again) == records
-    await again.close()
+    assert await readable(tmp_path) == records
 
 
 async def test_without_its_cursor_what_has_been_removed_does_not_seem_to_wait(tmp_path: Path) -> None:
@@ -367,9 +365,7 @@ async def test_what_is_needed_and_not_delivered_yet_takes_nothing_before_it_alon
         await spool.append(record(number), partial({4}.__contains__, number))
     await spool.acknowledge(1)
     await spool.close()
-    again = Spool.open(tmp_path)
-    assert await waiting_in(again) == [record(number) for number in (2, 3, 4)]
-    await again.close()
+    assert await readable(tmp_path) == [record(number) for number in (2, 3, 4)]
 
 
 async def test_a_large_segment_goes_when_all_of_it_is_delivered(tmp_path: Path) -> None:
@@ -393,6 +389,4 @@ async def test_a_large_segment_stays_while_a_record_is_on_its_way_into_it(tmp_pa
     await spool.acknowledge(1)
     assert await coming == 2
     await spool.close()
-    again = Spool.open(tmp_path)
-    assert await waiting_in(again) == [record(2)]
-    await again.close()
+    assert await readable(tmp_path) == [record(2)]
