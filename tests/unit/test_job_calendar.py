@@ -102,11 +102,16 @@ def test_days_are_those_of_the_zone() -> None:
     assert last == ms("2026-05-01T23:00+05:30")
 
 
-def test_day_that_the_clocks_leave_out_is_never_open() -> None:
-    """Apia went from the end of December 29 to December 31, 2011."""
-    fires = daily(only("2011-12-30"), "Pacific/Apia", "* * * * * * *").open_fires
-    assert fires.next_after_ms(0) is None
-    assert fires.last_before_ms(ms("2100-01-01T00:00Z")) is None
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        pytest.param(daily(only("2011-12-30"), "Pacific/Apia", "* * * * * * *"), id="a day that Apia left out"),
+        pytest.param(daily(only("12-25"), "Europe/Paris", "0 0 12 1 * * *"), id="the days and the fires never meet"),
+    ],
+)
+def test_no_open_fire_at_all_is_found_out(schedule: CalendarSchedule) -> None:
+    assert schedule.open_fires.next_after_ms(0) is None
+    assert schedule.open_fires.last_before_ms(ms("2199-12-31T00:00Z")) is None
 
 
 def test_day_that_clocks_go_back_into_is_open_again() -> None:
@@ -122,13 +127,6 @@ def test_day_that_clocks_go_back_into_is_open_again() -> None:
         assert last is not None
         backwards.append(after := last)
     assert backwards == fires[::-1]
-
-
-def test_no_open_fire_at_all_is_found_out() -> None:
-    """The days are open and the fires are there, but they never meet."""
-    fires = daily(only("12-25"), "Europe/Paris", "0 0 12 1 * * *").open_fires
-    assert fires.next_after_ms(0) is None
-    assert fires.last_before_ms(ms("2199-12-31T00:00Z")) is None
 
 
 def test_window_and_calendar_open_together() -> None:

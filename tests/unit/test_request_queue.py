@@ -139,12 +139,21 @@ WON = Tried(run=cast(Any, "a run"))
 
 
 @pytest.mark.parametrize(
-    ("worker", "after_ms"),
-    [({"order": ("w1", "w2")}, 0), ({"order": ("w2", "w1")}, HEDGE_MS), ({"order": ("w2", "w3", "w1")}, 2 * HEDGE_MS)],
+    ("worker", "avoid", "after_ms"),
+    [
+        pytest.param({"order": ("w1", "w2")}, None, 0, id="the first at once"),
+        pytest.param({"order": ("w2", "w1")}, None, HEDGE_MS, id="the second a hedge later"),
+        pytest.param({"order": ("w2", "w3", "w1")}, None, 2 * HEDGE_MS, id="the third two hedges later"),
+        pytest.param({"order": ("w1",)}, "w1", 0, id="to be avoided, and there is nobody else"),
+        pytest.param({"order": ("w1", "w2")}, "w1", 2 * HEDGE_MS, id="to be avoided"),
+        pytest.param({"order": ("w1", "w2", "w3", "w4")}, "w1", 1_500, id="to be avoided, and there are many"),
+    ],
     indirect=["worker"],
 )
-def test_each_rank_tries_a_hedge_later(worker: Worker, after_ms: int) -> None:
-    worker.ask()
+def test_each_rank_tries_a_hedge_later_and_who_is_to_be_avoided_two(
+    worker: Worker, avoid: str | None, after_ms: int
+) -> None:
+    worker.ask(avoid=avoid)
     if after_ms:
         assert worker.tries(after_ms=after_ms - 1) == []
         after_ms = 1
@@ -164,19 +173,6 @@ def test_who_comes_to_be_the_first_tries_at_once(worker: Worker, after_ms: int) 
     worker.queue.replan()
     worker.queue._plan_some()
     assert worker.tries() == ["1"]
-
-
-@pytest.mark.parametrize(
-    ("worker", "after_ms"),
-    [({"order": ("w1",)}, 0), ({"order": ("w1", "w2")}, 2 * HEDGE_MS), ({"order": ("w1", "w2", "w3", "w4")}, 1_500)],
-    indirect=["worker"],
-)
-def test_who_is_to_be_avoided_leaves_it_to_the_others_for_two_hedges(worker: Worker, after_ms: int) -> None:
-    worker.ask(avoid="w1")
-    if after_ms:
-        assert worker.tries(after_ms=after_ms - 1) == []
-        after_ms = 1
-    assert worker.tries(after_ms=after_ms) == ["1"]
 
 
 @pytest.mark.parametrize("worker", [{"order": ("w2", "w1")}], indirect=True)
