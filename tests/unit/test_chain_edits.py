@@ -90,10 +90,6 @@ def test_save_begins_the_chain_at_once_where_the_lock_is_free(before: Stored, sp
     assert request.job_create_revision == (7 if before.job else 99), "of a new job: the request's own revision"
 
 
-def test_save_that_leaves_the_trigger_alone_leaves_the_link_alone() -> None:
-    assert about_chain(save(stored(AFTER, link=link()), replace(AFTER, command="x"))) == ([absent(HELD.key)], [])
-
-
 @pytest.mark.parametrize("before", [stored(AFTER, lock=HELD), stored(CRON, lock=HELD), stored(None, lock=HELD)])
 def test_save_while_a_run_holds_the_lock_puts_no_link(before: Stored) -> None:
     compares, writes = about_chain(save(before, replace(AFTER, command="other")))

@@ -114,12 +114,6 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path, content: str, said:
     assert said in _problems(path)[str(path)]
 
 
-def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
-    path = tmp_path / "nowhere.json"
-
-    assert "No such file" in _problems(path)[str(path)]
-
-
 def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
     path = tmp_path / "manager.json"
     path.write_bytes(b'{"host": "\xff"}')

@@ -12,7 +12,7 @@ from common.instants import from_ms, parse_duration
 from common.jobs.job import JobSpec, OnWorkerLost, Overlap
 from common.jobs.retry import Retry
 from common.protocol.compares import absent, mod_revision_is, value_is
-from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, another_attempt, follow, merged, next_link
+from common.protocol.follow_ups import NOTHING, End, Facts, FollowUp, follow, merged, next_link
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.planned_job import PlannedJob
 from common.protocol.request import Origin, Request
@@ -171,10 +171,6 @@ def test_rerun_is_due_at_once_and_nobody_has_wished_an_end() -> None:
     assert following.request.mark_ms is None
     assert absent(KEYS.kill(RunId("j", str(PLAN_MS)))) in following.compares
     assert after(end(Verdict.LOST), RERUN, is_killed=True) == NOTHING
-
-
-def test_run_that_may_be_lost_without_harm_is_only_recorded() -> None:
-    assert another_attempt(end(Verdict.LOST), job(SPEC)) is None
 
 
 # The chain

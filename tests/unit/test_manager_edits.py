@@ -156,28 +156,6 @@ def test_taken_run_key_moves_the_record_on() -> None:
     assert (again.plan_ms, again.count) == (NOW_MS - 1_500, 2)
 
 
-def test_save_in_doubt_is_known_by_its_value_and_a_newer_revision() -> None:
-    before = stored(NOW_MS - 3_000)
-    edit = save(before, MOVED)
-    assert edit.value is not None
-    ours, others = kv(KEYS.job("j"), edit.value, 9), kv(KEYS.job("j"), b"others", 9)
-    assert edit.is_carried_out_in(Stored.read("j", ours, None))
-    assert not edit.is_carried_out_in(Stored.read("j", others, None))
-    assert not edit.is_carried_out_in(before)
-    assert not edit.is_carried_out_in(Stored.read("j", None, None))
-
-
-def test_delete_in_doubt_is_known_by_the_job_being_gone_or_made_again() -> None:
-    before = stored(NOW_MS - 3_000)
-    edit = plan_delete(KEYS, before, now_ms=NOW_MS, by="test")
-    assert edit is not None
-    changed = kv(KEYS.job("j"), b"others", 9, created=7)
-    made_again = kv(KEYS.job("j"), b"others", 9)
-    assert edit.is_carried_out_in(Stored.read("j", None, None))
-    assert edit.is_carried_out_in(Stored.read("j", made_again, None))
-    assert not edit.is_carried_out_in(Stored.read("j", changed, None))
-
-
 def edited(times: int, *, mark_ms: int = NOW_MS, created: int = 7, value: bytes = b"others") -> TxnResult:
     """What the refusal of an edit reads, after so many edits."""
     job = structs.replace(kv(KEYS.job("j"), value, 7 + times, created=created), version=1 + times)
@@ -206,6 +184,7 @@ def test_what_a_refusal_tells_of_an_edit_in_doubt(refusal: TxnResult, saved: Ear
     assert edit.earlier(refusal) == saved
     assert edit.value is not None
     assert edit.earlier(edited(1, value=edit.value)) == 8
+    assert edit.earlier(edited(0, value=edit.value)) is Fate.NEVER, "what lay there before is none of its doing"
     deletion = plan_delete(KEYS, before, now_ms=NOW_MS, by="test")
     assert deletion is not None
     assert deletion.earlier(refusal) == deleted

@@ -77,15 +77,6 @@ def test_oldest_fire_is_decided_first_each_once() -> None:
     assert [taken(pending_jobs), taken(pending_jobs), taken(pending_jobs)] == [old, young, None]
 
 
-def test_skip_does_not_wait_behind_claims() -> None:
-    pending_jobs = PendingJobs()
-    claim, skip = pending("claim", until_ms=3), pending("skip", until_ms=9)
-    skip.blocker = Blocker(run="job@1#1", lock_revision=1)
-    pending_jobs.line.join(claim)
-    pending_jobs.line.join(skip)
-    assert taken(pending_jobs) is skip
-
-
 def test_busy_parked_or_content_it_is_not_in_the_queue() -> None:
     pending_jobs = PendingJobs()
     busy, parked, content = pending(until_ms=1), pending(until_ms=1), pending(until_ms=1, base_ms=1)
