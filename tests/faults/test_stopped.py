@@ -72,6 +72,21 @@ async def test_stopped_until_its_runs_were_given_up(tmp_path: Path) -> None:
         assert lost, "a run that was claimed and not started is given up"
 
 
+async def test_stopped_before_it_frees_a_lock_until_its_run_was_given_up(tmp_path: Path) -> None:
+    """Its run is over and recorded; the lock that it is about to free is another's by then."""
+    environ_of = {"worker-1": {"ETCRON_FAILPOINT": "before_unlock:stop:2"}}
+    async with fault_run(tmp_path, environ_of=environ_of) as run:
+        await run.save(*(run.job(f"locked-{number}", "2s", seconds=4, graceSeconds=60) for number in range(3)))
+        victim, other = run.fleet.workers
+        await run.stopped(victim)
+        with run.noted("stopped before it frees a lock", victim.name):
+            await run.session_gone(victim)
+            for number in range(3):  # one of them was the victim's
+                await run.goes_on(f"locked-{number}", other)
+            victim.send(signal.SIGCONT)
+        await run.judged()
+
+
 async def test_all_of_a_worker_stopped_for_longer_than_its_session(tmp_path: Path) -> None:
     """The worker and its commands, as when its machine is frozen."""
     async with fault_run(tmp_path, workers=2) as run:

@@ -69,7 +69,7 @@ MUTANTS: Final = (
                 new="[*follow_up.compares]",
             ),
         ),
-        noticed_by=("test_stopped.py::test_stopped_until_its_runs_were_given_up",),
+        noticed_by=("test_stopped.py::test_stopped_before_it_frees_a_lock_until_its_run_was_given_up",),
     ),
     Mutant(
         name="no re-stamp after a pause",
