@@ -343,7 +343,7 @@ class Parts:
         ]
         self._clock_keeping = ClockKeeping(
             client=client, keys=keys, beats=lambda: self._beats.by_process,
-            max_skew_ms=self._config.max_clock_skew_ms, clock=clock,
+            max_skew_ms=self._config.max_clock_skew_ms, clock=clock, workers=lambda: len(self.roster.by_name),
         )  # fmt: skip
         self.steward = Steward(
             client=client, keys=keys, worker=worker, clock=clock, companion=self._beside_duties, duties=duties,
@@ -367,5 +367,5 @@ class Parts:
         mirror = Mirror(self._client, self.keys.beats, take, clock=self._clock)
         roster = Mirror(self._client, self.keys.roster, self.roster.on_changes, clock=self._clock)
         await until_first(
-            mirror.run(), roster.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run()
+            roster.run(), mirror.run(), self._clock_keeping.listen(), self._retention.run(), self._statistics.run()
         )

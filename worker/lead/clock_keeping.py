@@ -13,7 +13,7 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import Change, EtcdClient
-from common.protocol.clocks import Clocks, put
+from common.protocol.clocks import ENOUGH, Clocks, put
 from common.protocol.keys import MAX_MARK_MS, Keys
 from common.protocol.member import Beat
 from common.protocol.txn import GetKey, Txn
@@ -22,6 +22,9 @@ from worker.lead.leader import Term
 
 PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
+FEW_FOR_S: Final = 30.0
+"""How long too few clocks beat before it says so, where more workers are remembered: for then a jump is believed, and
+others may be back by then, where the network was cut or several processes are started again."""
 PROBE_S: Final = 0.1
 _REST_S: Final = 1.0
 _PROBES: Final = 50
@@ -35,22 +38,31 @@ class ClockKeeping:
     every_s = 0.0
 
     def __init__(
-        self, *, client: EtcdClient, keys: Keys, beats: Callable[[], Mapping[str, Beat]], max_skew_ms: int, clock: Clock
+        self,
+        *,
+        client: EtcdClient,
+        keys: Keys,
+        beats: Callable[[], Mapping[str, Beat]],
+        max_skew_ms: int,
+        clock: Clock,
+        workers: Callable[[], int] = int,
     ) -> None:
-        """``beats``: what each process says of itself now."""
+        """``beats``: what each process says of itself now. ``workers``: how many are remembered, here or gone."""
+        self._workers = workers
         self._client = client
         self._keys = keys
         self._beats = beats
         self._clock = clock
         self._book = ClockBook(bound_ms=max_skew_ms)
         self._probes: deque[tuple[int, int]] = deque(maxlen=_PROBES)
-        self._put_s = self._began_s = clock.monotonic()
+        self._put_s = self._began_s = self._enough_s = clock.monotonic()
         self._former: Clocks | None = None
         """What was told last that measured anything, also by a former steward; None: that was not read yet."""
         self._heard = asyncio.Event()
 
     def begin(self) -> None:
-        self._former, self._put_s, self._began_s = None, float("-inf"), self._clock.monotonic()
+        self._former, self._put_s = None, float("-inf")
+        self._began_s = self._enough_s = self._clock.monotonic()
 
     def end(self) -> None:
         self._probes.clear()
@@ -123,6 +135,10 @@ class ClockKeeping:
         now_s = self._clock.monotonic()
         if clocks.count == 0:
             return False  # the beats have not been read yet: this very worker has one
+        if clocks.are_enough:
+            self._enough_s = now_s
+        elif self._workers() >= ENOUGH and now_s - self._enough_s < FEW_FOR_S:
+            return False
         if clocks.are_enough and len(clocks.measured) < clocks.count and now_s - self._began_s < PUT_EVERY_S:
             return False  # those that have just jumped beat sooner than the others, and would be the median alone
         since_s = now_s - self._put_s

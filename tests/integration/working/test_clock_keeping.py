@@ -19,7 +19,7 @@ from tests.support.background import running
 from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from tests.support.working import World
-from worker.lead.clock_keeping import PUT_EVERY_S, ClockKeeping
+from worker.lead.clock_keeping import FEW_FOR_S, PUT_EVERY_S, ClockKeeping
 from worker.lead.leader import Term
 from worker.members import Beats
 
@@ -68,11 +68,12 @@ class Steward:
 
 
 @asynccontextmanager
-async def listening(world: World) -> AsyncIterator[Steward]:
+async def listening(world: World, workers: int = 1) -> AsyncIterator[Steward]:
     clock, beats = FakeClock(), Beats(world.keys)
     keeping = ClockKeeping(
-        client=world.etcd, keys=world.keys, beats=lambda: beats.by_process, max_skew_ms=250, clock=clock
-    )
+        client=world.etcd, keys=world.keys, beats=lambda: beats.by_process, max_skew_ms=250, clock=clock,
+        workers=lambda: workers,
+    )  # fmt: skip
 
     def take(changes: list[Change]) -> None:
         beats.on_changes(changes)
@@ -130,6 +131,19 @@ async def test_fewer_than_three_are_said_to_be_too_few(world: World, term: Term)
         await steward.keeping.perform(term)
         assert await steward.told() is None
         await steward.rounds(w1=0, w2=30_000)
+        await steward.keeping.perform(term)
+        assert await steward.told() == Clocks(count=2)
+
+
+async def test_where_more_workers_are_remembered_too_few_are_said_so_only_once_it_lasts(
+    world: World, term: Term
+) -> None:
+    async with listening(world, workers=3) as steward:
+        steward.keeping.begin()
+        await steward.rounds(w1=0, w2=30_000)
+        await steward.keeping.perform(term)
+        assert await steward.told() is None
+        steward.clock.advance(round(FEW_FOR_S * 1000))
         await steward.keeping.perform(term)
         assert await steward.told() == Clocks(count=2)
 
