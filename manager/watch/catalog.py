@@ -89,7 +89,7 @@ class JobQuery:
 
     @property
     def takes_all(self) -> bool:
-        return not self.text and not self.labels and self.state is None and self.among is None
+        return self == JobQuery()
 
     def takes(self, job: KnownJob) -> bool:
         if self.state is not None and self.state is not job.state:

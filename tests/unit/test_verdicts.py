@@ -1,0 +1,23 @@
+"""Each verdict stands in every place that lists verdicts by hand: a new one is forgotten in none."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from common.protocol.run import Verdict
+
+ROOT = Path(__file__).parents[2]
+PLACES = (
+    "cli/printing.py", "cli/stats.py", "webroot/static/js/verdicts.js", "webroot/static/js/help.js",
+    "webroot/static/js/job/statistics.js", "webroot/templates/runs.html", "webroot/static/i18n/en.json",
+    "tests/chaos/view.py", "README.md", "docs/glossary.md", "docs/guarantees.md", "docs/api.md", "docs/monitoring.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_names_every_verdict(place: str) -> None:
+    text = (ROOT / place).read_text(encoding="utf-8")
+    assert [one for one in Verdict if not re.search(rf"\b{one}\b", text)] == []
