@@ -16,12 +16,13 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=300)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--all", action="store_true", help="go on after the first violation")
+    parser.add_argument("--busy", action="store_true", help="few slots, long commands, clocks apart, slow lines")
     asked = parser.parse_args()
     began, events, starts, faults, bad = time.process_time(), 0, 0, 0, 0
     done = 0
     shown = False
     for seed in range(asked.first, asked.first + asked.seeds):
-        world = simulate(seed)
+        world = simulate(seed, busy=asked.busy)
         violations = check(world.history)
         done += 1
         events, starts = events + world.events, starts + len(world.history.starts)

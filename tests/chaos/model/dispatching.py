@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _LASTS: Final = ((20, 400), (400, 3_000), (3_000, 14_000), (14_000, 30_000))
 """How long commands go, from and to."""
+_OFTEN: Final = (16, 8, 3, 1)
+_OFTEN_BUSY: Final = (0, 6, 1, 0)
 
 
 def carry(w: Worker, run: Run) -> Flow[None]:
@@ -64,7 +66,8 @@ def _exec(w: Worker, run: Run, looked: int) -> Flow[None]:
         w.actor.stopped_until, w.freeze_next = w.world.now + w.freeze_next, 0
     yield 1
     rng = w.world.rng
-    shortest, longest = _LASTS[0] if w.world.calm else rng.choices(_LASTS, (16, 8, 3, 1))[0]
+    often = _OFTEN_BUSY if w.world.busy else _OFTEN
+    shortest, longest = _LASTS[0] if w.world.calm else rng.choices(_LASTS, often)[0]
     lasts = rng.randint(shortest, longest)
     verdict = "failed" if rng.random() < 0.25 and not w.world.calm else "success"
 

@@ -32,8 +32,8 @@ class Faults:
     def plan(self) -> None:
         """Draw the moments of all faults and edits."""
         rng, nature = self._rng, self.world.nature
-        for _ in range(rng.randint(8, 22)):
-            self.world.later(rng.randint(3_000, FAULTS_FOR), nature, self.strike)
+        for _ in range(20 if self.world.busy else rng.randint(8, 22)):
+            self.world.later(rng.randint(3_000, FAULTS_FOR), nature, self.slow if self.world.busy else self.strike)
         for _ in range(rng.randint(4, 14)):
             self.world.later(rng.randint(2_000, FAULTS_FOR), nature, self.use)
         self.world.later(FAULTS_FOR, nature, self.calm)

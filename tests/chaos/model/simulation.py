@@ -13,16 +13,19 @@ from tests.chaos.model.worker import Worker
 from tests.chaos.model.world import World
 
 
-def simulate(seed: int) -> World:
+def simulate(seed: int, *, busy: bool = False) -> World:
     """The world as it is when all is over; its history is what the checker reads."""
-    world = World(seed)
+    world = World(seed, busy=busy)
     rng = world.rng
-    workers = [Worker(world, f"w{number}", slots=rng.randint(1, 4)) for number in range(rng.choice((3, 3, 4)))]
+    most = 1 if busy else 4
+    workers = [Worker(world, f"w{number}", slots=rng.randint(1, most)) for number in range(rng.choice((3, 3, 4)))]
     managers = [Manager(world, f"m{number}") for number in range(2)]
     for actor in (*(w.actor for w in workers), *(manager.actor for manager in managers)):
         if rng.random() < 0.4:
             actor.skew = rng.randint(-3_000, 3_000)
-    overlaps = [*Overlap, rng.choice(list(Overlap))]
+    for number, w in enumerate(workers if busy else ()):
+        w.actor.skew = rng.randint(1_000, 3_000) * (1 if number % 2 else -1)
+    overlaps = [Overlap.ALLOW] * 5 if busy else [*Overlap, rng.choice(list(Overlap))]
     drawn = [_spec(world, f"{overlap}{number}", overlap) for number, overlap in enumerate(overlaps)]
     specs = {spec.name: spec for spec in drawn}
     for w in workers:
@@ -39,7 +42,7 @@ def simulate(seed: int) -> World:
 def _spec(world: World, name: str, overlap: Overlap) -> JobSpec:
     rng = world.rng
     return JobSpec(
-        name=name, command="true", every=seconds(rng.choice((2, 3, 4))), overlap=overlap,
+        name=name, command="true", every=seconds(3 if world.busy else rng.choice((2, 3, 4))), overlap=overlap,
         misfire=replace(MISFIRE, policy=rng.choice(list(MisfirePolicy))),
         retry=Retry(limit=rng.choice((0, 0, 1, 2)), delay_s=RETRY_AFTER_S, backoff=1),
         on_worker_lost=OnWorkerLost.RERUN if rng.random() < 0.4 else OnWorkerLost.RECORD,

@@ -78,8 +78,11 @@ class History:
 class World:
     """Runs events; everything random is drawn from one seeded source."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, busy: bool = False) -> None:
         self.rng = Random(seed)
+        self.busy = busy
+        """Few slots, long commands, clocks apart, no locks, and no faults but slow lines: claims that arrive late find
+        their workers waiting for a slot."""
         self.now = START
         self.history = History()
         self.etcd = Etcd(lambda: self.now, self.history.commits.append, TTL)

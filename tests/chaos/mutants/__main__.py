@@ -52,7 +52,7 @@ def _by_model(mutant: Mutant, seeds: int) -> Iterator[tuple[bool, str]]:
     with tempfile.TemporaryDirectory(prefix="etcron-mutant-") as directory:
         there = Path(directory) / "tree"
         make_model_tree(mutant, there)
-        shown = run_model(there, first=0, seeds=seeds)
+        shown = run_model(there, mutant, first=0, seeds=seeds)
     if shown is None:
         yield False, f"model: not noticed by {seeds} seeds"
     else:

@@ -26,6 +26,8 @@ class Mutant:
     """Where the rule stands in a flow: of the product's ..."""
     model: tuple[Patch, ...] = ()
     """... and of the model's."""
+    in_a_busy_world: bool = False
+    """Whether the model looks for it where slots are few and lines slow (`World.busy`); elsewhere it hardly shows."""
     noticed_by: tuple[str, ...] = ()
     """Fault runs (pytest's ids below tests/faults) that have to fail; none: only the model notices, see `why`."""
     why: str = ""
@@ -287,6 +289,7 @@ MUTANTS: Final = (
                 new="            return True\n",
             ),
         ),
+        in_a_busy_world=True,
         why=_SELDOM,
     ),
 )

@@ -56,9 +56,11 @@ def _make(there: Path, folders: Iterable[str], patches: Iterable[Patch]) -> None
         (there / file).write_text(text)
 
 
-def run_model(there: Path, *, first: int, seeds: int) -> str | None:
-    """What the model shows of the first violation, in a tree; None: it has none under these seeds."""
+def run_model(there: Path, mutant: Mutant, *, first: int, seeds: int) -> str | None:
+    """What the mutant's model shows of the first violation, in a tree; None: it has none under these seeds."""
     command = [sys.executable, "-m", "tests.chaos.model", "--first", str(first), "--seeds", str(seeds)]
+    if mutant.in_a_busy_world:
+        command.append("--busy")
     ended = subprocess.run(command, cwd=there, capture_output=True, text=True, check=False)
     if ended.stderr or ended.returncode not in (0, 1):
         raise RuntimeError(f"the model ended with {ended.returncode}: {ended.stderr[-2000:]}")
