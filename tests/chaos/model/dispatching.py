@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LASTS: Final = ((20, 400), (400, 3_000), (3_000, 14_000), (14_000, 30_000))
 """How long commands go, from and to."""
 _OFTEN: Final = (16, 8, 3, 1)
-_OFTEN_BUSY: Final = (0, 6, 1, 0)
+_OFTEN_BUSY: Final = (0, 1, 1, 0)
 
 
 def carry(w: Worker, run: Run) -> Flow[None]:
