@@ -12,8 +12,9 @@ from pathlib import Path
 
 import psutil
 
-from tests.support.cluster import ROOT, Process, dying_with_parent
+from tests.support.cluster import ROOT, Process
 from tests.support.disks import LoopDisk
+from tests.support.etcd_server import DYING_WITH_PARENT
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
 
@@ -48,7 +49,7 @@ class ChaosProcess(Process):
         self.directory.mkdir(parents=True, exist_ok=True)
         with (self.directory / "log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [*as_user(self.uid), *dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
+                [*as_user(self.uid), *DYING_WITH_PARENT, sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
                 env={**inherited(), "HOME": str(self.directory), **self._own_clock(), **self.environ},
                 stdin=subprocess.DEVNULL,

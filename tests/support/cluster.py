@@ -23,22 +23,13 @@ from typing import Any
 import aiohttp
 import psutil
 
-from tests.support.etcd_server import EtcdServer, free_port, usual_etcd
+from tests.support.etcd_server import DYING_WITH_PARENT, EtcdServer, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 PAGE = 500
 EVERY_SECOND = "* * * * * * *"
-
-
-def dying_with_parent() -> list[str]:
-    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT]
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -76,7 +67,7 @@ class Process:
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT), **self.environ}
         with (self.directory / "log").open("ab") as log:
             self.popen = subprocess.Popen(
-                [*dying_with_parent(), sys.executable, "-P", "-m", self.program, *self.flags],
+                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
                 env=environ,
                 stdin=subprocess.DEVNULL,

@@ -12,7 +12,6 @@ import signal
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -20,12 +19,8 @@ from pathlib import Path
 from common.etcd import EtcdClient
 from tests.support.waiting import wait_until
 
-# The kernel kills the server when its parent dies. A preexec_fn would do it too, but forks a process full of threads.
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
-os.execv(sys.argv[1], sys.argv[1:])
-"""
+DYING_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL")
+"""Before a command: the kernel kills it when its parent dies. A preexec_fn would fork a process full of threads."""
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -158,7 +153,7 @@ class EtcdServer:
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(self.binary), *self._flags()],
+                [*DYING_WITH_PARENT, str(self.binary), *self._flags()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -24,15 +24,8 @@ from pymongo import MongoClient
 
 from common.errors import UnavailableError
 from common.runlog import RunLog
-from tests.support.etcd_server import free_port
+from tests.support.etcd_server import DYING_WITH_PARENT, free_port
 from tests.support.waiting import wait_until
-
-# The kernel kills the server when its parent dies. A preexec_fn would do it too, but forks a process full of threads.
-_DIE_WITH_PARENT = """
-import ctypes, os, signal, sys
-ctypes.CDLL(None).prctl(1, int(signal.SIGKILL))  # PR_SET_PDEATHSIG
-os.execv(sys.argv[1], sys.argv[1:])
-"""
 
 PYMONGO_DROPS_A_SOCKET = r"ignore:unclosed <socket\.socket fd=\d+, family=\d+, type=1, proto=6, laddr:ResourceWarning"
 """A `filterwarnings` mark for tests in which the server is away. pymongo 4.20 forgets the socket of its monitor when it
@@ -114,7 +107,7 @@ class LogStoreServer:
         flags += ["--log-file", str(beside(".log")), "--pid-file", str(beside(".pid"))]
         with beside(".out").open("ab") as out:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, *program, *flags],
+                [*DYING_WITH_PARENT, *program, *flags],
                 env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
                 stdin=subprocess.DEVNULL,
                 stdout=out,
