@@ -57,7 +57,7 @@ def one_shot_of(cluster: Cluster) -> AbstractAsyncContextManager[Client]:
 
 
 async def test_a_command_is_run_once_at_its_time_and_tells_its_phases(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=2) as cluster, one_shot_of(cluster) as client:
+    async with running_cluster(tmp_path, workers=2, managers=1) as cluster, one_shot_of(cluster) as client:
         at = (datetime.now(UTC) + timedelta(seconds=2)).isoformat()
         good = await call(client, "POST", "/schedule", {"command": "echo hi", "scheduled_at": at})
         bad = await call(client, "POST", "/schedule", {"command": "exit 3", "scheduled_at": at})
@@ -85,7 +85,10 @@ async def test_a_command_is_run_once_at_its_time_and_tells_its_phases(tmp_path: 
 async def test_jobs_are_deduplicated_timed_out_and_told(tmp_path: Path) -> None:
     command = 'echo "$OBJECT_ID"; [ "$OBJECT_ID" != 2 ] || sleep 60; [ "$OBJECT_ID" != 3 ] || exit 7'
     environ = {"JOB_TIMEOUT": "2", "JOB_COMMAND": command}
-    async with running_cluster(tmp_path, workers=1) as cluster, started_by_script(cluster, tmp_path, 2):
+    async with (
+        running_cluster(tmp_path, workers=1, managers=1) as cluster,
+        started_by_script(cluster, tmp_path, 2),
+    ):
         app = service("job_api").create_app(server_of(cluster), tmp_path / "jobs.sqlite", environ)
         async with serving(app) as client:
             first = await call(client, "POST", "/v1/jobs", {"object_id": 1})

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+import pytest_asyncio
 
 from common.jobs.job import JobSpec
 from tests.support.cluster import EVERY_SECOND, ROOT, Cluster, running_cluster
@@ -55,6 +56,15 @@ class Case:
     field: str
     spec: Mapping[str, Any]
     shows: Callable[[Records], bool]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """For both: what one saves, the other does not look at."""
+    async with running_cluster(tmp_path_factory.mktemp("fields"), workers=1, managers=1) as running:
+        running.add_worker("in-b", "--labels", "zone=b").start()
+        await running.ready()
+        yield running
 
 
 def _iso(seconds: float) -> str:
@@ -149,22 +159,20 @@ def test_the_tests_that_are_named_are_there(field: str) -> None:
     assert f"def {name}" in (ROOT / path).read_text()
 
 
-async def test_each_field_has_its_effect(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=1, managers=1) as cluster:
-        cluster.add_worker("in-b", "--labels", "zone=b").start()
-        await cluster.ready()
-        shown = cases(tmp_path)
-        for case in shown:
-            await cluster.call("PUT", f"/api/v1/jobs/{case.field}", case.spec)
-        for case in shown:
+@pytest.mark.asyncio(loop_scope="module")
+async def test_each_field_has_its_effect(cluster: Cluster, tmp_path: Path) -> None:
+    shown = cases(tmp_path)
+    for case in shown:
+        await cluster.call("PUT", f"/api/v1/jobs/{case.field}", case.spec)
+    for case in shown:
 
-            async def shows(case: Case = case) -> bool:
-                return case.shows(await _records(cluster, case.field))
+        async def shows(case: Case = case) -> bool:
+            return case.shows(await _records(cluster, case.field))
 
-            await wait_until(shows, description=f"the effect of {case.field}", timeout=30)
-        assert await _records(cluster, "enabled") == []
-        await cluster.call("PUT", "/api/v1/jobs/name.with-dots_1", {"command": "true", "cronExpr": _FUTURE})
-        assert (await cluster.get("/api/v1/jobs/name.with-dots_1"))["name"] == "name.with-dots_1"
+        await wait_until(shows, description=f"the effect of {case.field}", timeout=30)
+    assert await _records(cluster, "enabled") == []
+    await cluster.call("PUT", "/api/v1/jobs/name.with-dots_1", {"command": "true", "cronExpr": _FUTURE})
+    assert (await cluster.get("/api/v1/jobs/name.with-dots_1"))["name"] == "name.with-dots_1"
 
 
 async def _records(cluster: Cluster, job: str) -> Records:
@@ -174,18 +182,23 @@ async def _records(cluster: Cluster, job: str) -> Records:
     return [{**one, "output": ran.get(one["id"], "")} for one in found if one["state"] == "finished"]
 
 
-async def test_each_bad_value_is_named_and_nothing_is_saved(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=1, managers=1) as cluster:
-        assert cluster.http is not None
-        for field, value in BAD.items():
-            trigger = {} if field in ("every", "after", "at") else {"cronExpr": _FUTURE}
-            beside = {"every": "5m"} if field == "offset" else trigger
-            spec = {"command": "true", **beside, field: value}
-            url = f"http://127.0.0.1:{cluster.ports[0]}/api/v1/jobs/bad"
-            async with cluster.http.put(url, json=spec) as answer:
-                problem = await answer.json()
-            assert answer.status == 400, (field, problem)
-            named = {one["field"] for one in problem["errors"]}
-            assert any(one == field or one.startswith((f"{field}.", f"{field}[")) for one in named), (field, problem)
-            assert all(one["message"] and one["remedy"] for one in problem["errors"]), problem
-        assert (await cluster.get("/job/list"))["data"] == []
+@pytest.mark.asyncio(loop_scope="module")
+async def test_each_bad_value_is_named_and_nothing_is_saved(cluster: Cluster) -> None:
+    assert cluster.http is not None
+    before = await _names(cluster)
+    for field, value in BAD.items():
+        trigger = {} if field in ("every", "after", "at") else {"cronExpr": _FUTURE}
+        beside = {"every": "5m"} if field == "offset" else trigger
+        spec = {"command": "true", **beside, field: value}
+        url = f"http://127.0.0.1:{cluster.ports[0]}/api/v1/jobs/bad"
+        async with cluster.http.put(url, json=spec) as answer:
+            problem = await answer.json()
+        assert answer.status == 400, (field, problem)
+        named = {one["field"] for one in problem["errors"]}
+        assert any(one == field or one.startswith((f"{field}.", f"{field}[")) for one in named), (field, problem)
+        assert all(one["message"] and one["remedy"] for one in problem["errors"]), problem
+    assert await _names(cluster) <= before
+
+
+async def _names(cluster: Cluster) -> set[str]:
+    return {job["name"] for job in (await cluster.get("/job/list"))["data"]}

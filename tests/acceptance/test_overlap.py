@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from tests.support.cluster import EVERY_SECOND, Cluster, covered, running_cluster
 from tests.support.waiting import wait_until
 
-pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.slow]
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore, pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """For both: each has a job of its own."""
+    async with running_cluster(tmp_path_factory.mktemp("overlap"), workers=3, managers=1) as running:
+        yield running
 
 
 def _say(what: str, path: Path) -> str:
@@ -52,16 +61,15 @@ async def _settled(cluster: Cluster, job: str) -> list[dict[str, Any]]:
     return await cluster.runs(job=job)
 
 
-async def test_queue_runs_back_to_back_and_keeps_one_waiting(tmp_path: Path) -> None:
+async def test_queue_runs_back_to_back_and_keeps_one_waiting(cluster: Cluster, tmp_path: Path) -> None:
     evidence = tmp_path / "lines"
     command = f"{_say('begin', evidence)}; sleep 3; {_say('end', evidence)}"
-    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
-        await cluster.save("q", command, EVERY_SECOND, overlap="queue")
-        ends = 4
-        await wait_until(
-            lambda: sum(line[0] == "end" for line in _lines(evidence)) >= ends, description="four runs", timeout=40
-        )
-        records = await _settled(cluster, "q")
+    await cluster.save("q", command, EVERY_SECOND, overlap="queue")
+    ends = 4
+    await wait_until(
+        lambda: sum(line[0] == "end" for line in _lines(evidence)) >= ends, description="four runs", timeout=40
+    )
+    records = await _settled(cluster, "q")
     lines = _lines(evidence)
     assert _overlaps(lines) == []
     began = sorted(when for what, _, when in lines if what == "begin")
@@ -80,18 +88,17 @@ async def test_queue_runs_back_to_back_and_keeps_one_waiting(tmp_path: Path) -> 
     assert all(one["reason"].startswith(("overlap", "paused")) for one in records if one["status"] == "skipped")
 
 
-async def test_replace_ends_the_old_run_before_the_new_one_starts(tmp_path: Path) -> None:
+async def test_replace_ends_the_old_run_before_the_new_one_starts(cluster: Cluster, tmp_path: Path) -> None:
     evidence = tmp_path / "lines"
     end = _say("end", evidence)
     command = f"trap '{end}; exit 9' TERM; {_say('begin', evidence)}; sleep 60 & wait $!; {end}"
-    async with running_cluster(tmp_path, workers=3, managers=1) as cluster:
-        await cluster.save("r", command, "*/2 * * * * * *", overlap="replace")
-        await wait_until(
-            lambda: sum(line[0] == "begin" for line in _lines(evidence)) >= 5, description="five runs", timeout=40
-        )
-        await cluster.call("POST", "/api/v1/jobs/r/pause", {})
-        await cluster.call("POST", "/api/v1/jobs/r/kill", {})
-        records = await _settled(cluster, "r")
+    await cluster.save("r", command, "*/2 * * * * * *", overlap="replace")
+    await wait_until(
+        lambda: sum(line[0] == "begin" for line in _lines(evidence)) >= 5, description="five runs", timeout=40
+    )
+    await cluster.call("POST", "/api/v1/jobs/r/pause", {})
+    await cluster.call("POST", "/api/v1/jobs/r/kill", {})
+    records = await _settled(cluster, "r")
     assert _overlaps(_lines(evidence)) == []
     replaced = [one for one in records if one["status"] == "killed" and one.get("reason") == "replaced"]
     assert len(replaced) >= 3

@@ -6,21 +6,32 @@ import asyncio
 import signal
 import time
 from collections import Counter
+from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
+import pytest_asyncio
 
 from common.instants import iso
 from tests.support.cluster import Cluster, running_cluster
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.asyncio(loop_scope="module")]
 
 NEVER = "0 0 0 1 1 * 2199"
 SAY = 'echo "$ETCRON_RUN_ID $WHAT $*" >> {}'
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
+    """For all that kill none of its processes: each has jobs of its own."""
+    patient = ("--api-write-timeout", "60000")  # whoever asks last of 200 waits for all others
+    flags = {"manager-1": patient, "manager-2": patient}
+    async with running_cluster(tmp_path_factory.mktemp("run-now"), flags_of=flags) as running:
+        yield running
 
 
 async def ask(cluster: Cluster, job: str = "job", **body: Any) -> dict[str, Any]:
@@ -63,71 +74,68 @@ async def all_recorded(cluster: Cluster, count: int, *, job: str = "job", timeou
     return records
 
 
-async def test_two_hundred_at_once_through_two_managers(tmp_path: Path) -> None:
+async def test_two_hundred_at_once_through_two_managers(cluster: Cluster, tmp_path: Path) -> None:
     """One dedupe key: one run. Two hundred: two hundred, each once."""
-    evidence, patient = tmp_path / "said", ("--api-write-timeout", "60000")  # whoever asks last waits for all others
-    async with running_cluster(tmp_path, flags_of={"manager-1": patient, "manager-2": patient}) as cluster:
-        await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
-        answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(200)))
-        assert len({answer["runId"] for answer in answers}) == 1
-        # None: the first one's answer was lost, and it asked again.
-        assert Counter(answer["deduplicated"] for answer in answers)[False] <= 1
-        began = time.monotonic()
-        others = await asyncio.gather(*(ask(cluster, dedupeKey=f"k{n}", args=[str(n)]) for n in range(200)))
-        asked_s = time.monotonic() - began
-        runs = {answer["runId"] for answer in others}
-        assert len(runs) == 200
-        records = await all_recorded(cluster, 201)
-        print(f"200 calls took {asked_s:.2f} s; all recorded after {time.monotonic() - began:.2f} s")
-        late = sorted(record["startTime"] - record["createTime"] for record in records)
-        print(f"from asking to starting: median {late[100]} ms, last {late[-1]} ms")
-        print(f"spread: {dict(Counter(record['worker'] for record in records))}")
-        assert Counter(record["status"] for record in records) == {"success": 201}
-        said = Counter(line.split()[0] for line in evidence.read_text().splitlines())
-        assert said == Counter({*runs, answers[0]["runId"]})
-
-
-async def test_arguments_environment_and_the_whole_life(tmp_path: Path) -> None:
     evidence = tmp_path / "said"
-    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
-        await cluster.save("job", f"{SAY.format(evidence)}; sleep 1; echo done", NEVER, env={"WHAT": "job"})
-        await cluster.post("/job/save", job='{"name":"list","command":["printf","%s|"],"cronExpr":"@yearly"}')
-        answer = await ask(cluster, args=["a b", "$(c)"], env={"WHAT": "mine"}, reason="because")
-        run, states = answer["runId"], dict[str, dict[str, Any]]()
-
-        async def is_over() -> bool:
-            view = await shown(cluster, run)
-            states[view["state"]] = view
-            return bool(view["state"] == "finished")
-
-        await wait_until(is_over, description="it is finished", timeout=20)
-        assert evidence.read_text() == f"{run} mine a b $(c)\n"
-        assert "running" in states
-        assert set(states) <= {"created", "claimed", "running", "ended", "finished"}
-        record = states["finished"]
-        times = [record[name] for name in ("createTime", "claimTime", "scheduleTime", "startTime", "endTime")]
-        assert times == sorted(times)
-        assert record["createTime"] == answer["createTime"] == record["planTime"] == states["running"]["createTime"]
-        assert record["command"].endswith("echo done 'a b' '$(c)'")
-        assert (record["trigger"], record["note"], record["status"]) == ("api", "because", "success")
-        assert record["output"] == "done\n"
-        listed = await finished(cluster, (await ask(cluster, "list", args=["a b", "$(c)"]))["runId"])
-        assert (listed["output"], listed["command"]) == ("a b|$(c)|", "printf '%s|' 'a b' '$(c)'")
-        print({name: record[name] - record["createTime"] for name in ("claimTime", "startTime", "endTime")})
+    await cluster.save("job", SAY.format(evidence), NEVER, overlap="allow")
+    answers = await asyncio.gather(*(ask(cluster, dedupeKey="one", args=["x"]) for _ in range(200)))
+    assert len({answer["runId"] for answer in answers}) == 1
+    # None: the first one's answer was lost, and it asked again.
+    assert Counter(answer["deduplicated"] for answer in answers)[False] <= 1
+    began = time.monotonic()
+    others = await asyncio.gather(*(ask(cluster, dedupeKey=f"k{n}", args=[str(n)]) for n in range(200)))
+    asked_s = time.monotonic() - began
+    runs = {answer["runId"] for answer in others}
+    assert len(runs) == 200
+    records = await all_recorded(cluster, 201)
+    print(f"200 calls took {asked_s:.2f} s; all recorded after {time.monotonic() - began:.2f} s")
+    late = sorted(record["startTime"] - record["createTime"] for record in records)
+    print(f"from asking to starting: median {late[100]} ms, last {late[-1]} ms")
+    print(f"spread: {dict(Counter(record['worker'] for record in records))}")
+    assert Counter(record["status"] for record in records) == {"success": 201}
+    said = Counter(line.split()[0] for line in evidence.read_text().splitlines())
+    assert said == Counter({*runs, answers[0]["runId"]})
 
 
-async def test_at_its_time_and_not_before(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=2, managers=1) as cluster:
-        await cluster.save("job", "true", NEVER)
-        at_ms = int(cluster.second_from_now(4).timestamp() * 1000)
-        later = (await ask(cluster, at=iso(at_ms)))["runId"]
-        at_once = (await ask(cluster))["runId"]
-        view = await shown(cluster, later)
-        assert (view["state"], view["waitsFor"], view["planTime"]) == ("created", "its time", at_ms)
-        first, second = await finished(cluster, at_once), await finished(cluster, later)
-        assert first["startTime"] < at_ms <= second["startTime"]
-        print(f"late: {second['startTime'] - at_ms} ms")
-        assert second["startTime"] - at_ms < 1000
+async def test_arguments_environment_and_the_whole_life(cluster: Cluster, tmp_path: Path) -> None:
+    evidence = tmp_path / "said"
+    await cluster.save("line", f"{SAY.format(evidence)}; sleep 1; echo done", NEVER, env={"WHAT": "job"})
+    await cluster.post("/job/save", job='{"name":"list","command":["printf","%s|"],"cronExpr":"@yearly"}')
+    answer = await ask(cluster, "line", args=["a b", "$(c)"], env={"WHAT": "mine"}, reason="because")
+    run, states = answer["runId"], dict[str, dict[str, Any]]()
+
+    async def is_over() -> bool:
+        view = await shown(cluster, run)
+        states[view["state"]] = view
+        return bool(view["state"] == "finished")
+
+    await wait_until(is_over, description="it is finished", timeout=20)
+    assert evidence.read_text() == f"{run} mine a b $(c)\n"
+    assert "running" in states
+    assert set(states) <= {"created", "claimed", "running", "ended", "finished"}
+    record = states["finished"]
+    times = [record[name] for name in ("createTime", "claimTime", "scheduleTime", "startTime", "endTime")]
+    assert times == sorted(times)
+    assert record["createTime"] == answer["createTime"] == record["planTime"] == states["running"]["createTime"]
+    assert record["command"].endswith("echo done 'a b' '$(c)'")
+    assert (record["trigger"], record["note"], record["status"]) == ("api", "because", "success")
+    assert record["output"] == "done\n"
+    listed = await finished(cluster, (await ask(cluster, "list", args=["a b", "$(c)"]))["runId"])
+    assert (listed["output"], listed["command"]) == ("a b|$(c)|", "printf '%s|' 'a b' '$(c)'")
+    print({name: record[name] - record["createTime"] for name in ("claimTime", "startTime", "endTime")})
+
+
+async def test_at_its_time_and_not_before(cluster: Cluster) -> None:
+    await cluster.save("timed", "true", NEVER)
+    at_ms = int(cluster.second_from_now(4).timestamp() * 1000)
+    later = (await ask(cluster, "timed", at=iso(at_ms)))["runId"]
+    at_once = (await ask(cluster, "timed"))["runId"]
+    view = await shown(cluster, later)
+    assert (view["state"], view["waitsFor"], view["planTime"]) == ("created", "its time", at_ms)
+    first, second = await finished(cluster, at_once), await finished(cluster, later)
+    assert first["startTime"] < at_ms <= second["startTime"]
+    print(f"late: {second['startTime'] - at_ms} ms")
+    assert second["startTime"] - at_ms < 1000
 
 
 async def test_worker_killed_before_its_claim(tmp_path: Path) -> None:
@@ -168,24 +176,23 @@ async def test_what_waits_survives_the_death_of_every_process(tmp_path: Path) ->
         assert all(before[1] <= after[0] for before, after in pairwise(spans)), "one at a time, in their order"
 
 
-async def test_kill_of_what_waits_and_of_what_runs(tmp_path: Path) -> None:
-    async with running_cluster(tmp_path, workers=2) as cluster:
-        await cluster.save("job", "sleep 60", NEVER)
-        going, waiting = (await ask(cluster))["runId"], (await ask(cluster))["runId"]
+async def test_kill_of_what_waits_and_of_what_runs(cluster: Cluster) -> None:
+    await cluster.save("killed", "sleep 60", NEVER)
+    going, waiting = (await ask(cluster, "killed"))["runId"], (await ask(cluster, "killed"))["runId"]
 
-        async def is_running() -> bool:
-            return bool((await shown(cluster, going))["state"] == "running")
+    async def is_running() -> bool:
+        return bool((await shown(cluster, going))["state"] == "running")
 
-        await wait_until(is_running, description="the first runs")
-        view = await shown(cluster, waiting)
-        assert (view["state"], going in view["waitsFor"]) == ("created", True)
-        assert cluster.http is not None
-        for run, reason in ((waiting, "before start"), (going, None)):
-            url = cluster._url(f"/api/v1/runs/{quote(run, safe='')}/kill")
-            async with cluster.http.post(url, json={}) as response:
-                assert (await response.json())["outcome"] == "killed"
-            record = await finished(cluster, run)
-            assert (record["status"], record.get("reason")) == ("killed", reason)
+    await wait_until(is_running, description="the first runs")
+    view = await shown(cluster, waiting)
+    assert (view["state"], going in view["waitsFor"]) == ("created", True)
+    assert cluster.http is not None
+    for run, reason in ((waiting, "before start"), (going, None)):
+        url = cluster._url(f"/api/v1/runs/{quote(run, safe='')}/kill")
+        async with cluster.http.post(url, json={}) as response:
+            assert (await response.json())["outcome"] == "killed"
+        record = await finished(cluster, run)
+        assert (record["status"], record.get("reason")) == ("killed", reason)
 
 
 async def test_manager_killed_in_the_middle_of_idempotent_calls(tmp_path: Path) -> None:
