@@ -23,6 +23,8 @@ from tests.support.managing import Managed, problem_of
 from tests.support.open_runs import record_of
 
 _CHECKS = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance"
+_ROOT = Path(__file__).parents[3]
+_KEPT = _ROOT / ".hypothesis"
 _EXAMPLES = int(os.environ.get("ETCRON_FUZZ_EXAMPLES", "4"))
 """Requests of each kind and call; the seed is fixed, so that a failure is one for everybody."""
 
@@ -45,7 +47,7 @@ async def test_every_route_is_described_and_nothing_else(manager: Managed) -> No
 
 
 def test_every_route_is_in_the_documentation() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "api.md").read_text(encoding="utf-8")
+    text = (_ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     calls = [f"{method.upper()} {path.removeprefix('/api/v1')}" for method, path in described()]
     assert [call for call in calls if not re.search(re.escape(call) + r"(?![\w/{])", text)] == []
 
@@ -102,7 +104,8 @@ async def schemathesis(url: str, directory: Path, phases: str) -> tuple[str, int
         "--checks", _CHECKS, "--exclude-path", "/api/v1/events", "--phases", phases, "--mode", "all",
         "--max-examples", str(_EXAMPLES), "--seed", "1", "--no-color", "--generation-database", "none",
         cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={"PATH": os.environ["PATH"], "HOME": str(directory)},
+        # What it has worked out of Unicode is kept beside our own: to do so anew takes it more than a second.
+        env={"PATH": os.environ["PATH"], "HOME": str(directory), "HYPOTHESIS_STORAGE_DIRECTORY": str(_KEPT)},
     )  # fmt: skip
     printed, _ = await process.communicate()
     assert process.returncode is not None
