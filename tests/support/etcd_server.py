@@ -220,9 +220,9 @@ class EtcdServer:
         scheme = "https" if self._tls is not None else "http"
         client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
         members = ",".join(f"{name}=http://127.0.0.1:{port}" for name, port in self.members.items())
-        # Nobody competes with a single member, so it may become leader at once. It ticks with each heartbeat, which is
-        # most of what an idle one costs; five of a timeout is the fewest that etcd allows.
-        timing = ("20", "100") if alone else ("100", "1000")
+        # Nobody competes with a single member, so it may become leader soon. It ticks with each heartbeat, which is
+        # most of what an idle one costs; a longer timeout would make it start later, and leases of a second longer.
+        timing = ("100", "500") if alone else ("100", "1000")
         flags = ["--name", self.name, "--data-dir", str(self.data_dir)]
         flags += ["--listen-client-urls", client, "--advertise-client-urls", client]
         flags += ["--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", members]

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 
-_LOOK_AT_LEAST_EVERY_S = 0.1
+_LOOK_AT_LEAST_EVERY_S = 0.2
 _LOOK_AT_MOST_EVERY_S = 0.01
 
 
@@ -20,7 +20,7 @@ async def wait_until(
     """Returns as soon as the predicate holds; AssertionError with the description when it does not in time.
 
     The predicate may be a coroutine function. It is asked every 10 ms, and after half a second more and more seldom,
-    down to every 100 ms: asking is work, too, and there is more than one test at a time. Where asking is much work,
+    down to every 200 ms: asking is work, too, and there is more than one test at a time. Where asking is much work,
     ``at_most_every_s`` is longer than that.
     """
     loop = asyncio.get_running_loop()
