@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Final
 
 from common.clock import Clock
@@ -28,7 +29,7 @@ from common.clocks.watch import ClockWatch
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.instants import from_ms
-from common.protocol.clocks import Clocks, Measured, length, off_by
+from common.protocol.clocks import ENOUGH, Clocks, Measured, length, off_by
 from common.protocol.keys import Keys
 from common.protocol.planner import Held
 from common.protocol.txn import KeyValue
@@ -47,7 +48,7 @@ LEAP_S: Final = 60.0
 FIRST_S: Final = 2.5
 """How long the first decision waits for a first comparison, where there are others to compare with."""
 _FIRST_COMPARED_S: Final = 15.0
-"""And where the others have been compared: its own comes as soon as two beats of it were heard, however slowly."""
+"""And where enough others beat, or have been compared: its own comes once two beats of it were heard, however slow."""
 _FIRST_LOOK_S: Final = 0.25
 
 
@@ -70,7 +71,7 @@ class ClockCheck:
         ``on_change``: is awaited with each new fault, None when it is over; also once after each jump.
         """
         self._client = client
-        self._key = keys.clocks
+        self._key, self._beats = keys.clocks, keys.beats
         self._process = process
         self._watch = watch
         self._clock = clock
@@ -90,6 +91,8 @@ class ClockCheck:
         self._first_for_s = 0.0
         self._is_judged = False
         """Whether it was compared, or nobody is."""
+        self._has_others = False
+        """Whether enough others beat when it began that a comparison is to come, though there is none yet."""
         self._was_compared = False
         self._has_jumped = False
         self._has_leapt = False
@@ -154,9 +157,12 @@ class ClockCheck:
         """Before the first decision: returns once this clock is judged, where others are, or after 2.5 s (15 s)."""
         if self._first_s is None:
             self._first_s = self._clock.monotonic()
+            with suppress(EtcdError, UnavailableError):  # then etcd does not answer the next question either
+                self._has_others = await self._client.count(self._beats) >= ENOUGH - 1
         try:
             while not self._is_judged:
-                for_s = _FIRST_COMPARED_S if self.clocks is not None and self.clocks.measured else FIRST_S
+                are_compared = self._has_others or (self.clocks is not None and self.clocks.measured)
+                for_s = _FIRST_COMPARED_S if are_compared else FIRST_S
                 left_s = self._first_s + for_s - self._clock.monotonic()
                 if left_s <= 0 or not await self.look() or self._is_judged:
                     return
@@ -207,7 +213,7 @@ class ClockCheck:
     def _judge(self) -> None:
         clocks, own = self.clocks, self._own()
         if own is None:
-            self._is_judged = clocks is None or not clocks.are_enough
+            self._is_judged = not self._has_others if clocks is None else not clocks.are_enough
             if self.fault is not None and self._may_be_trusted():
                 self.fault, self._off, self._was_compared, self._has_leapt = None, None, False, False
             return

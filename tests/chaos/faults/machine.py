@@ -102,9 +102,10 @@ class MachineFaults:
         await self._limited(member, pid, resource.RLIMIT_NOFILE, len(os.listdir(f"/proc/{pid}/fd")), NO_DESCRIPTORS)
 
     async def _out_of_processes(self) -> None:
-        """Only its own: no other process has its user."""
+        """Only its own: no other process has its user. Of a worker that has begun, as for descriptors."""
         member = self._on.one_of(self._not_root)
-        await self._limited(member, member.pid or not_now(), resource.RLIMIT_NPROC, 1, NO_PROCESSES)
+        pid = member.pid if member.guardian() is not None else None
+        await self._limited(member, pid or not_now(), resource.RLIMIT_NPROC, 1, NO_PROCESSES)
 
     async def _limited(self, member: Member, pid: int, which: int, at_most: int, what: str) -> None:
         seconds = self._on.chance.choice(_LASTS_S)

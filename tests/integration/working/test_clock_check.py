@@ -305,6 +305,25 @@ async def test_first_decision_waits_long_where_others_have_been_compared(own: Ow
     assert own.check.fault is not None
 
 
+async def test_first_decision_waits_long_where_enough_others_beat_though_none_has_been_compared(own: Own) -> None:
+    for process in ("a", "b"):
+        await own.world.etcd.put(own.world.keys.beat(process), b"{}")
+    waiting = asyncio.ensure_future(own.check.first())
+    await wait_until(lambda: own.check.awaited is not None, description="it waits")
+    own.clock.advance(14_000)
+    assert not waiting.done()
+    await own.told(30_000)
+    await waiting
+    assert own.check.fault is not None
+
+
+async def test_first_decision_waits_for_nobody_where_one_other_beats(own: Own) -> None:
+    await own.world.etcd.put(own.world.keys.beat("a"), b"{}")
+    async with asyncio.timeout(5):
+        await own.check.first()
+    assert own.check.awaited is None
+
+
 async def test_it_says_until_when_the_first_decision_waits(own: Own, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     assert own.check.awaited is None
