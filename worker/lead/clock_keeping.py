@@ -23,8 +23,8 @@ from worker.lead.leader import Term
 PUT_EVERY_S: Final = 10.0
 _SOONEST_S: Final = 1.0
 FEW_FOR_S: Final = 30.0
-"""How long too few clocks beat before it says so, where more workers are remembered: for then a jump is believed, and
-others may be back by then, where the network was cut or several processes are started again."""
+"""How long too few clocks beat before it says so, where enough workers are remembered. Once it is said, jumps are
+believed; after a cut of the network, or a restart of several processes, the others are back sooner than that."""
 PROBE_S: Final = 0.1
 _REST_S: Final = 1.0
 _PROBES: Final = 50
@@ -45,7 +45,7 @@ class ClockKeeping:
         beats: Callable[[], Mapping[str, Beat]],
         max_skew_ms: int,
         clock: Clock,
-        workers: Callable[[], int] = int,
+        workers: Callable[[], int],
     ) -> None:
         """``beats``: what each process says of itself now. ``workers``: how many are remembered, here or gone."""
         self._workers = workers

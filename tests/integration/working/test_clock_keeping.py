@@ -148,6 +148,23 @@ async def test_where_more_workers_are_remembered_too_few_are_said_so_only_once_i
         assert await steward.told() == Clocks(count=2)
 
 
+async def test_that_too_few_are_left_is_said_so_only_once_it_lasts_however_long_there_were_enough(
+    world: World, term: Term
+) -> None:
+    async with listening(world, workers=3) as steward:
+        await steward.rounds(round(FEW_FOR_S / 3) + 2, **dict.fromkeys(EVERYBODY, 0))
+        await steward.keeping.perform(term)
+        for process in ("w2", "manager.h.1"):
+            await world.etcd.delete(world.keys.beat(process))
+        await wait_until(lambda: steward.beats.by_process.keys() == {"w1"}, description="two are heard to be gone")
+        for passed_s, count in ((PUT_EVERY_S, 3), (FEW_FOR_S - PUT_EVERY_S - 1, 3), (1, 1)):
+            steward.clock.advance(round(passed_s * 1000))
+            await steward.keeping.perform(term)
+            told = await steward.told()
+            assert told is not None
+            assert told.count == count
+
+
 async def test_beats_that_lay_there_already_were_not_heard(world: World, term: Term) -> None:
     wall_ms = FakeClock().wall_ms()
     for process in EVERYBODY:
