@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,14 @@ def test_its_fault_runs_are_there(mutant: Mutant) -> None:
     for case in mutant.noticed_by:
         file, _, test = case.partition("::")
         assert f"async def {test}(" in (FAULTS / file).read_text()
+
+
+def test_the_documentation_names_the_fault_runs_that_notice() -> None:
+    lines = (ROOT / "docs" / "guarantees.md").read_text().splitlines()
+    told = {mutant.name: [line for line in lines if line.startswith(f"| {mutant.name} ")] for mutant in MUTANTS}
+    for mutant in MUTANTS:
+        named = [test for line in told[mutant.name] for test in re.findall(r"`(test_\w+)`", line)]
+        assert named == [case.partition("::")[2] for case in mutant.noticed_by], mutant.name
 
 
 def test_a_patch_that_does_not_fit_any_more_says_so(tmp_path: Path) -> None:
