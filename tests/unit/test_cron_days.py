@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
 
 import pytest
@@ -71,6 +71,19 @@ def test_day_fields_choose(case: Days) -> None:
     cron = parse(f"0 0 0 {case.day} {case.month} {case.weekday} {case.year}")
     expected = [day for day in case.found.split(" ") if day]
     assert days(cron, case.since, max(len(expected), 1)) == expected
+
+
+def test_times_of_a_day_are_found_forward_and_backward() -> None:
+    cron = parse("10,50 5,58 3,22 * * * *")
+    found, local = list[int](), -1
+    for _ in range(9):
+        local = cron.next_local(local) or 0
+        found.append(local)
+    assert [f"{datetime.fromtimestamp(one, UTC):%dT%H:%M:%S}" for one in found] == [
+        "01T03:05:10", "01T03:05:50", "01T03:58:10", "01T03:58:50",
+        "01T22:05:10", "01T22:05:50", "01T22:58:10", "01T22:58:50", "02T03:05:10",
+    ]  # fmt: skip
+    assert [cron.previous_local(one) for one in found[1:]] == found[:-1]
 
 
 def test_nothing_is_found_outside_the_years() -> None:
