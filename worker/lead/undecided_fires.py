@@ -190,8 +190,9 @@ class UndecidedFires:
         if missed is None:
             return None
         eligible = self._members.eligible(job)
-        if case.holder is not None and (job.keeps_one or not eligible):
-            return f"late: {case.holder} was going"  # also where its worker has gone: that is said once it is away
+        has_just_left = not eligible and case.now_ms - self._since_ms(job, case.now_ms) < SHORTEST_MS
+        if case.holder is not None and (job.keeps_one or has_just_left):
+            return f"late: {case.holder} was going"
         if not eligible:
             live, away = self._members.by_key.values(), self._roster.away().values()
             return f"no worker: {why_nobody(job.spec, live, away, now_ms=case.now_ms)}"
