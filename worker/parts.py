@@ -144,7 +144,7 @@ class Parts:
         self.admission = Admission()
         self.clock_check = ClockCheck(
             client, self.keys, process=data.identity.worker, watch=self.clock_watch, clock=clock, max_skew_ms=skew_ms,
-            on_change=events.clock_judged,
+            on_change=events.clock_judged, is_patient=True,
         )  # fmt: skip
         self._know(spool)
         self._run(spool)

@@ -68,12 +68,13 @@ def own(world: World) -> Own:
     return checked(world, FakeClock())
 
 
-def checked(world: World, clock: FakeClock) -> Own:
+def checked(world: World, clock: FakeClock, *, is_patient: bool = True) -> Own:
     """A process whose clock is judged."""
     watch = ClockWatch(clock, max_skew_ms=250, on_jump=lambda by_s: check.jumped(by_s))
     check = ClockCheck(
-        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody
-    )
+        world.etcd, world.keys, process="own", watch=watch, clock=clock, max_skew_ms=250, on_change=_nobody,
+        is_patient=is_patient,
+    )  # fmt: skip
     return Own(world=world, clock=clock, watch=watch, check=check)
 
 
@@ -317,8 +318,13 @@ async def test_first_decision_waits_long_where_enough_others_beat_though_none_ha
     assert own.check.fault is not None
 
 
-async def test_first_decision_waits_for_nobody_where_one_other_beats(own: Own) -> None:
-    await own.world.etcd.put(own.world.keys.beat("a"), b"{}")
+@pytest.mark.parametrize(("others", "is_patient"), [(("a",), True), (("a", "b"), False)])
+async def test_first_decision_waits_for_nobody_where_one_other_beats_and_that_of_a_manager_neither(
+    world: World, others: tuple[str, ...], is_patient: bool
+) -> None:
+    own = checked(world, FakeClock(), is_patient=is_patient)
+    for process in others:
+        await world.etcd.put(world.keys.beat(process), b"{}")
     async with asyncio.timeout(5):
         await own.check.first()
     assert own.check.awaited is None
