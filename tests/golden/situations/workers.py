@@ -88,7 +88,8 @@ async def worker_begins_and_beats(stage: Stage) -> None:
         async def beats() -> bool:
             return await world.has(world.keys.beat("w1"))
 
-        async with stage.recorded(wanted), working(world.place):
+        async with stage.recorded(wanted), working(world.place) as worker:
+            await worker.deciding()
             await wait_until(beats, description="it beats")
 
 
