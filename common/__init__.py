@@ -9,6 +9,7 @@
     clock.py tls.py                 the only reader of time; TLS from files
 
     protocol/                       what lies in etcd, what is to be decided of a job's fires, and by whom; transactions
+    access/                         who may do what: roles, bindings, rights
     jobs/                           a job: its fields, how it is read from what a user sent
     schedules/                      when it fires
     timings.py                      the timings that must fit each other

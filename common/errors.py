@@ -62,6 +62,14 @@ class NotFoundError(EtcronError):
     """There is nothing by that name. List what there is and try again."""
 
 
+class LoginNeededError(EtcronError):
+    """Nobody knows who you are. Log in (`etcron login`, or the console), or send a token."""
+
+
+class ForbiddenError(EtcronError):
+    """You may not do that. Ask whoever administers etcron here for the right; nothing was done."""
+
+
 class ConflictError(EtcronError):
     """Somebody else changed it meanwhile. Read it again and repeat the change."""
 

@@ -13,6 +13,7 @@ from common.clock import Clock, SystemClock
 from common.configuration.config import ManagerConfig
 from common.connections import open_etcd, open_runlog
 from common.etcd import check_access
+from manager.access.guard import access_guard
 from manager.api import legacy, routes
 from manager.api.openapi import take_none_where_there_are_none
 from manager.console import pages
@@ -54,6 +55,7 @@ def create_app(config: ManagerConfig, *, clock: Clock | None = None, pace: Pace 
             going_at_once(config.connections_per_address),
             guard(hosts),
             time_limit(read_s + write_s),
+            access_guard(lambda request: request.app[PARTS].access),
             take_none_where_there_are_none,
             idempotent(lambda request: request.app[PARTS].calls, read_s=read_s),
             pages.missing_page,

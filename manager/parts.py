@@ -10,18 +10,19 @@ from typing import Final
 import jinja2
 from aiohttp import web
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.configuration.config import ManagerConfig
 from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.keys import Keys
 from common.runlog import RunLog
+from manager.access.guard import CALLER, Access
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
 from manager.cluster.clocks import ClockGuard
 from manager.cluster.health import Health
-from manager.http.guards import ADDRESS
 from manager.http.idempotency import IdempotentCalls
 from manager.use_cases.drains import DrainService
 from manager.use_cases.give_ups import GiveUpService
@@ -44,6 +45,7 @@ from manager.watch.watching import Watching
 class Parts:
     """The manager's parts, made once the application starts."""
 
+    access: Access
     etcd: EtcdClient
     keys: Keys
     runlog: RunLog
@@ -91,6 +93,10 @@ def answer(document: object, *, status: int = 200, headers: Mapping[str, str] | 
 
 
 def caller(request: web.Request) -> str:
-    """Who asks, until there is a login: ``console <address>`` for a browser, ``api <address>`` for anything else."""
-    browser = "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
-    return f"{'console' if browser else 'api'} {request[ADDRESS]}"
+    """Who asks, as records have it: their name, or ``console <address>`` or ``api <address>``."""
+    return request[CALLER].name
+
+
+def rights(request: web.Request) -> Rights:
+    """What whoever asks may do."""
+    return request[CALLER].rights

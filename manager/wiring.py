@@ -17,6 +17,7 @@ from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
 from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
+from manager.access.guard import NO_RIGHTS, Access
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -95,6 +96,7 @@ def make_parts(
         refuse_wrong_clock=guard.refuse,
     )
     return Parts(
+        access=Access(config.auth, (), lambda identity: NO_RIGHTS),
         etcd=etcd,
         keys=keys,
         runlog=runlog,

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -149,6 +150,21 @@ class OneOf:
         return value
 
     def read(self, text: str) -> str:
+        return self.accept(text.lower())
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """A word of an enum."""
+
+    of: type[StrEnum]
+
+    def accept(self, value: object) -> StrEnum:
+        if not isinstance(value, str) or value not in list(self.of):
+            raise UnfitError("one of " + ", ".join(self.of))
+        return self.of(value)
+
+    def read(self, text: str) -> StrEnum:
         return self.accept(text.lower())
 
 

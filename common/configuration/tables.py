@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from common.access.callers import AuthMode
 from common.configuration.files import File, Password, Tls, UserName
 from common.configuration.keys import (
     Addresses,
@@ -22,6 +23,7 @@ from common.configuration.keys import (
     Truth,
     UnfitError,
     WholeNumber,
+    Words,
     setting,
 )
 from common.timings import Timings
@@ -178,6 +180,10 @@ class ManagerConfig(SharedConfig):
     allow_unauthenticated: bool = setting(
         Key(name="allowUnauthenticated", kind=Truth(), help="listen beyond this machine although there is no login"),
         False,
+    )
+    auth: AuthMode = setting(
+        Key(name="auth", kind=Words(AuthMode), help="whether callers have to be known: off, warn (log only), required"),
+        AuthMode.OFF,
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final
 
 from aiohttp import web
 
+from common.access.rights import Role
 from common.errors import EtcronError
 from common.jobs.kinds import Choice, Kind, Schema, Several, says
 from common.jobs.reading import shown, wrong
+from manager.access.needs import needs
 from manager.api.jobs import kill_message
 from manager.http.bodies import Body, ReasonField
 from manager.parts import PARTS, Parts, answer, caller
@@ -62,6 +64,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/jobs/bulk", act_on_jobs)
 
 
+@needs(Role.OPERATOR)
 async def act_on_jobs(request: web.Request) -> web.Response:
     """The results in the order of the names; a name that is given twice is acted on once."""
     parts = request.app[PARTS]

@@ -7,6 +7,8 @@ from typing import Final
 
 from aiohttp import web
 
+from common.access.rights import Role
+from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.parts import PARTS
@@ -21,6 +23,7 @@ def add_routes(app: web.Application) -> None:
     app.on_shutdown.append(_end_streams)
 
 
+@needs(Role.VIEWER)
 async def stream_events(request: web.Request) -> web.StreamResponse:
     """Server-sent events until the browser goes, falls behind, or the manager stops."""
     hub = request.app[PARTS].events

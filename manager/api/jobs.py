@@ -13,12 +13,14 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field, TypeAdapter
 
+from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
 from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema, read_members, says
 from common.jobs.reader import check_name, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
+from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.console.pages import language_of
 from manager.http.bodies import REASON, REASON_AND_FORCE
@@ -130,6 +132,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get(f"{_JOB}/fires", list_fires)
 
 
+@needs(Role.VIEWER)
 async def list_jobs(request: web.Request) -> web.Response:
     """A page of jobs in the order of their names, and how many there are in all."""
     asked = ListQuery.read(request)
@@ -140,6 +143,7 @@ async def list_jobs(request: web.Request) -> web.Response:
     return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
 
 
+@needs(Role.VIEWER)
 async def show_job(request: web.Request) -> web.Response:
     """One job, with its ETag."""
     parts, name = request.app[PARTS], job_in(request)
@@ -154,6 +158,7 @@ async def show_job(request: web.Request) -> web.Response:
     return answer(row, headers={"ETag": f'"{job.revision}"'})
 
 
+@needs(Role.EDITOR)
 async def put_job(request: web.Request) -> web.Response:
     """Save the job under the path's name: 201 where it is new, 412 where it is not at the revision that was named."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -166,6 +171,7 @@ async def put_job(request: web.Request) -> web.Response:
     return await _saved(request, name, saved)
 
 
+@needs(Role.EDITOR)
 async def patch_job(request: web.Request) -> web.Response:
     """Change the named fields and leave the others (a JSON merge patch; null is the default). 404: no such job."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -197,6 +203,7 @@ async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
     )
 
 
+@needs(Role.EDITOR)
 async def delete_job(request: web.Request) -> web.Response:
     """Delete the job; what runs goes on."""
     parts, name = request.app[PARTS], job_in(request)
@@ -215,6 +222,7 @@ async def delete_job(request: web.Request) -> web.Response:
     )
 
 
+@needs(Role.OPERATOR)
 async def pause_job(request: web.Request) -> web.Response:
     """The job fires no more; what runs goes on."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -227,6 +235,7 @@ async def _changed(request: web.Request, name: str, done: Changed) -> web.Respon
     return answer({"job": row, "changed": done.changed, "warnings": list(done.warnings)})
 
 
+@needs(Role.OPERATOR)
 async def resume_job(request: web.Request) -> web.Response:
     """The job fires again, from now on."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -234,6 +243,7 @@ async def resume_job(request: web.Request) -> web.Response:
     return await _changed(request, name, await parts.service.resume(name, by=caller(request)))
 
 
+@needs(Role.ADMIN)
 async def unblock_job(request: web.Request) -> web.Response:
     """A mark that a wrong clock has put ahead goes back to now; 409 where none lies there."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -242,6 +252,7 @@ async def unblock_job(request: web.Request) -> web.Response:
     return await _changed(request, name, done)
 
 
+@needs(Role.OPERATOR)
 async def kill_job(request: web.Request) -> web.Response:
     """Ask for the end of every run of the job that has begun."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -250,6 +261,7 @@ async def kill_job(request: web.Request) -> web.Response:
     return answer({"killed": killed, "message": kill_message(name, killed)})
 
 
+@needs(Role.EDITOR)
 async def check_job(request: web.Request) -> web.Response:
     """What a save of this spec would say; nothing is stored."""
     parts = request.app[PARTS]
@@ -264,6 +276,7 @@ async def check_job(request: web.Request) -> web.Response:
     return answer({"errors": [], "warnings": [*warnings, *skips], "skips": list(skips)})
 
 
+@needs(Role.VIEWER)
 async def list_fires(request: web.Request) -> web.Response:
     """With ``from`` or ``to``: every planned fire between, and what became of it. Else recent and upcoming ones.
 

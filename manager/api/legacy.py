@@ -13,10 +13,12 @@ from typing import Annotated, Any, Final, TypeVar
 
 from aiohttp import web
 
+from common.access.rights import Role
 from common.jobs.reader import parse_job
 from common.jobs.reading import wrong
 from common.jobs.values import JobName
 from common.json_text import dumps
+from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.inputs import form_job, form_name, if_match, read_form
@@ -54,6 +56,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/worker/list", list_workers)
 
 
+@needs(Role.EDITOR)
 async def save(request: web.Request) -> web.Response:
     """Save a job; data is the job that it replaced, or null."""
     parts = request.app[PARTS]
@@ -68,6 +71,7 @@ async def save(request: web.Request) -> web.Response:
     )
 
 
+@needs(Role.EDITOR)
 async def delete(request: web.Request) -> web.Response:
     """Delete a job; data is what was deleted, or null where there was none."""
     parts = request.app[PARTS]
@@ -79,6 +83,7 @@ async def delete(request: web.Request) -> web.Response:
     return _success(legacy_job(deleted.before))
 
 
+@needs(Role.OPERATOR)
 async def kill(request: web.Request) -> web.Response:
     """Ask for the end of each run of this name that has begun; ``killed`` lists them."""
     parts = request.app[PARTS]
@@ -87,12 +92,14 @@ async def kill(request: web.Request) -> web.Response:
     return _success(None, msg="success" if killed else f"success: no run of {name} was going", killed=killed)
 
 
+@needs(Role.VIEWER)
 async def list_jobs(request: web.Request) -> web.StreamResponse:
     """Every job, sent as it is read: neither side holds all of them in memory."""
     async with aclosing(request.app[PARTS].inventory.jobs()) as pages:
         return await _sent_as_read(request, pages, legacy_job)
 
 
+@needs(Role.VIEWER)
 async def log(request: web.Request) -> web.StreamResponse:
     """The job's runs that started, newest start first, sent as they are read."""
     asked = _LogQuery.read(request, takes_others=True)
@@ -101,6 +108,7 @@ async def log(request: web.Request) -> web.StreamResponse:
         return await _sent_as_read(request, pages, legacy_log)
 
 
+@needs(Role.VIEWER)
 async def list_workers(request: web.Request) -> web.Response:
     """One text for each healthy worker: its address."""
     return _success(legacy_workers(await request.app[PARTS].inventory.live()))

@@ -15,10 +15,12 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.metrics_core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from common.access.rights import Role
 from common.errors import EtcdError, UnavailableError
 from common.protocol.clocks import Clocks
 from common.runlog import DayCounts
 from common.version import VERSION
+from manager.access.needs import needs
 from manager.cluster.health import Report
 from manager.parts import PARTS, Parts
 from manager.views.inventory import SeenWorker
@@ -165,6 +167,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/metrics", show_metrics)
 
 
+@needs(Role.VIEWER)
 async def show_metrics(request: web.Request) -> web.Response:
     """Everything at this moment, in the text format that the caller asks for."""
     seen = await _measured(request.app[PARTS])

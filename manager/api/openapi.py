@@ -11,6 +11,7 @@ from typing import Any, Final
 from aiohttp import web
 
 from common.version import VERSION
+from manager.access.needs import known
 from manager.api.operations import OPERATIONS, Operation
 from manager.api.schemas import COMPONENTS, IDEMPOTENCY_KEY, ref
 from manager.http.errors import Handler
@@ -82,6 +83,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/openapi.json", send_document)
 
 
+@known
 async def send_document(request: web.Request) -> web.Response:
     """The OpenAPI document of this version."""
     return answer(document())

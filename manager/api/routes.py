@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from common.access.rights import Role
+from manager.access.needs import anonymous, needs
 from manager.api import bulk, events, jobs, metrics, run_now, runs, statistics, system, versions, workers
 from manager.api import openapi as openapi
 from manager.api.jobs import read_preview
@@ -26,11 +28,13 @@ def add_routes(app: web.Application) -> None:
         calls.add_routes(app)
 
 
+@anonymous
 async def livez(request: web.Request) -> web.Response:
     """This process answers; it says nothing about the servers behind it."""
     return answer({"status": "alive"})
 
 
+@anonymous
 async def readyz(request: web.Request) -> web.Response:
     """200 while jobs can be saved and listed, else 503; ``?verbose`` says what was seen of each server.
 
@@ -41,6 +45,7 @@ async def readyz(request: web.Request) -> web.Response:
     return answer(document, status=503 if report.state == "unready" else 200)
 
 
+@needs(Role.VIEWER)
 async def preview_schedule(request: web.Request) -> web.Response:
     """The next fires of a schedule that need not be saved, in words and with warnings."""
     parts = request.app[PARTS]

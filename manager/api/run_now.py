@@ -11,11 +11,13 @@ from aiohttp import web
 from pydantic import ValidationInfo
 from pydantic_core import CoreSchema, core_schema
 
+from common.access.rights import Role
 from common.errors import Problem
 from common.instants import first_ms
 from common.jobs.job import ENV
 from common.jobs.kinds import NOT_BLANK, AnyText, Kind, Number, Pattern, Schema, Several, says
 from common.jobs.reading import shown, text, wrong
+from manager.access.needs import needs
 from manager.http.bodies import Body, ReasonField
 from manager.http.guards import ADDRESS
 from manager.http.idempotency import IDEMPOTENCY, REPLAYED, RUN_CALL
@@ -96,6 +98,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post(RUN_CALL, run_job)
 
 
+@needs(Role.OPERATOR)
 async def run_job(request: web.Request) -> web.Response:
     """Ask for a run: 202 with its id; 200 with the first one's, where that has been asked for under this key."""
     parts = request.app[PARTS]

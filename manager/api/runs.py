@@ -8,11 +8,13 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
+from common.access.rights import Role
 from common.errors import ConflictError, NotFoundError, Problem, UnavailableError
 from common.jobs.reading import all_wrong
 from common.protocol.keys import RunId
 from common.protocol.run import Verdict
 from common.runlog import RunFilter
+from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
 from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole
@@ -69,6 +71,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post("/api/v1/runs/{id}/give-up", give_up_run)
 
 
+@needs(Role.VIEWER)
 async def list_runs(request: web.Request) -> web.Response:
     """A page of runs: those that are going, then records, skipped and missed fires among them. Without output.
 
@@ -87,11 +90,13 @@ async def list_runs(request: web.Request) -> web.Response:
     return answer(body)
 
 
+@needs(Role.VIEWER)
 async def show_run(request: web.Request) -> web.Response:
     """One run with all its times and its output; one that waits or is still open as etcd knows it."""
     return answer(await request.app[PARTS].history.run(request.match_info["id"]))
 
 
+@needs(Role.VIEWER)
 async def send_output(request: web.Request) -> web.Response:
     """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
     asked, run = OutputQuery.read(request), request.match_info["id"]
@@ -105,6 +110,7 @@ async def send_output(request: web.Request) -> web.Response:
     return web.Response(body=body, content_type="text/plain", charset="utf-8", headers=headers)
 
 
+@needs(Role.OPERATOR)
 async def kill_run(request: web.Request) -> web.Response:
     """Ask for the end of one run, and wait a moment for it: killed, finished (by itself) or pending."""
     parts = request.app[PARTS]
@@ -118,6 +124,7 @@ async def kill_run(request: web.Request) -> web.Response:
     return await _had_ended(parts, run, asked)
 
 
+@needs(Role.OPERATOR)
 async def give_up_run(request: web.Request) -> web.Response:
     """Ask that a run that its worker cannot settle is given up, and wait a moment: lost, finished or pending."""
     parts = request.app[PARTS]

@@ -9,9 +9,11 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field
 
+from common.access.rights import Role
 from common.errors import NotFoundError
 from common.protocol.run import Verdict
 from common.runlog import DayCounts
+from manager.access.needs import needs
 from manager.api.schemas import text
 from manager.http.queries import Query, single, whole
 from manager.parts import PARTS, answer
@@ -32,6 +34,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/statistics", show_statistics)
 
 
+@needs(Role.VIEWER)
 async def show_statistics(request: web.Request) -> web.Response:
     """The last days, newest first, today included; and all of them together. 404: nobody knows the job."""
     parts, asked = request.app[PARTS], StatisticsQuery.read(request)

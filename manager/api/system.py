@@ -9,10 +9,12 @@ from typing import Any
 
 from aiohttp import web
 
+from common.access.rights import Role
 from common.configuration.config import ManagerConfig, shown
 from common.errors import EtcdError, UnavailableError
 from common.protocol.member import Beat
 from common.version import VERSION
+from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
 from manager.parts import PARTS, Parts, answer
 
@@ -22,6 +24,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v1/system", show_system)
 
 
+@needs(Role.VIEWER)
 async def show_system(request: web.Request) -> web.Response:
     """Everything at once; what a server that is away would say is left out, and `ready` says so."""
     parts = request.app[PARTS]

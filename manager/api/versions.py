@@ -9,11 +9,13 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import Field
 
+from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
 from common.protocol.edits import StaleRevisionError
 from common.protocol.saved_job import EditKind, JobVersion, SavedJob, changed_fields
 from common.protocol.txn import KeyValue
+from manager.access.needs import needs
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
 from manager.http.bodies import REASON
@@ -49,6 +51,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_post(f"{_VERSIONS}/{{revision}}/restore", restore_version)
 
 
+@needs(Role.VIEWER)
 async def list_versions(request: web.Request) -> web.Response:
     """Every version that is known, newest first: who, when, and what changed; a deleted job has them still."""
     parts, name = request.app[PARTS], _name(request)
@@ -61,6 +64,7 @@ async def list_versions(request: web.Request) -> web.Response:
     return answer({"items": items, "nextCursor": None, "deleted": deleted})
 
 
+@needs(Role.VIEWER)
 async def show_version(request: web.Request) -> web.Response:
     """One version with its whole spec."""
     parts, name = request.app[PARTS], _name(request)
@@ -70,6 +74,7 @@ async def show_version(request: web.Request) -> web.Response:
     return answer({**_item(version, older), "spec": _whole(version.spec)})
 
 
+@needs(Role.VIEWER)
 async def compare_versions(request: web.Request) -> web.Response:
     """The fields that differ between one version and another (``to``; the current one when left out)."""
     parts, name = request.app[PARTS], _name(request)
@@ -85,6 +90,7 @@ async def compare_versions(request: web.Request) -> web.Response:
     return answer({"from": one.revision, "to": other.revision, "changes": changes})
 
 
+@needs(Role.EDITOR)
 async def restore_version(request: web.Request) -> web.Response:
     """Save the job as it was in that version, paused or not as it was then; also one that has been deleted."""
     parts, name = request.app[PARTS], _name(request)

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from aiohttp import web
 
+from common.access.rights import Role
 from common.errors import EtcdError, UnavailableError
+from manager.access.needs import needs
 from manager.cluster.clocks import clock_view
 from manager.http.bodies import REASON
 from manager.parts import PARTS, answer, caller
@@ -25,6 +27,7 @@ def add_routes(app: web.Application) -> None:
     app.router.add_delete(_WORKER, forget_worker)
 
 
+@needs(Role.VIEWER)
 async def list_workers(request: web.Request) -> web.Response:
     """Every session of a worker, with its newest beat; there are few, so there is one page."""
     parts = request.app[PARTS]
@@ -41,6 +44,7 @@ async def list_workers(request: web.Request) -> web.Response:
     return answer({"items": items, "nextCursor": None, "warnings": warnings})
 
 
+@needs(Role.ADMIN, everywhere=True)
 async def drain_worker(request: web.Request) -> web.Response:
     """It takes nothing new; what runs there goes on. 404: no worker of this name is live."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -50,6 +54,7 @@ async def drain_worker(request: web.Request) -> web.Response:
     return answer(_document(name, done, said))
 
 
+@needs(Role.ADMIN, everywhere=True)
 async def undrain_worker(request: web.Request) -> web.Response:
     """It takes fires again; one that was not drained is left as it is, and the answer says so."""
     parts, name = request.app[PARTS], request.match_info["name"]
@@ -58,6 +63,7 @@ async def undrain_worker(request: web.Request) -> web.Response:
     return answer(_document(name, done, "takes fires again" if done.changed else "was not drained"))
 
 
+@needs(Role.ADMIN, everywhere=True)
 async def forget_worker(request: web.Request) -> web.Response:
     """One that is not live is remembered no more. 404: none of this name is remembered; 409: it is live."""
     parts, name = request.app[PARTS], request.match_info["name"]

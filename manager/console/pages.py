@@ -13,6 +13,7 @@ from aiohttp import web
 
 from common.jobs.schema import job_schema
 from common.version import VERSION
+from manager.access.needs import anonymous
 from manager.console.assets import BUILD_COMMAND, Asset, Assets
 from manager.http.server import takes_gzip
 from manager.parts import PARTS
@@ -111,6 +112,7 @@ def templates_in(folder: Path) -> jinja2.Environment:
     return made
 
 
+@anonymous
 async def send_static(request: web.Request) -> web.Response:
     """A file below the webroot's ``static``, and nothing else; in gzip where the browser takes it."""
     asset = request.app[_CONSOLE].assets.find(request.match_info["path"])
@@ -153,6 +155,7 @@ def _whole(asset: Asset, *, gzip: bool) -> web.Response:
 
 
 def _shell(page: Page) -> Callable[[web.Request], Awaitable[web.Response]]:
+    @anonymous  # it holds no data
     async def show(request: web.Request) -> web.Response:
         console = request.app[_CONSOLE]
         language = language_of(request)

@@ -19,7 +19,9 @@ from common.errors import (
     ConflictError,
     EtcdError,
     EtcronError,
+    ForbiddenError,
     InvalidInputError,
+    LoginNeededError,
     NotFoundError,
     OvertakenError,
     Problem,
@@ -42,6 +44,8 @@ _CODES = {
     413: "body-too-large", 415: "unsupported-media-type", 429: "too-many",
 }  # fmt: skip
 _REFUSALS: Final[tuple[tuple[type[EtcronError], int, str], ...]] = (
+    (LoginNeededError, 401, "login-needed"),
+    (ForbiddenError, 403, "forbidden"),
     (NotFoundError, 404, "not-found"),
     (StaleRevisionError, 412, "stale-revision"),
     (TooManyJobsError, 409, "too-many-jobs"),
@@ -143,6 +147,8 @@ def problem(failure: Failure) -> web.Response:
 
 def _spelled(failure: Failure, body: Mapping[str, object], kind: str) -> web.Response:
     headers = {} if failure.allow is None else {"Allow": failure.allow}
+    if failure.status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="etcron"'
     if failure.retry_s is not None:
         headers["Retry-After"] = str(failure.retry_s)
     return web.Response(status=failure.status, text=dumps(body), content_type=kind, headers=headers)

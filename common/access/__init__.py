@@ -1,0 +1,12 @@
+"""Who may do what, as values: subjects, roles, bindings, and what a caller may do by them.
+
+    subjects.py     who can be given rights: users, groups, service accounts, system users and groups
+    selectors.py    which labels a right reaches
+    rights.py       roles and bindings; what a caller's bindings allow, and why they do not
+    callers.py      who is calling, and by which way
+
+Pure: no clock, no I/O. What all of it is for: ``docs/security.md``.
+
+A binding gives one subject one role on the jobs whose labels its selector matches. Nothing is allowed by absence: a
+selector names labels or says ``all``, and a caller without bindings may do nothing.
+"""

@@ -1,0 +1,60 @@
+"""Who is calling, by which way, and whether that has to be known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from common.access.rights import Rights
+from common.access.subjects import Subject
+
+
+class AuthMode(StrEnum):
+    """Whether callers have to be known."""
+
+    OFF = "off"
+    WARN = "warn"
+    """As `off`; the log lists who would have been refused."""
+    REQUIRED = "required"
+
+
+class Via(StrEnum):
+    """By which way a caller is known."""
+
+    NOBODY = "nobody"
+    """By none: no credential came, and the configuration lets such callers in."""
+    SESSION = "session"
+    TOKEN = "token"
+    SOCKET = "socket"
+    """The Unix socket: the kernel says which system user calls."""
+    OWNER = "owner"
+    """A system user who calls over loopback is the one who started this manager."""
+    PROXY = "proxy"
+    """A trusted proxy names the user in a header."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a credential says is calling."""
+
+    name: str
+    """As records, logs and the audit name them, e.g. ``alice`` or ``alice (token ci)``."""
+    subjects: frozenset[Subject]
+    """What their bindings may be of: the user, their groups, a service account, a system user."""
+    via: Via
+    credential: str | None = None
+    """The id of the session or token: it can be revoked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who is calling, and what they may do."""
+
+    name: str
+    """What a change that they make is recorded under."""
+    rights: Rights
+    """On jobs, runs and workers."""
+    own_rights: Rights
+    """By their bindings, for what is guarded even where no login is asked for: users, bindings, tokens, audit."""
+    identity: Identity | None = None
+    """None: nobody knows who it is."""

@@ -1,0 +1,178 @@
+"""Roles and bindings; what a caller's bindings allow, and why they do not.
+
+viewer    reads; values of environment variables are masked
+operator  also runs without `args` and `env`, kills, pauses, resumes, gives up
+editor    also saves, deletes, restores, runs with `args` and `env`
+admin     also workers, users, bindings, tokens of others, unblock
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final, Self
+
+from common.access.selectors import ALL, EVERYTHING, Selector
+from common.access.subjects import Subject
+from common.errors import ForbiddenError, NotFoundError
+from common.jobs.job import JobSpec
+
+WORKER: Final = "@worker"
+"""In ``runAs``: whichever user the worker gives to jobs that name none."""
+MOST_RUN_AS: Final = 100
+
+
+class Role(StrEnum):
+    """What a binding allows; each role may do what those before it may."""
+
+    VIEWER = "viewer"
+    OPERATOR = "operator"
+    EDITOR = "editor"
+    ADMIN = "admin"
+
+    def covers(self, needed: Role) -> bool:
+        """Whether who has this role may do what needs the other."""
+        return _RANKS[self] >= _RANKS[needed]
+
+
+_RANKS: Final = {role: rank for rank, role in enumerate(Role)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """What one binding gives to a caller."""
+
+    role: Role
+    labels: Selector
+    """Of the jobs, runs and versions that it reaches."""
+    run_as: frozenset[str] | None
+    """The system users that jobs saved by it may run as, ``@worker`` among them; None: any."""
+    workers: Selector
+    """What such jobs have to ask of a worker, at least."""
+
+    def capped(self, role: Role) -> Grant:
+        """The same with at most this role."""
+        if not self.role.covers(role):
+            return self
+        return Grant(role=role, labels=self.labels, run_as=self.run_as, workers=self.workers)
+
+    def unfit(self, spec: JobSpec) -> str | None:
+        """Why a job may not be saved as this by it; None: it may. Does not look at the role."""
+        if not self.labels.matches(spec.labels):
+            return f"its labels have to match {spelled(self.labels)}"
+        user = spec.user or WORKER
+        if self.run_as is not None and user not in self.run_as:
+            may = ", ".join(sorted(self.run_as)) or "no user at all"
+            return f"it would run as {'the user of the worker' if user == WORKER else user}, and may as: {may}"
+        if not self.workers.holds(spec.workers):
+            return f"its `workers` have to stay within {spelled(self.workers)}"
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """One subject has one role on the jobs that a selector reaches."""
+
+    id: str
+    subject: Subject
+    grant: Grant
+
+    def to_document(self) -> dict[str, Any]:
+        """Its JSON, but for the id, which stands in the key."""
+        run_as = self.grant.run_as
+        return {
+            "subject": str(self.subject), "role": str(self.grant.role), "labels": self.grant.labels.to_json(),
+            "runAs": ALL if run_as is None else sorted(run_as), "workers": self.grant.workers.to_json(),
+        }  # fmt: skip
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any], *, id: str) -> Self:  # noqa: A002 - it is its name
+        """Read its JSON; ValueError where it is none. What is left out grants nothing."""
+        try:
+            run_as = document.get("runAs", [])
+            if run_as != ALL and not (isinstance(run_as, list) and all(isinstance(one, str) for one in run_as)):
+                raise ValueError('runAs is neither "all" nor a list of names')
+            if run_as != ALL and len(run_as) > MOST_RUN_AS:
+                raise ValueError(f"runAs has more than {MOST_RUN_AS} names")
+            return cls(
+                id=id, subject=Subject.parse(document["subject"]),
+                grant=Grant(
+                    role=Role(document["role"]), labels=Selector.from_json(document["labels"]),
+                    run_as=None if run_as == ALL else frozenset(run_as),
+                    workers=Selector.from_json(document["workers"]),
+                ),
+            )  # fmt: skip
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"not a binding: {error!s:.200}") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Rights:
+    """What a caller may do. A right comes from one grant as a whole: the role of one never joins the labels of
+    another.
+    """
+
+    grants: tuple[Grant, ...] = ()
+
+    @classmethod
+    def of(cls, bindings: Iterable[Binding], subjects: frozenset[Subject]) -> Self:
+        """The rights of a caller who counts as these subjects."""
+        return cls(tuple(binding.grant for binding in bindings if binding.subject in subjects))
+
+    def capped(self, role: Role) -> Rights:
+        """The same rights with at most this role."""
+        return Rights(tuple(grant.capped(role) for grant in self.grants))
+
+    def has(self, role: Role) -> bool:
+        """Whether there is anything on which the caller has this role."""
+        return any(grant.role.covers(role) for grant in self.grants)
+
+    def has_everywhere(self, role: Role) -> bool:
+        """Whether the caller has this role on everything, whatever its labels."""
+        return any(grant.labels.is_all and grant.role.covers(role) for grant in self.grants)
+
+    def may(self, role: Role, labels: Mapping[str, str]) -> bool:
+        """Whether the caller has this role on what has these labels."""
+        return any(grant.role.covers(role) and grant.labels.matches(labels) for grant in self.grants)
+
+    def sees(self, labels: Mapping[str, str]) -> bool:
+        """Whether the caller may know that there is something with these labels."""
+        return self.may(Role.VIEWER, labels)
+
+    def check(self, role: Role, labels: Mapping[str, str], what: str) -> None:
+        """Return where the caller has this role on ``what`` ("job backup").
+
+        NotFoundError where they may not even know of it; ForbiddenError where they may.
+        """
+        if self.may(role, labels):
+            return
+        if not self.sees(labels):
+            raise NotFoundError(f"there is no {what}")
+        raise ForbiddenError(f"{what}: this needs the role {role} on it; ask whoever administers etcron here")
+
+    def check_save(self, spec: JobSpec, before: Mapping[str, str] | None) -> None:
+        """Return where the caller may save this job in place of one with the labels ``before`` (None: there is none).
+
+        ForbiddenError says what stands in the way. It tells an editor that the name is taken, and nothing more.
+        """
+        if before is not None and not self.may(Role.EDITOR, before):
+            taken = "the name is taken by a job that you may not change" if not self.sees(before) else None
+            raise ForbiddenError(f"job {spec.name}: {taken or 'this needs the role editor on it as it is now'}")
+        editing = [grant for grant in self.grants if grant.role.covers(Role.EDITOR)]
+        unfit = [grant.unfit(spec) for grant in editing]
+        if None in unfit:
+            return
+        why = "; or ".join(dict.fromkeys(reason for reason in unfit if reason)) or "this needs the role editor"
+        raise ForbiddenError(f"job {spec.name} may not be saved like this by you: {why}")
+
+
+OWNER: Final = Rights((Grant(role=Role.ADMIN, labels=EVERYTHING, run_as=None, workers=EVERYTHING),))
+"""Everything."""
+
+
+def spelled(selector: Selector) -> str:
+    """A selector in words, as a user writes it."""
+    if selector.wanted is None:
+        return ALL
+    return ", ".join(f"{label}={'|'.join(sorted(values))}" for label, values in sorted(selector.wanted.items()))

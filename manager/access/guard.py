@@ -1,0 +1,124 @@
+"""The guard: finds out who calls, and turns away who may not. Every call passes it.
+
+    a credential -> a way (session, token, socket, ...) says whose it is -> bindings -> rights -> what the call needs
+
+The ways are asked in turn; the first that knows its credential in a request decides. A credential that is wrong ends
+the call: it never falls back to another way, by which the same caller might pass as somebody else.
+
+What a caller may do with the one job or run that a call is about is not known here: handlers and use cases look at the
+labels of each object that they touch (``Rights`` of `common.access.rights`).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from aiohttp import web
+from aiohttp.typedefs import Middleware
+
+from common.access.callers import AuthMode, Caller, Identity
+from common.access.rights import OWNER, Rights
+from common.errors import ForbiddenError, LoginNeededError
+from manager.access.needs import Need, need_of
+from manager.http.errors import Handler
+from manager.http.guards import ADDRESS
+
+_log = logging.getLogger(__name__)
+
+CALLER: Final = web.RequestKey("caller", Caller)
+NO_RIGHTS: Final = Rights()
+
+
+class Way(Protocol):
+    """One way of being known."""
+
+    async def __call__(self, request: web.Request) -> Identity | None:
+        """Whose credential the request carries; None: it carries none of this kind.
+
+        LoginNeededError: it carries one that is not valid (any more).
+        """
+
+
+class Access:
+    """Who calls, and what they may do."""
+
+    def __init__(self, mode: AuthMode, ways: Sequence[Way], rights_of: Callable[[Identity], Rights]) -> None:
+        """``rights_of``: what the bindings give to who is known."""
+        self.mode = mode
+        self.ways = tuple(ways)
+        self.rights_of = rights_of
+
+    async def caller(self, request: web.Request) -> Caller:
+        """Who calls. LoginNeededError: a credential came, and is not valid."""
+        identity = await self._identity(request)
+        own = NO_RIGHTS if identity is None else self.rights_of(identity)
+        name = _address_name(request) if identity is None else identity.name
+        return Caller(
+            name=name, identity=identity, own_rights=own, rights=own if self.mode is AuthMode.REQUIRED else OWNER
+        )
+
+    async def _identity(self, request: web.Request) -> Identity | None:
+        for way in self.ways:
+            if (identity := await way(request)) is not None:
+                return identity
+        return None
+
+
+def access_guard(access_of: Callable[[web.Request], Access]) -> Middleware:
+    """The middleware: 401 for who is not known, 403 for who may not."""
+
+    @web.middleware
+    async def middleware(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if request.match_info.http_exception is not None:
+            return await handler(request)  # there is no such call, which everybody may know
+        need = need_of(request.match_info.handler)
+        if need is None:
+            raise ForbiddenError(
+                f"{request.method} {request.path[:200]} is open to nobody: it does not say what it needs"
+            )
+        if need.anonymous:
+            return await handler(request)
+        access = access_of(request)
+        caller = request[CALLER] = await access.caller(request)
+        check_need(need, caller, access.mode)
+        if access.mode is AuthMode.WARN:
+            _note_refusal(request, need, caller)
+        return await handler(request)
+
+    return middleware
+
+
+def check_need(need: Need, caller: Caller, mode: AuthMode) -> None:
+    """Return where the caller may make such a call at all; LoginNeededError, ForbiddenError."""
+    is_guarded = need.guarded or mode is AuthMode.REQUIRED
+    if is_guarded and caller.identity is None:
+        raise LoginNeededError
+    if need.role is None:
+        return
+    rights = caller.own_rights if is_guarded else caller.rights
+    if not (rights.has_everywhere(need.role) if need.everywhere else rights.has(need.role)):
+        where = "on everything" if need.everywhere else "on something"
+        raise ForbiddenError(
+            f"{caller.name} may not do this: it needs the role {need.role} {where}; ask whoever administers etcron here"
+        )
+
+
+def _note_refusal(request: web.Request, need: Need, caller: Caller) -> None:
+    """``auth: warn`` lets everybody in, and lists who would have been refused."""
+    try:
+        check_need(need, Caller(
+            name=caller.name, identity=caller.identity, rights=caller.own_rights, own_rights=caller.own_rights
+        ), AuthMode.REQUIRED)  # fmt: skip
+    except (LoginNeededError, ForbiddenError) as error:
+        extra = {
+            "action": "access.would_refuse", "caller": caller.name, "method": request.method,
+            "path": request.path[:200], "address": request[ADDRESS],
+        }  # fmt: skip
+        _log.warning("auth: required would refuse this call: %s", error, extra=extra)
+
+
+def _address_name(request: web.Request) -> str:
+    browser = "Sec-Fetch-Site" in request.headers or "Origin" in request.headers
+    return f"{'console' if browser else 'api'} {request[ADDRESS]}"

@@ -1,0 +1,80 @@
+"""Every call says what it needs, and what a call needs is written down here once more, by hand."""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from common.configuration.config import load_manager_config
+from manager.access.needs import inventory
+from manager.app import create_app
+
+NOTHING, KNOWN = "nothing", "known"
+EXPECTED = {
+    "GET /": NOTHING,
+    "GET /new": NOTHING,
+    "GET /jobs/{name}": NOTHING,
+    "GET /jobs/{name}/edit": NOTHING,
+    "GET /runs": NOTHING,
+    "GET /runs/{id}": NOTHING,
+    "GET /workers": NOTHING,
+    "GET /system": NOTHING,
+    "GET /static/{path}": NOTHING,
+    "GET /livez": NOTHING,
+    "GET /readyz": NOTHING,
+    "GET /metrics": "viewer",
+    "POST /job/save": "editor",
+    "POST /job/delete": "editor",
+    "POST /job/kill": "operator",
+    "GET /job/list": "viewer",
+    "GET /job/log": "viewer",
+    "GET /worker/list": "viewer",
+    "GET /api/v1/jobs": "viewer",
+    "POST /api/v1/jobs/check": "editor",
+    "POST /api/v1/jobs/bulk": "operator",
+    "GET /api/v1/jobs/{name}": "viewer",
+    "PUT /api/v1/jobs/{name}": "editor",
+    "PATCH /api/v1/jobs/{name}": "editor",
+    "DELETE /api/v1/jobs/{name}": "editor",
+    "POST /api/v1/jobs/{name}/pause": "operator",
+    "POST /api/v1/jobs/{name}/resume": "operator",
+    "POST /api/v1/jobs/{name}/unblock": "admin",
+    "POST /api/v1/jobs/{name}/kill": "operator",
+    "POST /api/v1/jobs/{name}/run": "operator",
+    "GET /api/v1/jobs/{name}/fires": "viewer",
+    "GET /api/v1/jobs/{name}/versions": "viewer",
+    "GET /api/v1/jobs/{name}/versions/{revision}": "viewer",
+    "GET /api/v1/jobs/{name}/versions/{revision}/compare": "viewer",
+    "POST /api/v1/jobs/{name}/versions/{revision}/restore": "editor",
+    "GET /api/v1/runs": "viewer",
+    "GET /api/v1/runs/{id}": "viewer",
+    "GET /api/v1/runs/{id}/output": "viewer",
+    "POST /api/v1/runs/{id}/kill": "operator",
+    "POST /api/v1/runs/{id}/give-up": "operator",
+    "GET /api/v1/statistics": "viewer",
+    "GET /api/v1/workers": "viewer",
+    "POST /api/v1/workers/{name}/drain": "admin everywhere",
+    "POST /api/v1/workers/{name}/undrain": "admin everywhere",
+    "DELETE /api/v1/workers/{name}": "admin everywhere",
+    "POST /api/v1/schedule/preview": "viewer",
+    "GET /api/v1/system": "viewer",
+    "GET /api/v1/events": "viewer",
+    "GET /api/v1/openapi.json": KNOWN,
+}
+
+
+def _app() -> web.Application:
+    return create_app(load_manager_config(None, {}, {}))
+
+
+def test_each_call_needs_what_is_written_here() -> None:
+    found = {f"{method} {path}": str(need) for (method, path), need in inventory(_app()).items()}
+    assert found == EXPECTED
+
+
+def test_call_that_says_nothing_is_found() -> None:
+    async def forgotten(request: web.Request) -> web.Response:
+        return web.Response()
+
+    app = _app()
+    app.router.add_get("/forgotten", forgotten)
+    assert inventory(app)["GET", "/forgotten"] is None
