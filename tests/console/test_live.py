@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import re
 import signal
 
-from playwright.async_api import expect
+import pytest
+from playwright.async_api import Route, expect
 
 from common.clock import SystemClock
 from tests.console.console import Console, settled
@@ -14,6 +16,7 @@ from tests.support.cluster import EVERY_SECOND, Cluster
 from tests.support.waiting import wait_until
 
 STALE_WITHIN_MS = 35_000
+LOOKS_AFTER_AN_EVENT = 2
 # Without the shared worker the page has a stream of its own, which a test can cut off.
 NO_SHARED_WORKER = "delete window.SharedWorker;"
 
@@ -181,6 +184,32 @@ async def test_call_that_nobody_answers_is_given_up_and_sent_again(
     await expect(page.locator("#live")).to_have_text(" Live")
     await page.clock.run_for(60_000)
     await expect(page.locator("#jobs tbody tr")).to_have_count(1)
+
+
+@pytest.mark.parametrize("path", ["/?q={name}", "/jobs/{name}"])
+async def test_page_asks_again_after_an_error_that_no_event_ends(
+    console: Console, cluster: Cluster, name: str, path: str
+) -> None:
+    """As where a call was under way while a server went away, and the event of its return came before the answer."""
+    await cluster.save(name, "true", "@yearly")
+    page = await console.open(path.format(name=name), watched=False)
+    await expect(page.locator("#live")).to_have_text(" Live")
+    answer = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "no answer in time"}'}
+    refused = asyncio.Event()
+    refusals = itertools.count(1)
+
+    async def refuse(route: Route) -> None:
+        if next(refusals) == LOOKS_AFTER_AN_EVENT:
+            refused.set()
+        await route.fulfill(**answer)
+
+    calls = re.compile(rf"/api/v1/(jobs\?|runs\?|jobs/{name}$)")
+    await page.route(calls, refuse)
+    await cluster.save(name, "true", "@monthly")  # the last event that comes
+    await refused.wait()
+    await expect(page.locator("#problem")).to_have_text("no answer in time")
+    await page.unroute(calls)
+    await expect(page.locator("#problem")).to_be_empty()
 
 
 async def test_workers_come_and_go_by_themselves(console: Console, cluster: Cluster) -> None:

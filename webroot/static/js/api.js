@@ -20,6 +20,11 @@ export class ApiError extends Error {
     this.errors = errors;
     this.body = body;
   }
+
+  /** Whether the same call may have an answer later, without any event that says so: a server was away, or too slow. */
+  get mayPass() {
+    return this.status === 0 || this.status >= 500;
+  }
 }
 
 /**

@@ -35,7 +35,7 @@ export async function start(name) {
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
-      if (error.status === 0) page.soon(); // no event may follow: the stream can have gone on
+      if (error.mayPass) page.soon();
     }
     byId("facts").setAttribute("aria-busy", "false");
   });

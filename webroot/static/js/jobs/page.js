@@ -76,7 +76,7 @@ async function load(table, picked, signal, again) {
   } catch (error) {
     if (signal.aborted) throw error;
     note(byId("problem"), error.message);
-    if (error.status === 0) again(); // no event may follow: the stream can have gone on
+    if (error.mayPass) again();
   } finally {
     element.setAttribute("aria-busy", "false");
   }

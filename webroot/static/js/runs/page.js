@@ -19,7 +19,7 @@ export function start() {
     } catch (error) {
       if (signal.aborted) throw error;
       note(byId("problem"), error.message);
-      if (error.status === 0) refresher.soon(); // no event may follow: the stream can have gone on
+      if (error.mayPass) refresher.soon();
     }
   });
   list.onStep = () => void refresher.now();
