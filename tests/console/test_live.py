@@ -194,14 +194,13 @@ async def test_page_asks_again_after_an_error_that_no_event_ends(
     await cluster.save(name, "true", "@yearly")
     page = await console.open(path.format(name=name), watched=False)
     await expect(page.locator("#live")).to_have_text(" Live")
-    answer = {"status": 503, "content_type": "application/problem+json", "body": '{"detail": "no answer in time"}'}
     refused = asyncio.Event()
     refusals = itertools.count(1)
 
     async def refuse(route: Route) -> None:
         if next(refusals) == LOOKS_AFTER_AN_EVENT:
             refused.set()
-        await route.fulfill(**answer)
+        await route.fulfill(status=503, content_type="application/problem+json", body='{"detail": "no answer in time"}')
 
     calls = re.compile(rf"/api/v1/(jobs\?|runs\?|jobs/{name}$)")
     await page.route(calls, refuse)
