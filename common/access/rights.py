@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from common.access.selectors import ALL, EVERYTHING, Selector
 from common.access.subjects import Subject
 from common.errors import ForbiddenError, NotFoundError
-from common.jobs.job import JobSpec
+
+if TYPE_CHECKING:  # the configuration reads this module, and needs nothing of jobs
+    from common.jobs.job import JobSpec
 
 WORKER: Final = "@worker"
 """In ``runAs``: whichever user the worker gives to jobs that name none."""
