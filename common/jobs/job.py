@@ -10,7 +10,7 @@ Pure: pydantic, standard library and its neighbours.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cache
@@ -221,10 +221,10 @@ class JobSpec:
     )] = Overlap.SKIP  # fmt: skip
     misfire: Annotated[Misfire, _MISFIRE, says(
         "misfire", "fires that could not start in time", {"policy": "all", "limit": 24},
-        section="late", label="Late fires")] = field(default_factory=Misfire)  # fmt: skip
+        section="late", label="Late fires")] = field(default_factory=cache(Misfire))  # fmt: skip
     retry: Annotated[Retry, RETRY, says(
         "retry", "runs that failed or timed out", {"limit": 3, "delaySeconds": 30},
-        section="retry", label="Retries")] = field(default_factory=Retry)  # fmt: skip
+        section="retry", label="Retries")] = field(default_factory=cache(Retry))  # fmt: skip
     timeout_s: Annotated[float, Number(low=0, high=MAX_SECONDS), says(
         "timeoutSeconds", "then the run is ended: TERM to its whole process group, later KILL; 0: never", 600,
         section="limits", label="Timeout in seconds", hint="Then the run is ended. 0: never.", choices={"0": "none"},
@@ -302,7 +302,7 @@ class JobSpec:
     @staticmethod
     def defaults() -> dict[str, Any]:
         """Every field by its JSON name with its default; of what is needed, an empty text."""
-        return JobSpec(name="", command="").to_document()
+        return written(JobSpec(name="", command=""), _members())
 
     @property
     def command_line(self) -> str:
@@ -336,8 +336,20 @@ class JobSpec:
         return parts[0] if len(parts) == 1 else Union(parts=parts)
 
     def to_document(self) -> dict[str, Any]:
-        """Every field by its JSON name, defaults included; what it does not have is null."""
-        return written(self, _members())
+        """Every field by its JSON name, defaults included; what it does not have is null.
+
+        The document and its objects are the caller's; lists within these are not to be changed.
+        """
+        plain, objects = _plain(), _PLAIN_OBJECTS
+        document = plain.copy()
+        # A list of jobs is spelled by this, and of most fields a job has the default.
+        for value, (name, default, write) in zip(_VALUES(self), _writers(), strict=True):
+            if value is not default:
+                document[name] = None if value is None else write(value)
+        for name in objects:
+            if document[name] is plain[name]:
+                document[name] = plain[name].copy()
+        return document
 
     def to_stored(self) -> dict[str, Any]:
         """The fields that are needed to read the same job back: those that differ from their defaults."""
@@ -362,3 +374,14 @@ def _members() -> Mapping[str, Member]:
 
 
 _defaults: Final = cache(JobSpec.defaults)
+_plain: Final = _defaults
+_PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "labels", "workers")
+"""The fields whose default is an object: each document has its own."""
+
+
+@cache
+def _writers() -> tuple[tuple[str, Any, Callable[[Any], Any]], ...]:
+    """Of each attribute, in their order: its name in JSON, its default, and how another value is written."""
+    of = {member.attribute: member for member in _members().values()}
+    plain = JobSpec(name="", command="")
+    return tuple((of[slot].name, getattr(plain, slot), of[slot].kind.write) for slot in _SLOTS)

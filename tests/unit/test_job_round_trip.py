@@ -83,3 +83,9 @@ def test_job_is_read_back_from_what_is_stored_and_from_what_is_shown(document: d
     assert parse_job(json.loads(json.dumps(spec.to_stored()))) == spec
     assert set(spec.to_stored()) <= set(spec.to_document())
     assert set(members_of(JobSpec)) == set(spec.to_document())
+
+
+def test_each_document_has_objects_of_its_own() -> None:
+    one, other = (parse_job({"name": name, "command": "x", "every": "1h"}).to_document() for name in "ab")
+    shared = [name for name, value in one.items() if isinstance(value, dict | list) and value is other[name]]
+    assert shared == []
