@@ -3,6 +3,7 @@
     subjects.py     who can be given rights: users, groups, service accounts, system users and groups
     selectors.py    which labels a right reaches
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
+    accounts.py     users and service accounts, as they are stored
     callers.py      who is calling, and by which way
 
 Pure: no clock, no I/O. What all of it is for: ``docs/security.md``.
