@@ -40,6 +40,7 @@ from worker.record.unlocking import Steps, is_own
 from worker.refusals import Refusals
 from worker.run.executor import Executor
 from worker.runs import Phase, Run, RunTable
+from worker.secrets import SecretError, Secrets
 
 _log = logging.getLogger(__name__)
 
@@ -74,6 +75,7 @@ class Dispatcher:
         stuck_before: Callable[[str], int],
         is_guarded: Callable[[], bool],
         admission: Admission,
+        secrets: Secrets,
         clock: Clock,
     ) -> None:
         """``stuck_before(job)``: of how many runs of it, of a former life, something lives that cannot be ended.
@@ -93,6 +95,7 @@ class Dispatcher:
         self._stuck_before = stuck_before
         self._is_guarded = is_guarded
         self._admission = admission
+        self._secrets = secrets
         self._clock = clock
         self._alarm = Alarm(clock)
         self._ready: list[tuple[int, int, Run]] = []
@@ -119,8 +122,10 @@ class Dispatcher:
         """Take over a claimed run."""
         self._table.add(run)
         run.turn = next(self._numbers)
-        self._put(run)
-        self._alarm.ring()
+        if run.job.spec.asks_for_secrets:  # now, while it waits for its time
+            self._spawn(self._look_up_secrets(run), "secrets")
+        else:
+            self._put_back(run)
 
     def recorded(self, record: RunRecord, revision: int) -> None:
         """See to the delivery of a final record that was put for fires that did not run."""
@@ -222,10 +227,11 @@ class Dispatcher:
             self._put_back(run)
 
     def _launch(self, run: Run) -> Launch:
-        spec, entry = run.job.spec, run.entry
+        spec, entry, secrets = run.job.spec, run.entry, run.secrets
         return Launch(
             run_id=run.run_id, command=spec.command, args=entry.args, plan_ms=entry.plan_ms, fence=run.fence,
-            shell=spec.shell or self._shell, env={**spec.env, **entry.env}, workdir=spec.workdir, user=spec.user,
+            shell=spec.shell or self._shell, workdir=spec.workdir, user=spec.user, fault=run.fault,
+            env={**spec.env, **(secrets.env if secrets else {}), **entry.env}, masked=secrets.values if secrets else (),
             start_until=run.sent + STAMP_VALID_S, not_before_ms=run.dispatch_ms, timeout_s=spec.timeout_s,
             kill_grace_s=spec.kill_grace_s, output_limit=spec.output_limit_bytes,
         )  # fmt: skip
@@ -243,6 +249,17 @@ class Dispatcher:
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         assert self._tasks is not None, "only while the dispatcher runs"
         self._tasks.create_task(work, name=name)
+
+    async def _look_up_secrets(self, run: Run) -> None:
+        try:
+            found = await self._secrets.of(run.job.spec)
+        except SecretError as error:
+            run.fault = str(error)
+        else:
+            run.secrets = found
+            if self._table.get(run.run_id) is not run:
+                run.close_secrets()
+        self._put_back(run)
 
     async def _stamp(self, run: Run) -> None:
         """Renews the claim of a run that waited, under the session that is current now."""

@@ -26,7 +26,11 @@ class Launch(Struct, frozen=True, kw_only=True):
     """Of this run: after the arguments of a program; ``$1`` and on for the shell, with ``etcron`` for ``$0``."""
     shell: str = "/bin/sh"
     env: Mapping[str, str] = field(default_factory=dict)
-    """The job's own variables, and over them those of this run."""
+    """The job's own variables, over them its secrets, and over these what was given to this run alone."""
+    masked: tuple[bytes, ...] = ()
+    """Values of secrets, which its output must not show; the longest first."""
+    fault: str | None = None
+    """Why it cannot be started, whatever it is; None: it can."""
     workdir: str | None = None
     """None: the run's HOME."""
     user: str | None = None

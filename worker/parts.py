@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Protocol
 
@@ -59,6 +60,7 @@ from worker.run.orphans import Orphans, is_first_process
 from worker.run.resources import affordable_slots
 from worker.run.running import EndDates
 from worker.runs import Run, RunTable
+from worker.secrets import Secrets, runtime_directory
 from worker.sentinels import Sentinels
 
 
@@ -242,12 +244,17 @@ class Parts:
             client=self._client, keys=self.keys, directory=config.data_dir, disk=spool.disk, clock=clock,
             on_written=self.guardian.over, on_over=events.run_over,
         )  # fmt: skip
+        self.secrets = Secrets(
+            config.secrets_file, default_user=config.default_user,
+            runtime=runtime_directory(config.data_dir, identity.instance, os.environ),
+        )  # fmt: skip
         self.dispatcher = Dispatcher(
             client=self._client, keys=self.keys, identity=identity, table=self.table,
             members=self.members, kills=self.kills, executor=self.executor, settlement=self.settlement,
             refusals=self.refusals, shell=config.bash_path, on_slot_free=events.slot_free,
             stuck_before=self.ending.of_former_life, is_guarded=lambda: self.guardian.guarding,
             admission=self.admission, clock=clock,
+            secrets=self.secrets,
         )  # fmt: skip
 
     def _decide(self) -> None:

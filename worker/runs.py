@@ -18,6 +18,7 @@ from common.protocol.run import EntryState, RunEntry, RunRecord
 from common.protocol.run_writes import still_own
 from common.protocol.txn import KeyValue
 from worker.pacing import ClaimsAhead, in_full
+from worker.secrets import RunSecrets
 
 
 class Phase(Enum):
@@ -63,6 +64,10 @@ class Run:
     """Its record needs its run key no more."""
     forgotten: bool = False
     """It is settled, or somebody else's."""
+    secrets: RunSecrets | None = None
+    """What its job asks for, once it is known."""
+    fault: str | None = None
+    """Why it cannot have its secrets."""
     is_stuck: bool = False
     """Its process is beyond every signal: it takes no slots any more."""
     is_ending: bool = False
@@ -76,6 +81,12 @@ class Run:
     def slots(self) -> int:
         """How many of the worker's slots it takes."""
         return self.job.spec.slots
+
+    def close_secrets(self) -> None:
+        """It needs them no more."""
+        if self.secrets is not None:
+            self.secrets.close()
+            self.secrets = None
 
     @property
     def holds_lock(self) -> bool:
@@ -252,6 +263,7 @@ class RunTable:
         elif run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)
         run.phase = Phase.ENDED
+        run.close_secrets()
 
     def forget(self, run: Run) -> None:
         """The run is settled, or somebody else's."""
@@ -259,6 +271,8 @@ class RunTable:
             return  # a later run has its id: it was handed on, and taken back
         del self._runs[run.run_id]
         run.forgotten = True
+        if run.phase is not Phase.RUNNING:
+            run.close_secrets()
         self.is_over(run)
         if run.phase is Phase.CLAIMED:
             self._count_claimed(run, -1)

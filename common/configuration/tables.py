@@ -263,6 +263,9 @@ class WorkerConfig(SharedConfig):
             help="whom jobs without a user run as (the worker's own)",
         )
     )
+    secrets_file: Path | None = setting(
+        Key(name="secretsFile", kind=File(), help="JSON: where secrets lie, and which jobs may have which")
+    )
     job_log_batch_size: int = setting(
         Key(name="jobLogBatchSize", kind=WholeNumber(1, 10_000), help="log documents in one insert", legacy=True), 100
     )

@@ -58,7 +58,7 @@ MAX_ENTRIES: Final = 100
 MAX_VALUE_LENGTH: Final = 4_096
 NOT_YET: Final = frozenset({"maxDurationWarnSeconds", "notify"})
 """Fields of the design that a later version has."""
-NEWER: Final[Mapping[str, bool]] = {}
+NEWER: Final[Mapping[str, bool]] = {"secrets": True, "secretFiles": True}
 """The fields that some version which reads ``mustKnow`` (0.1.0 on) does not know: whether a reader has to know it, or
 whether the job runs as it should without it. A new member of a field that is an object makes that one a new field.
 """
@@ -136,6 +136,14 @@ _VALUE: Final = AnyText(longest=MAX_VALUE_LENGTH)
 ENV: Final = Named(
     pattern="[A-Za-z_][A-Za-z0-9_]*", what="environment", of=_VALUE, most=MAX_ENTRIES, example='{"LEVEL": "debug"}',
     reserved="ETCRON_",
+)  # fmt: skip
+
+_SECRETS: Final = Named(
+    pattern=ENV.pattern, what="environment", most=20, reserved=ENV.reserved, example='{"PGPASSWORD": "pg/prod"}',
+    of=Pattern(
+        pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*", longest=200,
+        form="the name of a secret such as `pg/prod`",
+    ),
 )  # fmt: skip
 
 
@@ -249,6 +257,16 @@ class JobSpec:
         "env", "variables added to the clean environment", {"LEVEL": "debug"}, section="surroundings",
         label="Variables", hint="Added to a clean one: PATH, HOME, USER, LOGNAME, SHELL, LANG.",
     )] = field(default_factory=lambda: _NONE)  # fmt: skip
+    secrets: Annotated[Mapping[str, str], _SECRETS, says(
+        "secrets", "variables whose values the worker looks up by these names when the run starts; they count before "
+        "those of `env`", {"PGPASSWORD": "pg/prod"}, section="surroundings", label="Secrets",
+        hint="Variable and name of the secret. The value stays on the worker, and is masked in the output.",
+    )] = field(default_factory=lambda: _NONE)  # fmt: skip
+    secret_files: Annotated[Mapping[str, str], _SECRETS, says(
+        "secretFiles", "variables that name a private file with a secret in it; the file goes when the run ends",
+        {"PGPASSFILE": "pg/passfile"}, section="surroundings", label="Secrets in files",
+        hint="Variable and name of the secret. The variable has the path of a file that only the run can read.",
+    )] = field(default_factory=lambda: _NONE)  # fmt: skip
     workdir: Annotated[str | None, _path("/srv/reports"), says(
         "workdir", "the directory that the command starts in", "/srv/reports",
         section="surroundings", label="Directory", hint="", unset="the user's home")] = None  # fmt: skip
@@ -303,6 +321,10 @@ class JobSpec:
     def defaults() -> dict[str, Any]:
         """Every field by its JSON name with its default; of what is needed, an empty text."""
         return written(JobSpec(name="", command=""), _members())
+
+    @property
+    def asks_for_secrets(self) -> bool:
+        return bool(self.secrets or self.secret_files)
 
     @property
     def command_line(self) -> str:
@@ -375,7 +397,7 @@ def _members() -> Mapping[str, Member]:
 
 _defaults: Final = cache(JobSpec.defaults)
 _plain: Final = _defaults
-_PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "labels", "workers")
+_PLAIN_OBJECTS: Final = ("misfire", "retry", "env", "secrets", "secretFiles", "labels", "workers")
 """The fields whose default is an object: each document has its own."""
 
 

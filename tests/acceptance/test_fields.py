@@ -44,7 +44,8 @@ BAD: Final[Mapping[str, Any]] = {
     "at": "yesterday", "timezone": "Mars", "enabled": "yes", "startAt": "soon", "endAt": "2001", "jitterSeconds": -1,
     "calendar": {"exclude": ["2026-02-30"]}, "overlap": "later", "misfire": {"policy": "maybe"},
     "retry": {"limit": -1}, "timeoutSeconds": -1, "killGraceSeconds": "long", "onWorkerLost": "cry",
-    "lostAfterSeconds": "often", "env": {"1A": "x"}, "workdir": "tmp", "user": "no such user!", "shell": "sh",
+    "lostAfterSeconds": "often", "env": {"1A": "x"}, "secrets": {"A": "/etc/shadow"}, "secretFiles": {"A": "../x"},
+    "workdir": "tmp", "user": "no such user!", "shell": "sh",
     "outputLimitBytes": -1, "labels": {"": "x"}, "workers": {"zone": []}, "broadcast": 1, "slots": 0, "priority": 1000,
 }  # fmt: skip
 
@@ -116,6 +117,10 @@ def cases(directory: Path) -> list[Case]:
              shows=lambda found: any(one["status"] == "timeout" and _took(one) >= 1100 for one in found)),
         Case(field="env", spec={**each, "command": "echo $LEVEL-$PATH", "env": {"LEVEL": "deep"}},
              shows=lambda found: any(one.startswith("deep-/usr/bin") for one in _outputs(found))),
+        Case(field="secrets", spec={**each, "secrets": {"PW": "pg/prod"}}, shows=lambda found: any(
+             one["status"] == "failed" and "secretsFile" in one["err"] for one in found)),
+        Case(field="secretFiles", spec={**each, "secretFiles": {"F": "pg/prod"}}, shows=lambda found: any(
+             one["status"] == "failed" and "secretsFile" in one["err"] for one in found)),
         Case(field="workdir", spec={**each, "command": "pwd", "workdir": str(directory)},
              shows=lambda found: str(directory) in _outputs(found)),
         Case(field="shell", spec={**each, "command": "echo $BASH_VERSION", "shell": "/bin/bash"},

@@ -30,6 +30,8 @@ EVERYTHING: Final[dict[str, Any]] = {
     "onWorkerLost": "rerun",
     "lostAfterSeconds": "never",
     "env": {"LEVEL": "debug <b>", "TWO_LINES": "one\ntwo"},
+    "secrets": {"PGPASSWORD": "pg/prod"},
+    "secretFiles": {"KEY_FILE": "shop/key"},
     "workdir": "/srv/reports",
     "user": "www-data",
     "shell": "/bin/bash",
@@ -52,6 +54,7 @@ TEXTS: Final = {
 """The same in the fields that are plain texts."""
 PAIRS: Final = (
     ("env", "LEVEL", "debug <b>"), ("env", "TWO_LINES", "one\ntwo"), ("labels", "team", "billing"),
+    ("secrets", "PGPASSWORD", "pg/prod"), ("secretFiles", "KEY_FILE", "shop/key"),
     ("workers", "zone", "eu"), ("workers", "gpu", 'a100, "h100, or so"'),
 )  # fmt: skip
 

@@ -31,6 +31,7 @@ _VALUES: Final[dict[str, tuple[Any, ...]]] = {
               {"otherWorker": True}),
     "timeoutSeconds": (0, 600, 0.25, 5.0, 366 * 86_400), "killGraceSeconds": (0, 3600, 1.5),
     "onWorkerLost": ("record", "rerun"), "lostAfterSeconds": ("never", 1, 60.5), "env": ({}, {"A": "b"}, {"_x": ""}),
+    "secrets": ({}, {"PGPASSWORD": "pg/prod"}), "secretFiles": ({"F": "a.b-c_d/e"},),
     "workdir": ("/", "/srv/a b"), "user": ("www-data", "svc$"), "shell": ("/bin/bash",),
     "outputLimitBytes": (0, 8 * 1024 * 1024), "labels": ({"team/a": "x"}, {"0": "\n"}),
     "workers": ({"zone": "eu"}, {"gpu": ["a", ""]}), "broadcast": (True, False), "slots": (1, 1024),

@@ -40,6 +40,7 @@ from worker.record.settlement import Settlement
 from worker.refusals import Refusals
 from worker.run.executor import Executor
 from worker.runs import Run, RunTable
+from worker.secrets import Secrets
 
 SECOND = 1000
 NOON = 1_790_000_040_000
@@ -162,6 +163,7 @@ class Workshop:
             kills=self.kills, executor=cast(Executor, self.executor), settlement=self.settlement,
             refusals=self.refusals, shell="/bin/sh", on_slot_free=lambda: self.dispatcher.wake(),
             stuck_before=lambda _: 0, is_guarded=lambda: self.guarded, admission=self.admission, clock=self.clock,
+            secrets=Secrets(None, runtime=Path("/nowhere"), default_user=None),
         )  # fmt: skip
         self.executor.on_not_now = self.dispatcher.not_started
 

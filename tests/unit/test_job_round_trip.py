@@ -53,6 +53,8 @@ REST: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
         "killGraceSeconds": st.integers(0, 3600) | st.floats(0, 3600),
         "onWorkerLost": st.sampled_from(["record", "rerun"]),
         "lostAfterSeconds": st.just("never") | st.integers(1, 10_000) | st.none(),
+        "secrets": st.dictionaries(st.from_regex(r"[A-Z]{1,9}", fullmatch=True), st.just("pg/prod"), max_size=3),
+        "secretFiles": st.dictionaries(st.from_regex(r"[A-Z]{1,9}", fullmatch=True), st.just("pg/prod"), max_size=3),
         "env": st.dictionaries(st.from_regex(r"[A-Z]{1,9}", fullmatch=True), TEXTS, max_size=3),
         "workdir": st.sampled_from(["/", "/srv/a b"]) | st.none(),
         "user": st.sampled_from(["www-data", "Anna.B"]),

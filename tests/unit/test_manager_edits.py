@@ -73,6 +73,7 @@ def test_same_spec_is_no_edit_unless_its_mark_is_missing() -> None:
 GOES_ON: dict[str, Any] = {
     "command": "other", "overlap": Overlap.QUEUE, "misfire": Misfire(grace_s=5), "retry": Retry(limit=1),
     "timeout_s": 1, "kill_grace_s": 1, "on_worker_lost": OnWorkerLost.RERUN, "lost_after_s": "never", "env": {"A": "b"},
+    "secrets": {"PW": "pg/prod"}, "secret_files": {"F": "pg/file"},
     "workdir": "/srv", "user": "www-data", "shell": "/bin/bash", "output_limit_bytes": 1, "labels": {"team": "billing"},
     "workers": {"zone": ("eu",)}, "slots": 2, "priority": 1,
 }  # fmt: skip

@@ -16,6 +16,7 @@ from common.protocol.run import Verdict
 from worker.launch import Ending, Launch, Outcome, exit_in_words
 from worker.launcher.link import Starting
 from worker.machine.process_group import ProcessGroup
+from worker.run.mask import Mask
 from worker.run.output import Output
 
 _KIB = 1024
@@ -96,8 +97,8 @@ class Running:
     """One run whose process was started; ``launch``, ``pid`` (also its group and session), ``start_ms``, ``ending``."""
 
     __slots__ = (
-        "ending", "exit", "group", "hung_at", "launch", "output", "pipe", "seen_peak_rss", "start_ms", "started_s",
-        "starting", "timeout",
+        "ending", "exit", "group", "hung_at", "launch", "mask", "output", "pipe", "seen_peak_rss", "start_ms",
+        "started_s", "starting", "timeout",
     )  # fmt: skip
 
     def __init__(self, launch: Launch, *, pid: int, pipe: int, start_ms: int, started_s: float) -> None:
@@ -109,6 +110,7 @@ class Running:
         self.hung_at: str | None = None
         """Where it was, in words, when it was ended before its command had been executed."""
         self.output = Output(launch.output_limit)
+        self.mask = Mask(launch.masked) if launch.masked else None
         self.start_ms = start_ms
         self.started_s = started_s
         """The same on the boot clock."""
@@ -136,7 +138,7 @@ class Running:
             chunk = os.read(self.pipe, _PIPE_CAPACITY)
         except BlockingIOError:
             return None
-        self.output.add(chunk)
+        self.output.add(chunk if self.mask is None else self.mask.feed(chunk))
         return len(chunk)
 
     def read_rest(self) -> None:
@@ -157,6 +159,8 @@ class Running:
         ``left``: its group, where some of them are in it.
         """
         ended, ending = self.exit or Exit(), self.ending
+        if self.mask is not None:
+            self.output.add(self.mask.end())
         err = ending.in_words(self.launch.timeout_s) if ending else exit_in_words(ended.exit_code, ended.signal)
         if err and self.hung_at is not None:
             err += f"; {self.hung_at}"

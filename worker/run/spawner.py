@@ -192,6 +192,8 @@ class Spawner:
 
     def prepare(self, launch: Launch, turn: Turn, *, here: bool = True) -> Start:
         """All that can be done before its time is looked at. ``turn``: of all that are started together."""
+        if launch.fault is not None:
+            raise UnstartableError(launch.fault)
         if not launch.arguments:
             raise UnstartableError("the command is empty")
         try:
@@ -231,7 +233,9 @@ class Spawner:
             return
         # A command for a shell of this machine, as the worker's own user: here, where its directory is at hand, too.
         start.is_here = True
-        home, around = _surroundings(own.user, own.home, self._path, launch.shell, start.env)
+        # What holds a secret is not remembered.
+        surroundings = _surroundings.__wrapped__ if launch.masked else _surroundings
+        home, around = surroundings(own.user, own.home, self._path, launch.shell, start.env)
         if (directory := turn.files.directory(launch.workdir or home)) is None:
             start.is_here = False
             return

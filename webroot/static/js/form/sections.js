@@ -35,12 +35,19 @@ const HOLDS = {
   slots: (value) => (typeof value === "number" ? t("holds.slots", { n: value }) : value),
   priority: (value) => value !== 0 && t("holds.priority", { priority: value }),
   env: (value) => (Object.keys(value).length ? t("holds.env", { n: Object.keys(value).length }) : t("holds.env.none")),
+  secrets: (value, fields) => secretNames(value, fields.secretFiles), secretFiles: silent,
   workdir: (value) => (value ? t("holds.workdir", { path: value }) : t("holds.workdir.none")),
   user: (value) => value && t("holds.user", { user: value }),
   shell: (value) => value,
   outputLimitBytes: (value) => t("holds.output", { size: typeof value === "number" ? size(value) : shown(value) }),
   labels: (value) => shown(value),
 };
+
+/** @param {Record<string, string>} values @param {Record<string, string> | undefined} files */
+function secretNames(values, files) {
+  const n = Object.keys(values).length + Object.keys(files ?? {}).length;
+  return n > 0 && t("holds.secrets", { n });
+}
 
 /** @param {Fields} fields */
 export function drawSections(fields) {

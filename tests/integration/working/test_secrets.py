@@ -1,0 +1,189 @@
+"""Secrets by name: whose they are, how a run gets them, and where their values never are."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.protocol.keys import RunId
+from tests.support.waiting import wait_until
+from tests.support.working import Place, Working, World, working
+
+pytestmark = [pytest.mark.etcd, pytest.mark.logstore]
+
+PASSWORD = "correct horse battery staple"
+BILLING = {"team": "billing"}
+ME = pwd.getpwuid(os.geteuid()).pw_name
+
+
+def vault(tmp_path: Path, *, mode: int = 0o600, **settings: Any) -> Path:
+    """A worker's secretsFile, and the secret ``pg/prod``, given to billing's jobs."""
+    (tmp_path / "vault" / "pg").mkdir(parents=True)
+    secret = tmp_path / "vault" / "pg" / "prod"
+    secret.write_text(f"{PASSWORD}\n")
+    secret.chmod(mode)
+    allow = [{"secrets": ["pg/*"], "labels": {"team": ["billing"]}, "users": "all"}]
+    path = tmp_path / "secrets.json"
+    path.write_text(json.dumps({"directory": str(tmp_path / "vault"), "allow": allow} | settings))
+    path.chmod(0o644)
+    return path
+
+
+async def outcome(world: World, command: str, name: str = "job", **fields: Any) -> dict[str, Any]:
+    """The record of one run of such a job."""
+    job = await world.save(name, command, **fields)
+    return await world.record(await world.ask(job, plan_ms=1_790_000_000_000, name=name))
+
+
+async def test_run_gets_its_secret_and_no_other_place_does(world: World, place: Place, tmp_path: Path) -> None:
+    async with working(place, secrets_file=vault(tmp_path)) as worker:
+        await worker.deciding()
+        evidence = tmp_path / "evidence"
+        record = await outcome(
+            world, f'printf %s "$PW" > {evidence}; echo "it is $PW, $LEVEL"; env | sort',
+            labels=BILLING, secrets={"PW": "pg/prod"}, env={"LEVEL": "debug", "PW": "not this"},
+        )  # fmt: skip
+    assert evidence.read_text() == PASSWORD
+    assert record["status"] == "success"
+    assert "it is ***, debug" in record["output"]
+    assert PASSWORD not in json.dumps(record)
+    async for page in world.etcd.read_prefix(place.prefix):
+        assert not any(PASSWORD.encode() in kv.value for kv in page.kvs)
+    spool = b"".join(path.read_bytes() for path in (place.directory / "w1").rglob("*") if path.is_file())
+    assert PASSWORD.encode() not in spool
+
+
+async def test_secret_in_a_file_is_private_and_goes_with_its_run(world: World, place: Place, tmp_path: Path) -> None:
+    async with working(place, secrets_file=vault(tmp_path)) as worker:
+        await worker.deciding()
+        record = await outcome(
+            world, 'stat -c "%a %U" "$PGPASSFILE" "$(dirname "$PGPASSFILE")"; cat "$PGPASSFILE"; echo "$PGPASSFILE"',
+            labels=BILLING, secretFiles={"PGPASSFILE": "pg/prod"},
+        )  # fmt: skip
+        *modes, masked, path = record["output"].split("\n")[:4]
+        assert modes == [f"400 {ME}", f"700 {ME}"]
+        assert masked == "***"
+        await wait_until(lambda: not Path(path).parent.exists(), description="the run's files are gone")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    fields: Mapping[str, Any] = field(default_factory=lambda: {"labels": BILLING, "secrets": {"PW": "pg/prod"}})
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    mode: int = 0o600
+    says: str
+
+
+REFUSALS = {
+    "another team's job": Refusal(
+        fields={"labels": {"team": "sales"}, "secrets": {"PW": "pg/prod"}}, says="is not given to jobs with these"),
+    "a job without labels": Refusal(fields={"secrets": {"PW": "pg/prod"}}, says="is not given to jobs"),
+    "another user": Refusal(
+        settings={"allow": [{"secrets": ["*"], "labels": "all", "users": ["somebody-else"]}]}, says="and the user"),
+    "no rule": Refusal(settings={"allow": []}, says="is not given to jobs"),
+    "no such secret": Refusal(
+        fields={"labels": BILLING, "secrets": {"PW": "pg/test"}}, says="secret pg/test is not on this worker"),
+    "a file that others can read": Refusal(mode=0o644, says="is open to other users"),
+    "a file that others can write": Refusal(mode=0o620, says="is open to other users"),
+    "a program that fails": Refusal(
+        fields={"labels": BILLING, "secrets": {"PW": "pg/none"}}, settings={"program": ["/bin/false"]},
+        says="it ended with status 1"),
+    "a program that is not there": Refusal(
+        fields={"labels": BILLING, "secrets": {"PW": "pg/none"}}, settings={"program": ["/no/such/program"]},
+        says="cannot be looked up"),
+    "a mistake in the settings": Refusal(settings={"alow": []}, says="cannot be read as the documentation says"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_run_that_may_not_have_its_secret_fails_and_says_why(
+    world: World, place: Place, tmp_path: Path, name: str
+) -> None:
+    case = REFUSALS[name]
+    path = vault(tmp_path, mode=case.mode, **case.settings)
+    async with working(place, secrets_file=path) as worker:
+        await worker.deciding()
+        record = await outcome(world, f"touch {tmp_path}/ran", **case.fields)
+    assert record["status"] == "failed"
+    assert case.says in record["err"]
+    assert PASSWORD not in json.dumps(record)
+    assert not (tmp_path / "ran").exists()
+
+
+async def test_worker_without_secrets_says_so(world: World, place: Place) -> None:
+    async with working(place) as worker:
+        await worker.deciding()
+        record = await outcome(world, "true", secrets={"PW": "pg/prod"})
+    assert (record["status"], "no secretsFile" in record["err"]) == ("failed", True)
+
+
+async def test_program_gives_what_no_file_has_and_a_new_value_counts_at_once(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    program, value = tmp_path / "read-secret", tmp_path / "value"
+    program.write_text(f'#!/bin/sh\n[ "$1" = pg/vault ] && cat {value}\n')
+    program.chmod(0o755)
+    async with working(place, secrets_file=vault(tmp_path, program=[str(program)])) as worker:
+        await worker.deciding()
+        for number, secret in enumerate(["first-value", "second-value"]):
+            value.write_text(secret)
+            record = await outcome(
+                world, f'printf %s "$PW" > {tmp_path}/{number}; echo $PW', f"job{number}", labels=BILLING,
+                secrets={"PW": "pg/vault"},
+            )  # fmt: skip
+            assert (record["output"], (tmp_path / str(number)).read_text()) == ("***\n", secret)
+
+
+async def test_source_that_hangs_fails_its_own_runs_alone(
+    world: World, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("worker.secrets._WITHIN_S", 1.5)
+    program = tmp_path / "hangs"
+    program.write_text("#!/bin/sh\nexec sleep 60\n")
+    program.chmod(0o755)
+    async with working(place, secrets_file=vault(tmp_path, program=[str(program)])) as worker:
+        await worker.deciding()
+        job = await world.save("waits", "true", labels=BILLING, secrets={"PW": "pg/slow"})
+        waiting = await world.ask(job, plan_ms=1_790_000_000_000, name="waits")
+        await wait_until(lambda: _is_claimed(worker, waiting), description="it is claimed")
+        assert (await outcome(world, "true", "plain"))["status"] == "success"
+        assert (await world.record(waiting))["status"] == "failed"
+
+
+def _is_claimed(worker: Working, run: RunId) -> bool:
+    return worker.parts.table.get(run) is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start commands as another user")
+async def test_file_belongs_to_the_runs_user_and_the_value_is_not_in_reach_of_another(
+    world: World, place: Place, tmp_path: Path
+) -> None:
+    async with working(place, secrets_file=vault(tmp_path), allowed_users=("nobody", "root")) as worker:
+        await worker.deciding()
+        look = f'stat -c "%a %U" "$F"; cat "$F"; cat {tmp_path}/vault/pg/prod || echo refused'
+        record = await outcome(
+            world, look, labels=BILLING, user="nobody", workdir="/", secretFiles={"F": "pg/prod"}
+        )  # fmt: skip
+    assert record["output"].split("\n")[:2] == ["400 nobody", "***"]
+    assert "refused" in record["output"]
+
+
+async def test_files_of_a_former_life_are_removed_at_the_start(place: Place, tmp_path: Path) -> None:
+    async with working(place, secrets_file=vault(tmp_path)) as worker:
+        await worker.deciding()
+        runtime = worker.parts.secrets.runtime
+    left = runtime / "0123"
+    left.mkdir(parents=True)
+    (left / "PGPASSFILE").write_text(PASSWORD)
+    async with working(place, secrets_file=tmp_path / "secrets.json") as worker:
+        await worker.deciding()
+        assert not left.exists()
+    assert stat.S_ISDIR(runtime.parent.stat().st_mode)

@@ -1,0 +1,44 @@
+"""Hides the values of secrets in what a command prints."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+SHOWN: Final = b"***"
+
+
+class Mask:
+    """Replaces each value by ``***``, also where it comes in several pieces. What a command makes of a value (its
+    Base64, its first half) is not found.
+    """
+
+    def __init__(self, values: Sequence[bytes]) -> None:
+        """``values``: none is empty; the longest first, so that one which begins like another is hidden whole."""
+        self._pattern = re.compile(b"|".join(map(re.escape, values)))
+        self._may_begin = max(map(len, values)) - 1
+        """So many bytes at the end may be the beginning of a value."""
+        self._held = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What can be told of the output so far; what may be a value's beginning is held back."""
+        return self._take(self._held + chunk, keep=self._may_begin)
+
+    def end(self) -> bytes:
+        """What was held back."""
+        return self._take(self._held, keep=0)
+
+    def _take(self, data: bytes, *, keep: int) -> bytes:
+        told, done = bytearray(), 0
+        certain = len(data) - keep
+        for match in self._pattern.finditer(data):
+            if match.start() >= certain:
+                break
+            told += data[done : match.start()]
+            told += SHOWN
+            done = match.end()
+        upto = max(done, certain, 0)
+        told += data[done:upto]
+        self._held = data[upto:]
+        return bytes(told)

@@ -1,0 +1,309 @@
+"""Secrets that jobs ask for by name: which job may have which, where values come from, and what becomes of them.
+
+A job names a secret (``secrets``, ``secretFiles``); its value is nowhere but on the worker. The worker's
+``secretsFile`` says where values lie, and which jobs may have them:
+
+    {
+      "directory": "/etc/etcron/secrets",              a file for each secret: pg/prod is /etc/etcron/secrets/pg/prod
+      "credentials": true,                             systemd's (LoadCredential=), for names without a slash
+      "program": ["/usr/local/bin/read-secret"],       is given the name, and prints the value
+      "allow": [
+        {"secrets": ["pg/*"], "labels": {"team": ["billing"]}, "users": ["postgres"]}
+      ]
+    }
+
+The first of these sources that there are, and that has the name, gives the value. ``labels`` is ``"all"`` or labels
+with lists of values; ``users`` is ``"all"`` or a list of the system users that the run may have.
+Everything is read anew for each run, in a thread and with a deadline: a changed rule, or a changed value, counts from
+the next run on. What goes wrong is the run's failure, in words that never hold a value.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import pwd
+import secrets
+import shutil
+import stat
+import subprocess
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import partial
+from pathlib import Path
+from threading import Thread
+from typing import Any, Final
+
+from common.access.selectors import ALL, Selector
+from common.errors import UnavailableError
+from common.jobs.job import JobSpec
+from common.process.threads import beside
+
+_log = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 65_536
+"""Of one secret."""
+_WITHIN_S: Final = 10.0
+_AT_A_TIME: Final = 4
+_SETTINGS: Final = frozenset({"directory", "credentials", "program", "allow"})
+_RULE: Final = frozenset({"secrets", "labels", "users"})
+_OTHERS_READ: Final = stat.S_IROTH
+_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+class SecretError(Exception):
+    """A run cannot have a secret. The text says why, and never holds a value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSecrets:
+    """What one run was given; ``close`` when it is over."""
+
+    env: Mapping[str, str] = field(repr=False)
+    """Variables with values, and with the paths of files."""
+    values: tuple[bytes, ...] = field(repr=False)
+    """What must not stand in its output."""
+    directory: Path | None = None
+    """The run's own, where it has files."""
+
+    def close(self) -> None:
+        """Remove the files, beside the loop; it may be called again."""
+        if self.directory is not None:
+            with suppress(RuntimeError):  # out of threads: the next start of the worker removes them
+                Thread(target=shutil.rmtree, args=(self.directory, True), name="secrets", daemon=True).start()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rule:
+    secrets: tuple[str, ...]
+    labels: Selector
+    users: frozenset[str] | None
+
+    def gives(self, secret: str, labels: Mapping[str, str], user: str) -> bool:
+        return (
+            any(fnmatchcase(secret, pattern) for pattern in self.secrets)
+            and self.labels.matches(labels)
+            and (self.users is None or user in self.users)
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Settings:
+    """What the file says."""
+
+    directory: Path | None
+    credentials: Path | None
+    program: tuple[str, ...]
+    allow: tuple[_Rule, ...]
+
+    @classmethod
+    def read(cls, path: Path) -> _Settings:
+        """SecretError: it cannot be read, somebody else could have written it, or it does not say what it should."""
+        try:
+            document = json.loads(_bytes_of(path, forbidden=_OTHERS_WRITE))
+            if unknown := sorted(set(document) - _SETTINGS):
+                raise ValueError(f"unknown members: {unknown[:5]}")
+            return cls(
+                directory=Path(document["directory"]) if "directory" in document else None,
+                credentials=_credentials() if document.get("credentials") is True else None,
+                program=_texts(document.get("program", [])),
+                allow=tuple(_rule(one) for one in document.get("allow", [])),
+            )
+        except FileNotFoundError:
+            raise SecretError(f"secretsFile {path} is not there") from None
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise SecretError(f"secretsFile {path} cannot be read as the documentation says: {error!s:.200}") from None
+
+    def value(self, secret: str) -> bytes:
+        """SecretError: no source has it, or the one that does cannot be read."""
+        for directory in (self.directory, self.credentials):
+            if directory is None or (directory is self.credentials and "/" in secret):
+                continue
+            try:
+                return _bytes_of(directory / secret, forbidden=_OTHERS_WRITE | _OTHERS_READ)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        if self.program:
+            return _printed(self.program, secret)
+        raise SecretError(f"secret {secret} is not on this worker: none of the sources in its secretsFile has it")
+
+
+class Secrets:
+    """Gives runs what their jobs ask for."""
+
+    def __init__(self, path: Path | None, *, runtime: Path, default_user: str | None) -> None:
+        """``path``: the ``secretsFile``; ``runtime``: where files of runs may lie, on a disk of memory at best."""
+        self._path = path
+        self.runtime = runtime
+        self._default_user = default_user
+        self._turns = asyncio.Semaphore(_AT_A_TIME)
+
+    async def of(self, spec: JobSpec) -> RunSecrets:
+        """What a run of this job gets. SecretError."""
+        async with self._turns:
+            try:
+                return await beside(partial(self._gather, spec), what="secrets", within_s=_WITHIN_S)
+            except SecretError:
+                raise
+            except (UnavailableError, OSError) as error:
+                raise SecretError(f"its secrets cannot be looked up: {error!s:.200}") from None
+            except Exception as error:
+                _log.exception("secrets of a run: a reason that was not foreseen", extra={"action": "secrets.failed"})
+                raise SecretError(f"its secrets cannot be looked up: {type(error).__name__}") from None
+
+    async def clear(self) -> None:
+        """Remove what a former process has left. Before any run starts."""
+        with suppress(UnavailableError):  # its disk hangs: what is there is its users' alone
+            await beside(partial(shutil.rmtree, self.runtime, ignore_errors=True), what="files of former secrets")
+
+    def _gather(self, spec: JobSpec) -> RunSecrets:
+        if self._path is None:
+            raise SecretError("this worker has no secrets: its configuration has no secretsFile")
+        settings = _Settings.read(self._path)
+        user = spec.user or self._default_user or pwd.getpwuid(os.geteuid()).pw_name
+        found: dict[str, bytes] = {}
+        for secret in dict.fromkeys([*spec.secrets.values(), *spec.secret_files.values()]):
+            if not any(rule.gives(secret, spec.labels, user) for rule in settings.allow):
+                raise SecretError(
+                    f"secret {secret} is not given to jobs with these labels and the user {user}: "
+                    "see `allow` in the secretsFile of this worker"
+                )
+            found[secret] = settings.value(secret)
+        env = {name: _text(secret, found[secret]) for name, secret in spec.secrets.items()}
+        directory = None
+        if spec.secret_files:
+            directory = self._directory_of_a_run()
+            try:
+                files = {name: (directory / name, found[secret]) for name, secret in spec.secret_files.items()}
+                _write(directory, files.values(), user)
+            except (OSError, KeyError) as error:
+                shutil.rmtree(directory, ignore_errors=True)
+                raise SecretError(f"its file cannot be written: {error!s:.200}") from None
+            env |= {name: str(path) for name, (path, _) in files.items()}
+        return RunSecrets(env=env, values=_to_mask(found.values()), directory=directory)
+
+    def _directory_of_a_run(self) -> Path:
+        """Others may pass, and see nothing: the name is random, and what lies below is its user's alone."""
+        try:
+            self.runtime.mkdir(parents=True, exist_ok=True, mode=0o711)
+            directory = self.runtime / secrets.token_hex(16)
+            directory.mkdir(mode=0o700)
+        except OSError as error:
+            raise SecretError(f"a directory for its files cannot be made: {error.strerror or error}") from None
+        return directory
+
+
+def runtime_directory(data_dir: Path, instance: str, environ: Mapping[str, str]) -> Path:
+    """Where the files of runs lie: below systemd's RuntimeDirectory, /run for root, the user's own, or the data's."""
+    given = environ.get("RUNTIME_DIRECTORY", "").partition(":")[0]
+    if not given and os.geteuid() == 0:
+        given = "/run/etcron"
+    elif not given and (own := environ.get("XDG_RUNTIME_DIR", "")) and os.access(own, os.W_OK):
+        given = f"{own}/etcron"
+    return Path(given) / f"secrets-{instance}" if given else data_dir / "secrets"
+
+
+def _rule(document: Mapping[str, Any]) -> _Rule:
+    if unknown := sorted(set(document) - _RULE):
+        raise ValueError(f"a rule has unknown members: {unknown[:5]}")
+    users = document["users"]
+    return _Rule(
+        secrets=_texts(document["secrets"]), labels=Selector.from_json(document["labels"]),
+        users=None if users == ALL else frozenset(_texts(users)),
+    )  # fmt: skip
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise ValueError("a list of texts is needed")
+    return tuple(value)
+
+
+def _credentials() -> Path | None:
+    given = os.environ.get("CREDENTIALS_DIRECTORY")
+    return Path(given) if given else None
+
+
+def _bytes_of(path: Path, *, forbidden: int) -> bytes:
+    """FileNotFoundError; SecretError: it cannot be read, or it is in other users' reach."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except (FileNotFoundError, NotADirectoryError):
+        raise
+    except OSError as error:
+        raise SecretError(f"{path} cannot be read: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        about = os.fstat(descriptor)
+        if not stat.S_ISREG(about.st_mode):
+            raise SecretError(f"{path} is no file")
+        if about.st_uid not in (0, os.geteuid()):
+            raise SecretError(f"{path} belongs to another user than root and the worker's: chown it")
+        if about.st_mode & forbidden:
+            raise SecretError(f"{path} is open to other users: chmod go-w,o-r")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise SecretError(f"{path} has more than {MOST_BYTES:,} bytes")
+    return content
+
+
+def _printed(program: tuple[str, ...], secret: str) -> bytes:
+    environment = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+    with subprocess.Popen(
+        [*program, secret], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+        env=environment, start_new_session=True,
+    ) as process:  # fmt: skip
+        assert process.stdout is not None, "it is a pipe"
+        timer_ends = Thread(target=_end_late, args=(process,), name="secrets: program", daemon=True)
+        timer_ends.start()
+        content = process.stdout.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            process.kill()
+        status = process.wait()
+    if status != 0:
+        raise SecretError(f"secret {secret} was not given by {program[0]}: it ended with status {status}")
+    return content
+
+
+def _end_late(process: subprocess.Popen[bytes]) -> None:
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(_WITHIN_S - 1)
+        return
+    process.kill()
+
+
+def _text(secret: str, value: bytes) -> str:
+    """As a variable: without the line end that editors leave."""
+    try:
+        text = value.decode().removesuffix("\n").removesuffix("\r")
+    except UnicodeDecodeError:
+        raise SecretError(f"secret {secret} is not text: use secretFiles for it") from None
+    if "\0" in text:
+        raise SecretError(f"secret {secret} contains a NUL: use secretFiles for it")
+    return text
+
+
+def _write(directory: Path, files: Collection[tuple[Path, bytes]], user: str) -> None:
+    for path, content in files:
+        path.touch(mode=0o400)
+        path.chmod(0o600)
+        path.write_bytes(content)
+        path.chmod(0o400)
+    if os.geteuid() == 0:
+        account = pwd.getpwnam(user)
+        for path, _ in files:
+            os.chown(path, account.pw_uid, account.pw_gid)
+        os.chown(directory, account.pw_uid, account.pw_gid)
+
+
+LEAST_MASKED: Final = 4
+"""A shorter value stands in too much that is none."""
+
+
+def _to_mask(values: Collection[bytes]) -> tuple[bytes, ...]:
+    """Each as it is and without the line end after it; the longest first."""
+    found = {value.rstrip(b"\r\n") for value in values}
+    return tuple(sorted((value for value in found if len(value) >= LEAST_MASKED), key=len, reverse=True))
