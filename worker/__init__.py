@@ -14,7 +14,7 @@
     runs.py launch.py               what the others speak of: a run, what is to be started
     catalog.py members.py absences.py kills.py draining.py registry.py sentinels.py
                                     what this worker knows from etcd, and says of itself there
-    data_directory.py disk.py identity.py
+    data_directory.py identity.py
                                     its data directory: what is read at the start, and the thread that writes
     pacing.py                       how it spreads its work while more is due than it has slots for
     secrets.py                      what jobs ask for by name, and where its values come from

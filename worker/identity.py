@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import ConfigError, ConflictError, Problem
+from common.process.disk import written_once
 from common.protocol.member import Identity, is_worker_name
-from worker.disk import written_once
 
 _FILES: Final = ("lock", "name", "instance", "guardian.lock", "ending.json", "spool")
 _ASKED_S: Final = 1.0

@@ -5,6 +5,8 @@
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
     accounts.py     users and service accounts, as they are stored
     callers.py      who is calling, and by which way
+    audit_chain.py audit_diff.py
+                    the audit: entries that hold each other; what a change to a job came to
 
 Pure: no clock, no I/O. What all of it is for: ``docs/security.md``.
 

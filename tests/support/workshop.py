@@ -12,6 +12,7 @@ from common.clock import SystemClock
 from common.errors import EtcdInDoubtError, EtcronError
 from common.etcd import Change, EtcdClient, Session
 from common.jobs.reader import parse_job
+from common.process.disk import Disk
 from common.protocol.fire_claims import Claims
 from common.protocol.keys import Keys, RunId, encode_mark
 from common.protocol.kill import Kill
@@ -27,7 +28,6 @@ from tests.support.fake_clock import FakeClock
 from tests.support.waiting import wait_until
 from worker.admission import Admission
 from worker.catalog import Catalog
-from worker.disk import Disk
 from worker.dispatcher import Dispatcher
 from worker.kills import Kills
 from worker.launch import Launch, Outcome

@@ -47,7 +47,7 @@ KNOWN: Final = {
     "manager/http/https.py _stamp": THREAD, "manager/http/https.py _renewed": THREAD,
     "manager/http/https.py _take": KERNEL, "manager/http/https.py _in_memory": KERNEL,
     "manager/console/assets.py": INSTALLED, "manager/console/pages.py": INSTALLED, "manager/wiring.py": START,
-    "worker/secrets.py": THREAD, "worker/disk.py": START, "worker/identity.py": START,
+    "worker/secrets.py": THREAD, "common/process/disk.py": THREAD, "worker/identity.py": START,
     "worker/record/delivery.py set_aside": THREAD,
     "worker/record/spool.py": THREAD, "worker/record/spool_segments.py": THREAD,
     "worker/run/running.py reap": KERNEL, "worker/run/first_process.py has_executed": KERNEL,

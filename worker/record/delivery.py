@@ -27,10 +27,10 @@ from typing import Final, Protocol
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.process import failpoints
+from common.process.disk import sync_directory
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord
 from common.runlog import Advance, OwedResults, Rejection, RunLog, WriteResult
-from worker.disk import sync_directory
 from worker.pacing import RecordPace
 from worker.record.spool import CACHE_BYTES, Spool, SpoolError
 

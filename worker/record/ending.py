@@ -23,10 +23,10 @@ from typing import Final
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
+from common.process.disk import Disk
 from common.protocol.give_up import GiveUp
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import MOST_ENDING, MOST_PROCESSES, EndingRun
-from worker.disk import Disk
 from worker.machine.left_groups import LeftGroup, LeftGroups, living_in, read_left, write_left
 from worker.machine.looks import look_once
 from worker.machine.process_group import ProcessGroup

@@ -31,8 +31,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from common.errors import EtcronError
+from common.process.disk import Disk
 from common.protocol.run import RunRecord
-from worker.disk import Disk
 from worker.record.spool_room import Room
 from worker.record.spool_segments import (
     Mark,

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from common.json_text import to_json
+from common.process.disk import sync_directory
 from common.protocol.run import RunRecord
-from worker.disk import sync_directory
 
 _HEADER = struct.Struct("<II")
 _LENGTH = struct.Struct("<I")
