@@ -162,8 +162,8 @@ class Walk:
     problem: str | None = None
     """The first break; what lies behind it is not looked at."""
 
-    def take(self, text: str, said_hash: str, head: Head | None) -> None:
-        """The next entry as it is kept, with the hash that is kept beside it."""
+    def take(self, text: str, said_hash: str, head: Head | None, *, fits: bool = True) -> None:
+        """The next entry as it is kept, with the hash beside it, and whether all else beside it says the same."""
         if self.problem is not None:
             return
         try:
@@ -182,6 +182,8 @@ class Walk:
             self.problem = f"entry {entry.seq} does not follow from the one before: one of the two was changed"
         elif entry.hash != said_hash:
             self.problem = f"entry {entry.seq} was changed: its text does not have its hash"
+        elif not fits:
+            self.problem = f"entry {entry.seq} was changed: what it is found by does not say what its text says"
         elif head is not None and entry.seq == head.seq and entry.hash != head.hash:
             self.problem = f"entry {entry.seq} is not the one that the head names: the chain was written anew"
         else:

@@ -18,10 +18,12 @@ from pymongo.errors import BulkWriteError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
+from common.access.audit_chain import Entry
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
 from common.protocol.saved_job import JobVersion
+from common.runlog.audit import AuditEntries, AuditFilter, AuditPage, KeptEntry
 from common.runlog.client import (
     NO_FAULTS,
     Document,
@@ -83,6 +85,7 @@ class RunLog:
         self._last = LastResults(self._jobs)
         self._removal = Removal(self._log, self._jobs, store.get_collection("retention"))
         self._versions = Versions(store.get_collection("versions"))
+        self._audit = AuditEntries(store.get_collection("audit"))
         self._statistics = Statistics(store.get_collection("statistics"), self._log)
         # What the steward finds here ends a run: it must not be a write that a new primary would roll back.
         self._settled = self._log.with_options(read_concern=ReadConcern("majority"))
@@ -337,6 +340,37 @@ class RunLog:
         """The job's former specs, newest first."""
         async with asking(self._client, deadline_seconds):
             return await self._versions.newest(job, limit)
+
+    async def prepare_audit(self, *, deadline_seconds: float = _READ_SECONDS) -> None:
+        """The audit's indexes exist; apart from the others, as workers have no rights on that collection."""
+        await self.ping(deadline_seconds=deadline_seconds)
+        async with asking(self._client, _INDEX_SECONDS):
+            await self._audit.prepare()
+
+    async def put_audit(self, entries: Sequence[Entry], *, deadline_seconds: float = _WRITE_SECONDS) -> list[int]:
+        """These entries of one chain are stored; may be repeated. The numbers of those in whose place another one is.
+
+        They are only ever inserted: a user of the log store that may do nothing else is enough.
+        """
+        async with asking(self._client, deadline_seconds):
+            return await self._audit.insert(entries)
+
+    async def audit(
+        self, wanted: AuditFilter, *, cursor: str | None, limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> AuditPage:
+        """A page of the audit, newest first; InvalidInputError where the cursor is none of this list.
+
+        It looks at 2,000 entries at most, so it may have fewer than asked for, and a next page.
+        """
+        async with asking(self._client, deadline_seconds):
+            return await self._audit.page(wanted, cursor, limit)
+
+    async def audit_behind(
+        self, last_id: str, *, limit: int, deadline_seconds: float = _READ_SECONDS
+    ) -> list[KeptEntry]:
+        """The audit's entries that follow this one as they are kept, chain by chain, for whoever verifies them."""
+        async with asking(self._client, deadline_seconds):
+            return await self._audit.behind(last_id, limit)
 
     async def old_records(
         self, before_ms: int, *, after: str = "", limit: int, deadline_seconds: float = _READ_SECONDS
