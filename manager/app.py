@@ -89,6 +89,8 @@ def loops_of(app: web.Application) -> Mapping[str, Callable[[], Awaitable[None]]
     """What has to run beside the application, once it is set up: by name."""
     parts = app[PARTS]
     return {
+        "users and rights": parts.directory.run,
+        "sessions in use": parts.idle.run,
         "watching": parts.watching.run,
         "blocked jobs": parts.watching.blocked.run,
         "events": parts.events.run,

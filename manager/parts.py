@@ -17,7 +17,9 @@ from common.etcd import EtcdClient
 from common.json_text import dumps
 from common.protocol.keys import Keys
 from common.runlog import RunLog
+from manager.access.directory import Directory
 from manager.access.guard import CALLER, Access
+from manager.access.idle import Idle
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -46,6 +48,8 @@ class Parts:
     """The manager's parts, made once the application starts."""
 
     access: Access
+    directory: Directory
+    idle: Idle
     etcd: EtcdClient
     keys: Keys
     runlog: RunLog

@@ -13,11 +13,15 @@ from common.configuration.config import ManagerConfig
 from common.configuration.keys import redact_uri
 from common.errors import UnavailableError
 from common.etcd import EtcdClient
+from common.protocol.access_keys import AccessKeys
 from common.protocol.keys import Keys, RunId
 from common.protocol.member import Member
 from common.protocol.placement import Past
 from common.runlog import JobResults, RunLog
-from manager.access.guard import NO_RIGHTS, Access
+from manager.access.directory import Directory
+from manager.access.guard import Access, Way
+from manager.access.idle import Idle
+from manager.access.ways import SessionWay, TokenWay
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
 from manager.background.versions import Versions
@@ -95,8 +99,12 @@ def make_parts(
         patience_s=patience_s,
         refuse_wrong_clock=guard.refuse,
     )
+    directory = Directory(etcd, AccessKeys(config.key_prefix), clock=clock)
+    idle = Idle(etcd, clock=clock)
     return Parts(
-        access=Access(config.auth, (), lambda identity: NO_RIGHTS),
+        access=Access(config.auth, _ways(config, directory, idle), directory.rights_of, directory.ready),
+        directory=directory,
+        idle=idle,
         etcd=etcd,
         keys=keys,
         runlog=runlog,
@@ -148,6 +156,15 @@ def make_parts(
         read_timeout_s=read_s,
         write_timeout_s=write_s,
         notes=config.notes,
+    )
+
+
+def _ways(config: ManagerConfig, directory: Directory, idle: Idle) -> Sequence[Way]:
+    """In the order in which they are asked: the first that finds a credential of its kind decides."""
+    has_tls = config.tls_cert is not None
+    return (
+        TokenWay(directory),
+        SessionWay(directory, has_tls=has_tls, proxies=config.proxies, used=idle.used),
     )
 
 

@@ -230,6 +230,15 @@ class EtcdClient:
         except EtcdLeaseGoneError:
             return
 
+    async def lease_keep_alive(self, lease_id: int) -> bool:
+        """Whether the lease still exists; if so, it has its full TTL again. Once: a session keeps a stream open."""
+        stream = await self.keep_alive_stream()
+        try:
+            request = _rpc.messages.LeaseKeepAliveRequest(ID=lease_id)
+            return bool((await stream.exchange(request, timeout_s=self.timeout_s)).TTL > 0)
+        finally:
+            stream.close()
+
     async def lease_time_to_live(self, lease_id: int) -> LeaseState | None:
         """What is left of the lease; None: it does not exist."""
         request = _rpc.messages.LeaseTimeToLiveRequest(ID=lease_id)

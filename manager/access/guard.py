@@ -12,18 +12,18 @@ labels of each object that they touch (``Rights`` of `common.access.rights`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
-from common.access.callers import AuthMode, Caller, Identity
+from common.access.callers import AuthMode, Caller, Identity, Via
 from common.access.rights import OWNER, Rights
 from common.errors import ForbiddenError, LoginNeededError
 from manager.access.needs import Need, need_of
 from manager.http.errors import Handler
-from manager.http.guards import ADDRESS
+from manager.http.guards import ADDRESS, READ_ONLY
 
 _log = logging.getLogger(__name__)
 
@@ -44,11 +44,18 @@ class Way(Protocol):
 class Access:
     """Who calls, and what they may do."""
 
-    def __init__(self, mode: AuthMode, ways: Sequence[Way], rights_of: Callable[[Identity], Rights]) -> None:
-        """``rights_of``: what the bindings give to who is known."""
+    def __init__(
+        self, mode: AuthMode, ways: Sequence[Way], rights_of: Callable[[Identity], Rights],
+        ready: Callable[[bool], Awaitable[None]] | None = None,
+    ) -> None:  # fmt: skip
+        """``rights_of``: what the bindings give to who is known.
+
+        ``ready``: returns where they are known well enough to read, or to change something, by them; UnavailableError.
+        """
         self.mode = mode
         self.ways = tuple(ways)
         self.rights_of = rights_of
+        self._ready = ready
 
     async def caller(self, request: web.Request) -> Caller:
         """Who calls. LoginNeededError: a credential came, and is not valid."""
@@ -62,6 +69,8 @@ class Access:
     async def _identity(self, request: web.Request) -> Identity | None:
         for way in self.ways:
             if (identity := await way(request)) is not None:
+                if self._ready is not None and identity.via is not Via.OWNER:
+                    await self._ready(request.method not in READ_ONLY)
                 return identity
         return None
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext
 from typing import Final
 
 from aiohttp import web
 
 from common.access.rights import Role
+from manager.access.guard import CALLER
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.parts import PARTS
+from manager.watch.events import Client
 
 _TAKEN_S: Final = 20.0
 """How long one batch of events may take to be taken; then the connection is cut."""
@@ -25,29 +28,37 @@ def add_routes(app: web.Application) -> None:
 
 @needs(Role.VIEWER)
 async def stream_events(request: web.Request) -> web.StreamResponse:
-    """Server-sent events until the browser goes, falls behind, or the manager stops."""
-    hub = request.app[PARTS].events
+    """Server-sent events until the browser goes or falls behind, its user may not listen so any more, or the manager
+    stops.
+    """
+    hub, directory = request.app[PARTS].events, request.app[PARTS].directory
     response = web.StreamResponse(headers={"X-Accel-Buffering": "no"})
     response.content_type = "text/event-stream"
     if request.method == "HEAD":
         await response.prepare(request)
         return response
     client = hub.join(abort=lambda: _cut(request))
+    identity = request[CALLER].identity
     try:
-        request[DEADLINE].reschedule(None)
-        await response.prepare(request)
-        request[STREAMING] = response
-        while (events := await client.next()) is not None:
-            client.is_writing = True
-            async with asyncio.timeout(_TAKEN_S):
-                await response.write(events)
-            client.is_writing = False
-        await response.write_eof()
+        with nullcontext() if identity is None else directory.watched(identity, client.revoke):
+            await _stream(request, response, client)
     except (TimeoutError, ConnectionError):
         _cut(request)  # it takes nothing any more, or has gone
     finally:
         hub.leave(client)
     return response
+
+
+async def _stream(request: web.Request, response: web.StreamResponse, client: Client) -> None:
+    request[DEADLINE].reschedule(None)
+    await response.prepare(request)
+    request[STREAMING] = response
+    while (events := await client.next()) is not None:
+        client.is_writing = True
+        async with asyncio.timeout(_TAKEN_S):
+            await response.write(events)
+        client.is_writing = False
+    await response.write_eof()
 
 
 def _cut(request: web.Request) -> None:

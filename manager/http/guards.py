@@ -55,7 +55,7 @@ KNOWS_US: Final = web.RequestKey("knows_us", bool)
 """Whether it names this manager: a page of a rebound name does not."""
 DEADLINE: Final = web.RequestKey("deadline", asyncio.Timeout)
 
-_READ_ONLY = frozenset({"GET", "HEAD", "OPTIONS"})
+READ_ONLY: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PROBES = frozenset({"/livez", "/readyz"})
 _STREAMS = frozenset({"/api/v1/events"})
 _GIVEN_ONCE = ("Host", "Origin", "Sec-Fetch-Site")
@@ -106,7 +106,7 @@ def guard(hosts: Hosts) -> Middleware:
             message = f"Host: {foreign[0][:100]!r} is not a name of this manager"
             remedy = "call it by its address, or add the name to allowedHosts"
             raise RequestError(403, f"{message}; {remedy}", code="foreign-host")
-        if request.method not in _READ_ONLY or request.path in _STREAMS:
+        if request.method not in READ_ONLY or request.path in _STREAMS:
             _check_origin(request)
         for encoding in request.headers.getall("Content-Encoding", ()):
             if encoding.strip().casefold() != "identity":
@@ -127,7 +127,7 @@ def time_limit(seconds: float) -> Middleware:
                 return await handler(request)
         except TimeoutError as error:
             message = f"there was no answer within {seconds:g} s"
-            if request.method not in _READ_ONLY:
+            if request.method not in READ_ONLY:
                 message += "; it may or may not have been carried out: look before you repeat it"
             raise RequestError(503, message, code="timeout") from error
 
@@ -166,6 +166,6 @@ def _check_origin(request: web.Request) -> None:
         authority = None  # it is no address
     if site in _OUR_SITES and (origin is None or authority == request.headers.get("Host", "").casefold()):
         return
-    what = "listen" if request.method in _READ_ONLY else "change anything"
+    what = "listen" if request.method in READ_ONLY else "change anything"
     message = f"Origin: a page of {(origin or site)[:100]!r} may not {what} here"
     raise RequestError(403, f"{message}; use this manager's own console", code="foreign-origin")

@@ -76,6 +76,11 @@ class Client:
         if self.is_writing:
             self._abort()
 
+    def revoke(self) -> None:
+        """As `end`; what waits is not sent: its user may not see it any more."""
+        self._waiting.clear()
+        self.end()
+
     async def next(self) -> bytes | None:
         """What is to be sent now; None at the end."""
         while not self._waiting:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -56,9 +56,9 @@ class EventStream:
 
 
 @asynccontextmanager
-async def listening(manager: Managed) -> AsyncIterator[EventStream]:
+async def listening(manager: Managed, headers: Mapping[str, str] | None = None) -> AsyncIterator[EventStream]:
     """An open stream."""
-    async with manager.http.get("/api/v1/events") as response:
+    async with manager.http.get("/api/v1/events", headers=headers) as response:
         assert response.status == 200, await response.text()
         assert response.content_type == "text/event-stream"
         yield EventStream(response)

@@ -151,7 +151,7 @@ async def managing(
         http = await stack.enter_async_context(TestClient(_Server(app, config)))
         client = await stack.enter_async_context(EtcdClient([place.etcd]))
         runlog = await stack.enter_async_context(RunLog(place.log_store, database=place.database))
-        own = ("watching", "events") if watches else ()
+        own = ("watching", "events", "users and rights", "sessions in use") if watches else ()
         wanted = [loop() for name, loop in loops_of(app).items() if loops or name in own]
         await stack.enter_async_context(running(*wanted))  # type: ignore[arg-type]
         if clock is not None and not others:

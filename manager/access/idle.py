@@ -1,0 +1,53 @@
+"""Keeps the sessions that are used from becoming idle: each has a lease in etcd, and goes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from common.access.credentials import Session
+from common.clock import Clock
+from common.errors import EtcdError, UnavailableError
+from common.etcd import EtcdClient
+from manager.access.directory import Held
+
+_log = logging.getLogger(__name__)
+
+IDLE_S: Final = 1800
+"""A session that is not used for so long is over."""
+_EACH_S: Final = 60.0
+"""Once in so long it is told to etcd that a session is used."""
+_MOST: Final = 10_000
+
+
+class Idle:
+    """What is used is kept alive, at most once a minute; in memory, of this manager."""
+
+    def __init__(self, etcd: EtcdClient, *, clock: Clock) -> None:
+        self._etcd = etcd
+        self._clock = clock
+        self._told: dict[int, float] = {}
+        """When the lease was last kept alive."""
+        self._used: asyncio.Queue[int] = asyncio.Queue(_MOST)
+
+    def used(self, held: Held[Session]) -> None:
+        """The session is in use."""
+        now, lease = self._clock.monotonic(), held.lease
+        if not lease or now - self._told.get(lease, float("-inf")) < _EACH_S or self._used.full():
+            return
+        if len(self._told) >= _MOST:
+            self._told = {one: at for one, at in self._told.items() if now - at < _EACH_S}
+        self._told[lease] = now
+        self._used.put_nowait(lease)
+
+    async def run(self) -> None:
+        """Tell etcd, for ever."""
+        while True:
+            lease = await self._used.get()
+            try:
+                await self._etcd.lease_keep_alive(lease)
+            except (EtcdError, UnavailableError) as error:
+                self._told.pop(lease, None)  # the next use tells it
+                extra = {"action": "session.not_kept", "error": str(error)}
+                _log.debug("a session that is used was not kept alive: %s", error, extra=extra)

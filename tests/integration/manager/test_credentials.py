@@ -1,0 +1,226 @@
+"""Who is let in by a token or a session, and that nobody is any more once it is taken away: attacks among them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from common.access.credentials import SessionWay
+from common.access.rights import Role
+from tests.support.access import HOUR_MS, Accessing, token_id
+from tests.support.clocks import OffClock
+from tests.support.event_stream import listening
+from tests.support.managing import Managed, Place, managing, problem_of
+from tests.support.waiting import wait_until
+
+JOBS = "/api/v1/jobs"
+
+
+@pytest.fixture
+def clock() -> OffClock:
+    return OffClock()
+
+
+@pytest.fixture
+async def guarded(place: Place, clock: OffClock) -> AsyncIterator[Managed]:
+    """A manager that asks everybody who they are."""
+    async with managing(place, auth="required", clock=clock) as managed:
+        yield managed
+
+
+@pytest.fixture
+def access(guarded: Managed) -> Accessing:
+    return Accessing(guarded)
+
+
+async def status(manager: Managed, headers: dict[str, str], method: str = "GET", path: str = JOBS) -> int:
+    async with manager.http.request(method, path, headers=headers) as response:
+        await response.read()
+        return response.status
+
+
+async def test_nobody_is_let_in_without_a_credential(guarded: Managed) -> None:
+    problem = await problem_of(await guarded.http.get(JOBS), 401)
+    assert problem["code"] == "login-needed"
+
+
+async def test_token_lets_its_owner_in(guarded: Managed, access: Accessing) -> None:
+    headers = await access.user("alice", Role.VIEWER)
+    assert await status(guarded, headers) == 200
+
+
+async def test_session_lets_its_user_in_and_counts_with_their_groups(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", groups=["dba"])
+    cookie = await access.session("user:alice")
+    assert await status(guarded, cookie.headers) == 403
+    await access.bind("group:dba", Role.VIEWER)
+    assert await status(guarded, cookie.headers) == 200
+
+
+async def test_attack_two_authorization_headers_of_which_one_is_good(guarded: Managed, access: Accessing) -> None:
+    good = (await access.user("alice", Role.ADMIN))["Authorization"]
+    for pair in ([good, "Bearer x"], ["Basic eDp5", good], [good, good]):
+        response = await guarded.http.get(JOBS, headers=[("Authorization", one) for one in pair])
+        await problem_of(response, 400)
+
+
+@pytest.mark.parametrize("spoilt", ["Bearer {}x", "Bearer  ", "Bearer etcron_", "Bearer {} {}", "bearer \x80"])
+async def test_attack_token_that_is_nearly_good(guarded: Managed, access: Accessing, spoilt: str) -> None:
+    good = (await access.user("alice", Role.ADMIN))["Authorization"].removeprefix("Bearer ")
+    assert await status(guarded, {"Authorization": spoilt.format(good, good)}) == 401
+
+
+async def test_attack_wrong_token_beside_a_good_session(guarded: Managed, access: Accessing) -> None:
+    headers = await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    wrong = headers["Authorization"][:-1] + ("0" if headers["Authorization"][-1] != "0" else "1")
+    assert await status(guarded, cookie.headers | {"Authorization": wrong}) == 401
+
+
+async def test_attack_expired_token(guarded: Managed, access: Accessing, clock: OffClock) -> None:
+    headers = await access.user("alice", Role.ADMIN)
+    clock.offset_ms += HOUR_MS - 60_000
+    assert await status(guarded, headers) == 200
+    clock.offset_ms += 60_000
+    assert await status(guarded, headers) == 401
+
+
+async def test_attack_session_that_is_used_past_its_end(guarded: Managed, access: Accessing, clock: OffClock) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    assert await status(guarded, cookie.headers) == 200
+    clock.offset_ms += HOUR_MS
+    assert await status(guarded, cookie.headers) == 401
+
+
+async def test_attack_token_and_session_of_a_disabled_user(guarded: Managed, access: Accessing) -> None:
+    headers = await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    by_provider = await access.session("user:alice", way=SessionWay.OIDC)
+    await access.change_user("alice", disabled=True)
+    for given in (headers, cookie.headers, by_provider.headers):
+        assert await status(guarded, given) == 401
+
+
+async def test_attack_token_of_a_deleted_user_whose_name_somebody_else_gets(
+    guarded: Managed, access: Accessing
+) -> None:
+    headers = await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    await access.delete(access.keys.user("alice"))
+    assert await status(guarded, headers) == 401
+    await access.user("alice")
+    assert await status(guarded, headers) == 401
+    assert await status(guarded, cookie.headers) == 401
+
+
+async def test_attack_user_whose_record_is_spoilt_logs_in_by_a_provider(guarded: Managed, access: Accessing) -> None:
+    await access.bind("user:alice", Role.ADMIN)
+    cookie = await access.session("user:alice", way=SessionWay.OIDC)
+    assert await status(guarded, cookie.headers) == 200
+    await access.put(access.keys.user("alice"), b'{"disabled": ')
+    assert await status(guarded, cookie.headers) == 401
+
+
+async def test_attack_token_whose_role_is_wider_than_its_owner(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", Role.VIEWER)
+    headers = await access.token("user:alice", role=Role.ADMIN)
+    assert await status(guarded, headers) == 200
+    assert await status(guarded, headers, "POST", "/api/v1/workers/w1/drain") == 403
+
+
+async def test_token_is_capped_by_its_role(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", Role.ADMIN)
+    headers = await access.token("user:alice", role=Role.VIEWER)
+    assert await status(guarded, headers) == 200
+    assert await status(guarded, headers, "POST", "/api/v1/workers/w1/drain") == 403
+
+
+async def test_service_account_that_is_deleted_has_no_token_any_more(guarded: Managed, access: Accessing) -> None:
+    headers = await access.service("ci", Role.VIEWER)
+    assert await status(guarded, headers) == 200
+    await access.delete(access.keys.service("ci"))
+    assert await status(guarded, headers) == 401
+
+
+async def test_attack_cookie_that_another_port_has_read_without_the_second_secret(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    alone = {name: value for name, value in cookie.headers.items() if name != "X-Etcron-Session"}
+    assert await status(guarded, alone) == 401
+    assert await status(guarded, alone | {"X-Etcron-Session": cookie.secret}) == 401
+    other = await access.session("user:alice")
+    assert await status(guarded, alone | {"X-Etcron-Session": other.second}) == 401
+
+
+async def test_attack_cookie_named_for_another_port(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    foreign = cookie.headers | {"Cookie": f"etcron_session_1={cookie.secret}"}
+    assert await status(guarded, foreign) == 401
+
+
+async def test_attack_cookie_that_a_program_on_another_port_has_set_beside_ours(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    twice = cookie.headers | {"Cookie": f"{cookie.name}={'ab' * 32}; {cookie.name}={cookie.secret}"}
+    assert await status(guarded, twice) == 401
+
+
+async def test_attack_form_of_another_page_changes_something_by_the_cookie(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    form = {name: value for name, value in cookie.headers.items() if name != "X-Etcron"}
+    response = await guarded.http.post("/job/save", data={"job": "{}"}, headers=form)
+    assert response.status == 403
+    assert await status(guarded, form) == 200  # reading needs no such header
+
+
+async def test_attack_fetch_of_another_page_with_the_cookie(guarded: Managed, access: Accessing) -> None:
+    await access.user("alice", Role.ADMIN)
+    cookie = await access.session("user:alice")
+    for foreign in (
+        {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):
+        response = await guarded.http.post("/job/save", data={"job": "{}"}, headers=cookie.headers | foreign)
+        assert response.status == 403
+
+
+async def test_attack_open_event_stream_outlives_the_token_that_was_revoked(
+    guarded: Managed, access: Accessing
+) -> None:
+    headers = await access.user("alice", Role.VIEWER)
+    async with listening(guarded, headers) as stream:
+        await stream.until("health")
+        await guarded.etcd.delete(access.keys.token(token_id(headers)))
+        assert [event.kind for event in await stream.rest() if event.kind != "ping"] == []
+
+
+async def test_attack_open_event_stream_outlives_the_binding_that_was_taken_away(
+    guarded: Managed, access: Accessing
+) -> None:
+    await access.user("alice")
+    binding = await access.bind("user:alice", Role.VIEWER)
+    cookie = await access.session("user:alice")
+    async with listening(guarded, {"Cookie": cookie.headers["Cookie"]}) as stream:
+        await stream.until("health")
+        await access.delete(access.keys.binding(binding))
+        await stream.rest()
+    await wait_until(lambda: len(guarded.parts.events) == 0, description="the stream to be forgotten")
+
+
+async def test_attack_open_event_stream_outlives_the_end_of_its_token(
+    guarded: Managed, access: Accessing, clock: OffClock
+) -> None:
+    headers = await access.user("alice", Role.VIEWER)
+    async with listening(guarded, headers) as stream:
+        await stream.until("health")
+        clock.offset_ms += HOUR_MS
+        await stream.rest()

@@ -1,0 +1,150 @@
+"""Users, service accounts, bindings, tokens and sessions, put into etcd by hand as a manager would put them.
+
+async with managing(place, auth="required") as manager:
+    access = Accessing(manager)
+    headers = await access.user("alice", Role.EDITOR, labels={"team": ["billing"]})
+    await manager.http.get("/api/v1/jobs", headers=headers)
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from common.access.accounts import Service, User
+from common.access.credentials import Session, SessionWay, Token, digest_of, spell_token
+from common.access.rights import Binding, Grant, Role
+from common.access.selectors import EVERYTHING, Selector
+from common.access.subjects import Subject
+from common.etcd import EtcdClient
+from common.json_text import dumps
+from common.protocol.access_keys import AccessKeys
+from manager.access.directory import Directory
+from tests.support.managing import Managed
+from tests.support.waiting import wait_until
+
+HOUR_MS = 3_600_000
+Labels = Mapping[str, Collection[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cookie:
+    """A session as a browser has it."""
+
+    id: str
+    secret: str
+    second: str
+    name: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What a page of the console sends, over loopback without TLS."""
+        return {"Cookie": f"{self.name}={self.secret}", "X-Etcron-Session": self.second, "X-Etcron": "1"}
+
+
+class Accessing:
+    """Who may do what, on one manager (``also``: and on others of its cluster), as a test wants it."""
+
+    def __init__(self, manager: Managed, *also: Managed) -> None:
+        self.etcd: EtcdClient = manager.etcd
+        self.keys = AccessKeys(manager.keys.prefix)
+        self._clock = manager.parts.clock
+        self._port = manager.http.port
+        self._directories: list[Directory] = [one.parts.directory for one in (manager, *also)]
+
+    async def user(
+        self, name: str, role: Role | None = None, *, labels: Labels | None = None,
+        run_as: Collection[str] | None = None,
+        workers: Labels | None = None, groups: Collection[str] = (), password: str | None = None,
+    ) -> dict[str, str]:  # fmt: skip
+        """A user with one binding (``role`` None: with none), and the header of a token of theirs.
+
+        ``labels``, ``workers``: None is all; ``run_as``: None is any user. ``password``: its argon2 hash.
+        """
+        user = User(
+            name=name, password=password, groups=tuple(groups), created_ms=0, created_by="test", changed_ms=0
+        )  # fmt: skip
+        await self.put(self.keys.user(name), user.to_json())
+        if role is not None:
+            await self.bind(f"user:{name}", role, labels=labels, run_as=run_as, workers=workers)
+        return await self.token(f"user:{name}")
+
+    async def service(
+        self, name: str, role: Role | None = None, *, labels: Labels | None = None,
+        run_as: Collection[str] | None = None,
+        workers: Labels | None = None,
+    ) -> dict[str, str]:  # fmt: skip
+        """As `user`, a service account."""
+        await self.put(self.keys.service(name), Service(name=name, created_ms=0, created_by="test").to_json())
+        if role is not None:
+            await self.bind(f"service:{name}", role, labels=labels, run_as=run_as, workers=workers)
+        return await self.token(f"service:{name}")
+
+    async def change_user(self, name: str, *, disabled: bool = False, groups: Collection[str] = ()) -> None:
+        """The user is disabled, or in other groups."""
+        user = User(name=name, password=None, groups=(), created_ms=0, created_by="test", changed_ms=0)
+        await self.put(self.keys.user(name), replace(user, disabled=disabled, groups=tuple(groups)).to_json())
+
+    async def bind(
+        self, subject: str, role: Role, *, labels: Labels | None = None,
+        run_as: Collection[str] | None = None,
+        workers: Labels | None = None,
+    ) -> str:  # fmt: skip
+        """A binding; its id."""
+        binding = Binding(id=secrets.token_hex(6), subject=Subject.parse(subject), grant=Grant(
+            role=role, labels=EVERYTHING if labels is None else Selector.of(labels),
+            run_as=None if run_as is None else frozenset(run_as),
+            workers=EVERYTHING if workers is None else Selector.of(workers),
+        ))  # fmt: skip
+        document = {**binding.to_document(), "createdMs": 0, "createdBy": "test"}
+        await self.put(self.keys.binding(binding.id), dumps(document).encode())
+        return binding.id
+
+    async def token(
+        self, owner: str, *, name: str = "test", role: Role | None = None, expires_in_ms: int = HOUR_MS
+    ) -> dict[str, str]:
+        """The header of a new token of this user or service account."""
+        token_id, secret = secrets.token_hex(6), secrets.token_hex(32)
+        now_ms = self._clock.wall_ms()
+        token = Token(
+            id=token_id, digest=digest_of(secret), owner=Subject.parse(owner), name=name, role=role,
+            created_ms=now_ms, expires_ms=now_ms + expires_in_ms, created_by="test",
+        )  # fmt: skip
+        await self.put(self.keys.token(token_id), token.to_json())
+        return {"Authorization": f"Bearer {spell_token(token_id, secret)}"}
+
+    async def session(
+        self, subject: str, *, role: Role | None = None, way: SessionWay = SessionWay.PASSWORD,
+        groups: Collection[str] = (), expires_in_ms: int = HOUR_MS,
+    ) -> Cookie:  # fmt: skip
+        """A session of this user, with a lease of its own."""
+        secret, second, now_ms = secrets.token_hex(32), secrets.token_hex(32), self._clock.wall_ms()
+        session = Session(
+            id=secrets.token_hex(6), second=digest_of(second), subject=Subject.parse(subject), groups=tuple(groups),
+            way=way, role=role, created_ms=now_ms, expires_ms=now_ms + expires_in_ms, address="127.0.0.1", agent="test",
+        )  # fmt: skip
+        lease = await self.etcd.lease_grant(1800)
+        await self.put(self.keys.session(digest_of(secret)), session.to_json(), lease=lease.id)
+        return Cookie(id=session.id, secret=secret, second=second, name=f"etcron_session_{self._port}")
+
+    async def put(self, key: str, value: bytes, *, lease: int = 0) -> None:
+        """Under ``<prefix>-auth/``; returns when the managers know it."""
+        await self.known(await self.etcd.put(key, value, lease))
+
+    async def delete(self, key: str) -> None:
+        """As `put`, the other way round."""
+        await self.etcd.delete(key)
+        await self.known(await self.etcd.put(self.keys.prefix + "test/marker", b""))
+
+    async def known(self, revision: int) -> None:
+        """Until the managers know all up to this revision under ``<prefix>-auth/``."""
+        await wait_until(
+            lambda: all(one.revision >= revision for one in self._directories),
+            description="the managers have heard of it",
+        )
+
+
+def token_id(headers: Mapping[str, str]) -> str:
+    """Of the token in a header."""
+    return headers["Authorization"].split("_")[1]
