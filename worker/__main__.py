@@ -16,13 +16,14 @@ from common.connections import open_etcd, open_runlog
 from common.errors import ConfigError, ConflictError, InvalidInputError
 from common.etcd import check_access
 from common.process import failpoints
-from common.process.lifecycle import Stop, run, run_loops
+from common.process.lifecycle import Stop, gain_no_privileges, run, run_loops
 from common.process.logs import configure_logging
 from common.process.runtime import collect_rarely, leave_alone_what_is_read
 from common.process.threads import can_start_threads
 from worker.agent import Agent
 from worker.data_directory import DataDirectory, open_data_directory
 from worker.identity import alone_on_this_machine, locked_directory
+from worker.launcher.accounts import isolates
 from worker.record.spool import SpoolError
 
 _log = logging.getLogger(__name__)
@@ -46,6 +47,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         _log.warning("%s", note, extra={"action": "config.note"})
     if config.processes > 1:
         _log.warning("this is one worker; `etcron worker` runs %s", config.processes, extra={"action": "config.note"})
+    if os.geteuid() == 0 and not isolates(config.allowed_users, config.default_user):
+        remedy = "set defaultUser, and in allowedUsers those that jobs may name"
+        _log.warning("commands may run as root here: %s", remedy, extra={"action": "config.note"})
+    if config.no_new_privileges:
+        gain_no_privileges()
     os.umask(0o077)  # records and outputs are for nobody else; commands have a umask of their own
     try:
         failpoints.arm(os.environ)

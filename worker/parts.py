@@ -28,6 +28,7 @@ from worker.draining import DrainWatch
 from worker.guardian.link import GuardianLink
 from worker.kills import Kills
 from worker.launch import Outcome
+from worker.launcher.accounts import isolates
 from worker.launcher.link import Launcher
 from worker.lead.chains import Chains
 from worker.lead.clock_keeping import ClockKeeping
@@ -301,6 +302,7 @@ class Parts:
             labels=config.labels,
             ttl_s=config.lease_ttl_s, on_opened=events.session_opened, on_ended=events.session_ended,
             describe=events.describe, admission=self.admission, clock=self._clock,
+            isolates=isolates(config.allowed_users, config.default_user),
         )  # fmt: skip
 
     def _look_after_others(self) -> None:

@@ -56,6 +56,7 @@ class Registry:
         on_opened: Callable[[Session], Awaitable[None]],
         on_ended: Callable[[], None],
         describe: Callable[[], Beat],
+        isolates: bool,
         admission: Admission,
         clock: Clock,
     ) -> None:
@@ -70,7 +71,7 @@ class Registry:
         self._admission = admission
         self._clock = clock
         self._member = Member(
-            worker=identity.worker, session="", instance=identity.instance, host=identity.host,
+            worker=identity.worker, session="", isolates=isolates, instance=identity.instance, host=identity.host,
             address=client_address(client), slots=slots, labels=labels, version=VERSION,
             tzdata=tzdata_version(), pid=os.getpid(), since_ms=clock.wall_ms(),
         )  # fmt: skip

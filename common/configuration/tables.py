@@ -263,6 +263,9 @@ class WorkerConfig(SharedConfig):
             help="whom jobs without a user run as (the worker's own)",
         )
     )
+    no_new_privileges: bool = setting(
+        Key(name="noNewPrivileges", kind=Truth(), help="no command gains rights by what it executes (sudo, su)"), False
+    )
     secrets_file: Path | None = setting(
         Key(name="secretsFile", kind=File(), help="JSON: where secrets lie, and which jobs may have which")
     )

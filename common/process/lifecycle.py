@@ -72,6 +72,7 @@ log = logging.getLogger(__name__)
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
 _CANCEL_AGAIN_S = 5.0
 _NO_MORE = (ctypes.c_ulong(0),) * 3
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -181,6 +182,12 @@ def causes(error: BaseException) -> Iterator[BaseException]:
             yield from causes(inner)
     else:
         yield error
+
+
+def gain_no_privileges() -> None:
+    """Neither this process nor any that it starts gets rights by executing a program that has some (setuid). Linux."""
+    if _libc.prctl(_PR_SET_NO_NEW_PRIVS, ctypes.c_ulong(1), *_NO_MORE) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_NO_NEW_PRIVS) failed")
 
 
 def set_parent_death_signal(parent: int, number: signal.Signals = signal.SIGKILL) -> None:

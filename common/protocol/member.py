@@ -59,6 +59,8 @@ class Member:
     since_ms: int = 0
     not_accepting: str | None = None
     """Why it takes no new fires; None: it takes them."""
+    isolates: bool = False
+    """Whether its commands run as other users than its own: else they can read all that it can."""
     attached: bool = True
     """Whether the key hangs on the lease that its name tells; one that does not counts for nothing."""
 
@@ -69,6 +71,8 @@ class Member:
             "labels": dict(self.labels), "version": self.version, "tzdata": self.tzdata, "pid": self.pid,
             "sinceMs": self.since_ms,
         }  # fmt: skip
+        if self.isolates:
+            document["isolates"] = True
         if self.not_accepting is not None:
             document["notAccepting"] = self.not_accepting
         return json.dumps(document, separators=(",", ":")).encode()
@@ -84,7 +88,7 @@ class Member:
                 slots=whole(document["slots"], most=MOST_SLOTS), labels=texts(document.get("labels", {})),
                 version=name(document.get("version", "")), tzdata=name(document.get("tzdata", "")),
                 pid=whole(document.get("pid", 0)), since_ms=instant(document.get("sinceMs", 0)),
-                not_accepting=words_or_none(document.get("notAccepting")),
+                not_accepting=words_or_none(document.get("notAccepting")), isolates=document.get("isolates") is True,
             )  # fmt: skip
         except MALFORMED as error:
             raise ValueError(f"not a worker's session: {brief(error)}") from error

@@ -153,6 +153,7 @@ COMPONENTS: Final[dict[str, Schema]] = {
         {
             "key": TEXT, "name": TEXT, "session": TEXT, "instance": TEXT, "host": TEXT, "address": TEXT,
             "problem": maybe(TEXT), "slots": COUNT, "labels": _LABELS, "version": TEXT, "tzdata": TEXT, "sinceMs": MS,
+            "isolation": {"type": "string", "enum": ["users", "none"]},
             "seenMs": MS, "left": {"type": "string", "enum": [str(one) for one in Left]},
             "beat": {"type": ["object", "null"]}, "drained": {"type": ["object", "null"]},
             "clockOffsetMs": {"type": ["integer", "null"]}, "clockIsOff": TRUTH,

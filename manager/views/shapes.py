@@ -142,6 +142,7 @@ def worker_view(seen: SeenWorker) -> dict[str, Any]:
         "problem": member.not_accepting or (beat.problem if beat else None),
         "slots": member.slots,
         "labels": dict(member.labels),
+        "isolation": "users" if member.isolates else "none",
         "version": member.version,
         "tzdata": member.tzdata,
         "sinceMs": member.since_ms,

@@ -76,7 +76,8 @@ class Announcing:
         self.admission, self.session, clock = Admission(), SlowSession(), FakeClock()
         self.registry = Registry(
             client=cast(EtcdClient, type("Client", (), {"endpoint": "127.0.0.1:1"})), keys=Keys("/test"),
-            identity=Identity(worker="w1", instance="0", host="h"), slots=1, labels={}, ttl_s=5, on_opened=opened,
+            identity=Identity(worker="w1", instance="0", host="h"), slots=1, labels={}, ttl_s=5, isolates=False,
+            on_opened=opened,
             on_ended=lambda: None, describe=lambda: Beat(kind="worker", wall_ms=0), admission=self.admission,
             clock=clock,
         )  # fmt: skip

@@ -73,13 +73,14 @@ AS_ROOT = [
     (("daemon",), "nobody", "root", None),
     (("daemon",), "root", None, "root"),
     ((), "nobody", None, "nobody"),
-    ((), "nobody", "root", "root"),
+    ((), "nobody", "root", None),
+    ((), "root", "root", "root"),
 ]
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else")
 @pytest.mark.parametrize(("allowed", "default", "user", "runs_as"), AS_ROOT)
-def test_root_runs_a_job_only_where_the_list_is_empty_or_names_it(
+def test_root_runs_a_job_only_where_nothing_is_listed_or_it_is(
     allowed: tuple[str, ...], default: str | None, user: str | None, runs_as: str | None
 ) -> None:
     if runs_as is not None:

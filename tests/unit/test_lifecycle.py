@@ -6,6 +6,8 @@ import asyncio
 import logging
 import os
 import signal
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -119,3 +121,12 @@ def test_an_error_that_the_caller_reports_is_raised_out_of_its_group(caplog: pyt
         run(main, passed_on=(ConflictError,))
 
     assert caplog.records == []
+
+
+def test_what_a_process_starts_gains_no_privileges_either() -> None:
+    code = (
+        "import subprocess; from common.process.lifecycle import gain_no_privileges; gain_no_privileges();"
+        "subprocess.run(['grep', 'NoNewPrivs', '/proc/self/status'], check=True)"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.split() == ["NoNewPrivs:", "1"]

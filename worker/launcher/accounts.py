@@ -1,9 +1,9 @@
 """Who commands run as: the worker's own user, or another one that the worker's configuration allows.
 
 Whoever may save jobs may run commands as every user in ``allowedUsers``: so the list belongs to the machine, is empty
-unless somebody fills it, and no job can get around it: where it is filled, root runs a job only if it names root. The
-user database is asked at each start as another user, as cron does it: one that was removed, or put into another group,
-is so from the next run on. For the worker's own it is asked once.
+unless somebody fills it, and no job can get around it: where there is a list, or a ``defaultUser``, root runs a job
+only if one of them names root. The user database is asked at each start as another user, as cron does it: one that was
+removed, or put into another group, is so from the next run on. For the worker's own it is asked once.
 
 Whoever asks waits for the name service, however long that takes: so only children of the launcher ask (and what the
 worker itself needs to know of its own user, it asks one of these). Standard library only.
@@ -65,7 +65,7 @@ class Accounts:
     def __init__(self, *, worker: str, allowed: Collection[str], default: str | None = None) -> None:
         """``default``: whom a job without a user runs as, None: the worker's own; it is allowed like those listed."""
         self.worker = worker
-        self._restricts_root = bool(allowed)
+        self._restricts_root = bool(allowed) or default is not None
         self._allowed = frozenset(allowed) | ({default} if default else set())
         self._default = default
 
@@ -102,6 +102,14 @@ class Accounts:
                 "the job's user"
             ) from None
         return Account.of(entry)
+
+
+def isolates(allowed: Collection[str], default: str | None) -> bool:
+    """Whether no command runs as this process's own user: else a command can read all that the worker can.
+
+    Where it is not root it can become no other user.
+    """
+    return os.geteuid() == 0 and bool(allowed or default) and "root" not in (*allowed, default)
 
 
 def _home(entry: pwd.struct_passwd) -> str:

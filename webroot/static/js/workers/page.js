@@ -23,7 +23,8 @@ const EVERY_MS = 2000;
 const COLUMNS = [
   { key: "state", draw: state, className: "wraps" },
   { key: "name", draw: (/** @type {Worker} */ worker) => h("a", { href: worker.name ? `/runs?worker=${encoded(worker.name)}` : null, class: "row-name", "data-row-link": true }, worker.name ?? worker.key) },
-  { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address ?? "")] },
+  { key: "host", draw: (/** @type {Worker} */ worker) => worker.host && [worker.host, h("div", { class: "sub" }, worker.address ?? ""),
+    worker.isolation === "none" && h("div", { class: "sub", title: t("workers.isolation.none.hint") }, t("workers.isolation.none"))] },
   { key: "slots", draw: slots },
   { key: "load", draw: (/** @type {Worker} */ { beat }) => (beat?.load === null || beat?.load === undefined ? null : number(beat.load, 2)), className: "num" },
   { key: "memory", draw: (/** @type {Worker} */ { beat }) => (beat?.memoryPercent === null || beat?.memoryPercent === undefined ? null : `${number(beat.memoryPercent)} %`), className: "num" },
