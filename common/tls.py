@@ -48,14 +48,20 @@ def file_fault(path: Path) -> str | None:
     return None
 
 
-def client_problems(field: str, files: TlsFiles) -> list[Problem]:
-    """Every mistake in a client's files."""
-    fault = file_fault(files.ca)
+def ca_fault(path: Path) -> str | None:
+    """Why the file says of nobody that they may sign certificates; None: it does."""
+    fault = file_fault(path)
     if fault is None:
         try:
-            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(files.ca)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(path)
         except ssl.SSLError:
-            fault = f"{files.ca} holds no certificate in PEM"
+            return f"{path} holds no certificate in PEM"
+    return fault
+
+
+def client_problems(field: str, files: TlsFiles) -> list[Problem]:
+    """Every mistake in a client's files."""
+    fault = ca_fault(files.ca)
     problems = [_named(f"{field}.ca", fault)] if fault is not None else []
     if (files.cert is None) != (files.key is None):
         there, missing = ("cert", "key") if files.key is None else ("key", "cert")
@@ -98,12 +104,18 @@ def client_context(files: TlsFiles | None) -> ssl.SSLContext:
     return context
 
 
-def server_context(cert: Path, key: Path) -> ssl.SSLContext:
-    """For a server of HTTP/1.1 with this certificate: TLS 1.2 and later, OpenSSL's own choice of ciphers."""
+def server_context(cert: Path, key: Path, *, client_ca: Path | None = None) -> ssl.SSLContext:
+    """For a server of HTTP/1.1 with this certificate: TLS 1.2 and later, OpenSSL's own choice of ciphers.
+
+    ``client_ca``: clients may show a certificate that it has signed; one of anybody else ends the handshake.
+    """
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     context.load_cert_chain(cert, key, password="")
+    if client_ca is not None:
+        context.load_verify_locations(client_ca)
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

@@ -21,6 +21,7 @@ from common.runlog import JobResults, RunLog
 from manager.access.directory import Directory
 from manager.access.guard import Access, Way
 from manager.access.idle import Idle
+from manager.access.proxy import proxy_way
 from manager.access.ways import SessionWay, TokenWay
 from manager.background.housekeeping import Housekeeping
 from manager.background.presence import Presence
@@ -162,7 +163,9 @@ def make_parts(
 def _ways(config: ManagerConfig, directory: Directory, idle: Idle) -> Sequence[Way]:
     """In the order in which they are asked: the first that finds a credential of its kind decides."""
     has_tls = config.tls_cert is not None
+    proxy = proxy_way(config, groups_of=directory.subjects_of)
     return (
+        *((proxy,) if proxy is not None else ()),  # a call past the proxy is refused, whatever else it carries
         TokenWay(directory),
         SessionWay(directory, has_tls=has_tls, proxies=config.proxies, used=idle.used),
     )

@@ -7,7 +7,6 @@ The two classes of `tables` are the table of keys: everything else is read off t
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import re
 import stat
@@ -27,11 +26,14 @@ from common.configuration.tables import (
     default_data_dir,
     default_slots,
 )
+from common.configuration.ways import is_loopback, oidc_problems, proxy_problems
 from common.errors import ConfigError, Problem
 from common.tls import TlsFiles, client_problems, file_fault, pair_problems
 
 _USER_ONLY = re.compile(r"mongodb(?:\+srv)?://[^:/@]+@")
 _USER_AND_PASSWORD = re.compile(r"mongodb(?:\+srv)?://[^/:]*:[^/]*@")
+
+_LEAST_PROXY_SECRET = 20
 
 
 def access_notes(config: SharedConfig) -> Iterator[str]:
@@ -41,17 +43,11 @@ def access_notes(config: SharedConfig) -> Iterator[str]:
         yield "etcdUser without etcdTls: its password crosses the network for everyone to read"
     if _USER_AND_PASSWORD.match(config.mongodb_uri) and config.origins.get("mongodbUri", "").startswith("flag"):
         yield "the password in --mongodb-uri can be read in the list of processes: use mongodbPasswordFile"
-    for name, path in (("etcdPasswordFile", config.etcd_password_file), ("tlsKey", getattr(config, "tls_key", None))):
+    secret = ("etcd_password_file", "tls_key", "oidc_client_secret_file", "proxy_secret_file")
+    for attribute, key in _keyed_fields(type(config)):
+        name, path = key.name, getattr(config, attribute) if attribute in secret else None
         if path is not None and path.stat().st_mode & stat.S_IROTH:
             yield f"{name}: {path} can be read by every user of this machine: chmod o-r"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this names this machine to itself."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _etcd_tls(config: SharedConfig) -> Iterator[Problem]:
@@ -105,11 +101,25 @@ def _own_tls(config: SharedConfig) -> Iterator[Problem]:
         yield Problem(field=missing, message=f"is missing, and {there} is given", remedy="give both, or neither")
 
 
-def _password_file(field: str, path: Path) -> Iterator[Problem]:
+def _ways(config: SharedConfig) -> Iterator[Problem]:
+    if not isinstance(config, ManagerConfig):
+        return
+    if config.oidc_client_secret_file is not None:
+        yield from _password_file("oidcClientSecretFile", config.oidc_client_secret_file)
+    if config.proxy_secret_file is not None:
+        yield from _password_file("proxySecretFile", config.proxy_secret_file, least=_LEAST_PROXY_SECRET)
+    yield from oidc_problems(config)
+    yield from proxy_problems(config)
+
+
+def _password_file(field: str, path: Path, *, least: int = 1) -> Iterator[Problem]:
     fault = file_fault(path)
     if fault is None:
         try:
-            fault = None if re.fullmatch(r"[^\0\n]+", password_in(path)) else f"{path} does not hold one line of text"
+            password = password_in(path)
+            fault = None if re.fullmatch(r"[^\0\n]+", password) else f"{path} does not hold one line of text"
+            if fault is None and len(password) < least:
+                fault = f"{path} holds fewer than {least} characters, which can be guessed"
         except UnicodeDecodeError:
             fault = f"{path} is not UTF-8 text"
     if fault is not None:
@@ -228,6 +238,7 @@ def _refuse(config: SharedConfig, gathered: Gathered) -> None:
     unfit = {problem.field for problem in gathered.problems}
     misfits = [
         *config.timings.problems(), *_etcd_tls(config), *_etcd_user(config), *_mongodb(config), *_own_tls(config),
+        *_ways(config),
     ]  # fmt: skip
     # Of a key whose value is none already, the default is all that could be told, which nobody has written.
     if problems := gathered.problems + [problem for problem in misfits if problem.field not in unfit]:

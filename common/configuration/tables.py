@@ -26,6 +26,7 @@ from common.configuration.keys import (
     Words,
     setting,
 )
+from common.configuration.ways import Header, Issuer
 from common.timings import Timings
 from common.tls import TlsFiles
 
@@ -47,6 +48,7 @@ class SystemUsers:
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 _MILLISECONDS = WholeNumber(1, 3_600_000)
+_PRINTABLE = r"[!-~]{1,200}"
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 
 
@@ -187,6 +189,100 @@ class ManagerConfig(SharedConfig):
     )
     allowed_hosts: tuple[str, ...] = setting(
         Key(name="allowedHosts", kind=Names(), help="names by which browsers call it, e.g. that of a proxy"), ()
+    )
+    oidc_issuer: str | None = setting(
+        Key(
+            name="oidcIssuer", kind=Issuer(), help="login through this OpenID Connect provider: its issuer, https://..."
+        )
+    )
+    oidc_client_id: str | None = setting(
+        Key(
+            name="oidcClientId",
+            kind=Text("the id that the provider gave", _PRINTABLE),
+            help="what etcron is called there",
+        )
+    )
+    oidc_client_secret_file: Path | None = setting(
+        Key(name="oidcClientSecretFile", kind=File(), help="file with the client's secret there, where it has one")
+    )
+    oidc_redirect_uri: str | None = setting(
+        Key(
+            name="oidcRedirectUri",
+            kind=Text("https://HOST/api/v1/login/oidc/callback", r"https?://[!-~]{1,300}/api/v1/login/oidc/callback"),
+            help="where the provider sends browsers back to (behind a proxy; else what the browser has called)",
+        )
+    )
+    oidc_scopes: str = setting(
+        Key(
+            name="oidcScopes",
+            kind=Text(
+                'words with openid among them, e.g. "openid profile groups"', r"(?=(.* )?openid( |$))[!-~ ]{1,300}"
+            ),
+            help="what the provider is asked for",
+        ),
+        "openid profile email",
+    )
+    oidc_name_claim: str = setting(
+        Key(
+            name="oidcNameClaim",
+            kind=Text("the name of a claim", _PRINTABLE),
+            help="the claim that names the user; people must not be able to choose it themselves",
+        ),
+        "preferred_username",
+    )
+    oidc_groups_claim: str = setting(
+        Key(
+            name="oidcGroupsClaim", kind=Text("the name of a claim", _PRINTABLE), help="the claim that names the groups"
+        ),
+        "groups",
+    )
+    oidc_label: str | None = setting(
+        Key(
+            name="oidcLabel",
+            kind=Text("a text of up to 60 characters", r"[^\x00-\x1f\x7f-\x9f]{1,60}"),
+            help="what the login page calls the provider (the issuer's host)",
+        )
+    )
+    oidc_ca: Path | None = setting(
+        Key(name="oidcCa", kind=File(), help="who signs the provider's certificate (whom this machine trusts)")
+    )
+    proxy_user_header: str | None = setting(
+        Key(
+            name="proxyUserHeader",
+            kind=Header(),
+            help="header in which a trusted proxy names the user, e.g. X-Remote-User",
+        )
+    )
+    proxy_groups_header: str | None = setting(
+        Key(name="proxyGroupsHeader", kind=Header(), help="header in which it names the user's groups, with commas")
+    )
+    proxy_secret_file: Path | None = setting(
+        Key(
+            name="proxySecretFile",
+            kind=File(),
+            help="proof that it is the proxy: file with the secret that it sends as X-Etcron-Proxy-Secret",
+        )
+    )
+    proxy_ca: Path | None = setting(
+        Key(
+            name="proxyCa",
+            kind=File(),
+            help="proof that it is the proxy: who signs its client certificate, and no other",
+        )
+    )
+    proxy_name: str | None = setting(
+        Key(
+            name="proxyName",
+            kind=Text("a DNS name"),
+            help="the DNS name that the proxy's client certificate has to have",
+        )
+    )
+    proxy_uid: int | None = setting(
+        Key(
+            name="proxyUid",
+            kind=WholeNumber(0, 2**32 - 2),
+            help="proof that it is the proxy: it calls through the Unix socket, as this system user",
+        )
     )
     max_jobs: int = setting(
         Key(

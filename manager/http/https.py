@@ -37,11 +37,12 @@ class _Renewed:
 class Certificate:
     """The context that the port is served with; renewed in place, connections that are open go on with the old one."""
 
-    def __init__(self, cert: Path, key: Path) -> None:
+    def __init__(self, cert: Path, key: Path, *, client_ca: Path | None = None) -> None:
+        """``client_ca``: who signs the certificates that clients may show."""
         self._cert = cert
         self._key = key
         self._stamps = self._look()
-        self.context = server_context(cert, key)
+        self.context = server_context(cert, key, client_ca=client_ca)
 
     async def run(self) -> None:
         """Look for a renewal now and then, for ever."""
@@ -97,7 +98,7 @@ def certificate_of(config: ManagerConfig) -> Certificate | None:
     """The configured certificate, or None: plain HTTP."""
     if config.tls_cert is None or config.tls_key is None:
         return None
-    return Certificate(config.tls_cert, config.tls_key)
+    return Certificate(config.tls_cert, config.tls_key, client_ca=config.proxy_ca)
 
 
 async def add_hsts(request: web.Request, response: web.StreamResponse) -> None:
