@@ -53,6 +53,7 @@ async def cluster() -> AsyncIterator[Cluster]:
     try:
         async with running_cluster(home, workers=0, managers=1) as cluster:
             worker = cluster.add_worker("worker-1", *flags)
+            worker.is_cold = True
             worker.environ["MONGODB_PASSWORD"] = PASSWORD
             worker.start()
             await cluster.ready()

@@ -101,7 +101,7 @@ class Fleet:
                 if member.is_held_down:
                     due.pop(member.name, None)
                 elif popen is not None and popen.poll() is not None:
-                    self.history.add(Exit(process=member.name, status=popen.returncode, at_ms=wall_ms()))
+                    self.history.add(Exit(process=member.name, status=popen.wait(), at_ms=wall_ms()))
                     member.process.popen = None
                     due[member.name] = loop.time() + _RESTARTED_AFTER_S
                 elif popen is None and loop.time() >= due.get(member.name, 0.0):

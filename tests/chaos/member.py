@@ -17,6 +17,7 @@ from tests.support.disks import LoopDisk
 from tests.support.etcd_server import DYING_WITH_PARENT
 from tests.support.proxy import Proxy
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM
 
 FAILPOINT = "ETCRON_FAILPOINT"
 _ENDS_WITHIN_S = 60.0
@@ -47,11 +48,17 @@ class ChaosProcess(Process):
     def start(self) -> None:
         assert self.popen is None, f"{self.name} runs already"
         self.directory.mkdir(parents=True, exist_ok=True)
+        environ = {**inherited(), "HOME": str(self.directory), **self._own_clock(), **self.environ}
         with (self.directory / "log").open("ab") as log:
+            if self.uid is None and "LD_PRELOAD" not in environ:
+                self.popen = WARM.start(
+                    self.program, self.flags, directory=self.directory, environ=environ, log=log.fileno()
+                )
+                return
             self.popen = subprocess.Popen(
                 [*as_user(self.uid), *DYING_WITH_PARENT, sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
-                env={**inherited(), "HOME": str(self.directory), **self._own_clock(), **self.environ},
+                env=environ,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

@@ -181,7 +181,7 @@ class FaultRun:
         for member in fleet.members:
             if _has_ended(member):
                 assert member.process.popen is not None
-                status = member.process.popen.returncode
+                status = member.process.popen.wait()
                 fleet.history.add(Exit(process=member.name, status=status, at_ms=wall_ms()))
                 member.process.popen = None
         await settle(fleet, self.users, self.specs)

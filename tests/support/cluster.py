@@ -26,6 +26,7 @@ import psutil
 from tests.support.etcd_server import DYING_WITH_PARENT, EtcdServer, free_port, usual_etcd
 from tests.support.log_store import LogStoreServer
 from tests.support.waiting import wait_until
+from tests.support.warm import WARM, WarmProcess
 
 ROOT = Path(__file__).parents[2]
 PAGE = 500
@@ -51,9 +52,11 @@ class Process:
     name: str
     directory: Path
     flags: tuple[str, ...]
-    popen: subprocess.Popen[bytes] | None = None
+    popen: subprocess.Popen[bytes] | WarmProcess | None = None
     environ: dict[str, str] = field(default_factory=dict)
     """More variables, from the next start on."""
+    is_cold: bool = False
+    """Started by itself, which takes longer: for who looks at its command line, or at its environment from outside."""
 
     @property
     def log(self) -> str:
@@ -66,6 +69,11 @@ class Process:
         self.directory.mkdir(parents=True, exist_ok=True)
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.directory), "PYTHONPATH": str(ROOT), **self.environ}
         with (self.directory / "log").open("ab") as log:
+            if not self.is_cold:
+                self.popen = WARM.start(
+                    self.program, self.flags, directory=self.directory, environ=environ, log=log.fileno()
+                )
+                return
             self.popen = subprocess.Popen(
                 [*DYING_WITH_PARENT, sys.executable, "-P", "-m", self.program, *self.flags],
                 cwd=self.directory,
@@ -81,7 +89,7 @@ class Process:
         assert popen is not None, f"{self.name} does not run"
         popen.send_signal(number)
         await wait_until(lambda: popen.poll() is not None, description=f"{self.name} has ended", timeout=timeout)
-        return popen.returncode
+        return popen.wait()
 
     def destroy(self) -> None:
         popen, self.popen = self.popen, None

@@ -1,0 +1,181 @@
+"""Workers and managers for tests, forked from a process that has read their code already.
+
+Importing it is most of what a process costs that lives for some seconds, and a cluster has five. What is forked runs
+``python -m worker`` or ``python -m manager`` as ever: with its own arguments, environment, directory, descriptors and
+exit; only its command line, and what ``/proc`` shows of its environment, are those of the process that it came from.
+
+    pytest --(program, flags, environ; log, status)--> this module's process --fork--> worker
+                                                         '--(exit status)--> pytest
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import gc
+import json
+import os
+import runpy
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from common.process.lifecycle import set_parent_death_signal
+from tests.support.etcd_server import DYING_WITH_PARENT
+
+ROOT: Final = Path(__file__).parents[2]
+_MOST_BYTES: Final = 131_072
+_IN_WITHIN_S: Final = 60.0
+
+
+class WarmProcess:
+    """One that was forked there, with what tests use of ``subprocess.Popen``."""
+
+    def __init__(self, pid: int, status: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._status = status
+
+    def poll(self) -> int | None:
+        """Its exit status, below 0 the signal that ended it; None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        if (status := self._look(timeout)) is None:
+            raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+        return status
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        if self.returncode is None and select.select([self._status], [], [], timeout)[0]:
+            told = os.read(self._status, 16)
+            os.close(self._status)
+            self.returncode = int(told) if told else -signal.SIGKILL  # whoever would tell has gone, and all with it
+        return self.returncode
+
+
+class Warm:
+    """The process that forks; started when it is first needed."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(
+        self, program: str, flags: Sequence[str], *, directory: Path, environ: Mapping[str, str], log: int
+    ) -> WarmProcess:
+        """``python -m PROGRAM FLAGS``, with its output in ``log``."""
+        if self._control is None or self._process is None or self._process.poll() is not None:
+            self._begin()
+        assert self._control is not None, "it has begun"
+        status, told = os.pipe()
+        request = {"program": program, "flags": flags, "directory": str(directory), "environ": dict(environ)}
+        try:
+            socket.send_fds(self._control, [json.dumps(request).encode()], [log, told])
+        finally:
+            os.close(told)
+        pid = int(self._control.recv(32))
+        return WarmProcess(pid, status)
+
+    def _begin(self) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_IN_WITHIN_S)
+        with theirs:
+            self._process = subprocess.Popen(
+                [*DYING_WITH_PARENT, sys.executable, "-P", "-m", __name__, str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                cwd=ROOT,
+                env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+                stdin=subprocess.DEVNULL,
+            )
+        self._control = ours
+
+    def end(self) -> None:
+        """It ends once nobody asks it for anything more; with it, what it has forked."""
+        if self._control is not None and self._process is not None:
+            self._control.close()
+            self._process.wait()
+
+
+WARM: Final = Warm()
+atexit.register(WARM.end)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Request:
+    program: str
+    flags: Sequence[str]
+    directory: str
+    environ: Mapping[str, str]
+    log: int
+    told: int
+
+
+def _serve(control: socket.socket) -> _Request | None:
+    """In each process that is forked: what it is to be. In this one, at the end: None."""
+    own, going = os.getpid(), dict[int, tuple[int, int]]()  # pidfd: pid, where its status goes
+    asked = control.fileno()
+    while True:
+        for ready in select.select([asked, *going], [], [])[0]:
+            if ready != asked:
+                pid, told = going.pop(ready)
+                with contextlib.suppress(BrokenPipeError):
+                    os.write(told, str(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])).encode())
+                os.close(told)
+                os.close(ready)
+                continue
+            message, descriptors, _, _ = socket.recv_fds(control, _MOST_BYTES, 2)
+            if not message:
+                return None
+            log, told = descriptors
+            pid = os.fork()
+            if not pid:
+                set_parent_death_signal(own)
+                for descriptor in (control.detach(), *going, *(status for _, status in going.values()), told):
+                    os.close(descriptor)
+                known: dict[str, Any] = json.loads(message)
+                return _Request(**known, log=log, told=told)
+            os.close(log)
+            going[os.pidfd_open(pid)] = (pid, told)
+            control.send(str(pid).encode())
+
+
+def _become(request: _Request) -> None:
+    """As if it had been executed: its environment, directory, output and arguments."""
+    os.environ.clear()
+    os.environ.update(request.environ)
+    os.chdir(request.directory)
+    os.dup2(request.log, 1)
+    os.dup2(request.log, 2)
+    os.close(request.log)
+    sys.argv = [request.program, *request.flags]
+
+
+def _main() -> None:
+    import_module("manager.__main__")
+    import_module("worker.__main__")
+
+    gc.collect()
+    gc.freeze()
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is not None:
+        _become(request)
+        runpy.run_module(request.program, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _main()
