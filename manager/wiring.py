@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.configuration.config import ManagerConfig
 from common.configuration.keys import redact_uri
@@ -40,12 +41,13 @@ from manager.use_cases.kills import KillService
 from manager.use_cases.last_decided import LastDecided
 from manager.use_cases.run_now import RunNow
 from manager.use_cases.unblock import Unblocking
+from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, shown
 from manager.views.fires import Fires
 from manager.views.history import History
 from manager.views.inventory import Inventory
 from manager.views.pending import FreeSlots, Pending
-from manager.views.rows import NO_RESULTS, Rows
+from manager.views.rows import NO_RESULTS, Rows, seen_results
 from manager.views.run_list import RunLists
 from manager.views.shapes import running_views
 from manager.watch.eligibility import Eligibility
@@ -83,8 +85,15 @@ def make_parts(
     pending = Pending(etcd, keys, clock=clock, members=lambda: watching.members, slots=slots)
     ending = EndingRuns(inventory, oldest_ms=lambda: watching.open_runs.oldest_ms(clock.wall_ms()), clock=clock)
     history = History(
-        runlog, pending, ending, clock=clock, deadline_s=patience_s, is_away=lambda: health.log_store_away
-    )  # fmt: skip
+        runlog,
+        pending,
+        ending,
+        clock=clock,
+        deadline_s=patience_s,
+        cursors=SealedCursors(etcd, AccessKeys(config.key_prefix).cursors),
+        labels_at=lambda job, revision: watching.labels_at(job, revision),
+        is_away=lambda: health.log_store_away,
+    )
     remembered = Allowance("calls that are remembered")
     watching, events = _live(etcd, keys, history, ending, health, name=name, clock=clock, pace=pace)
     service = JobService(
@@ -193,8 +202,8 @@ def _live(
 ) -> tuple[Watching, EventHub]:
     """The watch tells the hub what changes, and the hub looks at the watch for what it tells."""
 
-    def running(job: str) -> list[dict[str, Any]]:
-        views = running_views(watching.open_runs.of(job), now_ms=clock.wall_ms())
+    def running(job: str, rights: Rights) -> list[dict[str, Any]]:
+        views = running_views(watching.open_runs.of(job, rights), now_ms=clock.wall_ms())
         return [shown(view, ending.known.get(view["id"])) for view in views]
 
     async def results(settled: Iterable[RunId]) -> Mapping[str, JobResults]:
@@ -204,11 +213,24 @@ def _live(
             raise UnavailableError(NO_RESULTS)
         return found
 
+    def seen(job: str, came_to: JobResults, rights: Rights) -> JobResults:
+        return seen_results(came_to, watching.catalog.get(job), rights) or JobResults()
+
+    async def changed() -> list[tuple[str, Mapping[str, str]]]:
+        return [(job, labels) for job in await ending.changed() for labels in watching.open_runs.labels_of(job)]
+
     def state() -> Mapping[str, Any]:
         return health.glance(etcd_silent_since_ms=watching.stale_since_ms)
 
     events = EventHub(
-        manager=name, clock=clock, running=running, results=results, health=state, ending=ending.changed, pace=pace
+        manager=name,
+        clock=clock,
+        running=running,
+        results=results,
+        seen_results=seen,
+        health=state,
+        ending=changed,
+        pace=pace,
     )
     watching = Watching(etcd, keys, events, clock=clock)
     return watching, events

@@ -5,6 +5,7 @@
     rights.py       roles and bindings; what a caller's bindings allow, and why they do not
     accounts.py     users and service accounts, as they are stored
     credentials.py  tokens, sessions and one-time links, as they are stored
+    masks.py        values that a caller may not read
     callers.py      who is calling, and by which way
     audit_chain.py audit_diff.py
                     the audit: entries that hold each other; what a change to a job came to

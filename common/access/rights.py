@@ -109,6 +109,17 @@ class Binding:
             raise ValueError(f"not a binding: {error!s:.200}") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """What some rights let a caller know of; callers with equal ones are told the same."""
+
+    everything: bool
+    broken: bool
+    """Also what is no job."""
+    labels: frozenset[frozenset[tuple[str, frozenset[str]]]]
+    """Those that the selectors name, where they do not reach everything."""
+
+
 @dataclass(frozen=True, slots=True)
 class Rights:
     """What a caller may do. A right comes from one grant as a whole: the role of one never joins the labels of
@@ -137,6 +148,25 @@ class Rights:
     def may(self, role: Role, labels: Mapping[str, str]) -> bool:
         """Whether the caller has this role on what has these labels."""
         return any(grant.role.covers(role) and grant.labels.matches(labels) for grant in self.grants)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether the caller may know of everything that has labels, so that nothing need be filtered."""
+        return self.has_everywhere(Role.VIEWER)
+
+    @property
+    def sees_unlabelled(self) -> bool:
+        """Whether the caller may know of what nobody can read labels of: a key that is no job, say."""
+        return self.has_everywhere(Role.ADMIN)
+
+    @property
+    def sight(self) -> Sight:
+        """The same for all callers who may know of the same things."""
+        if self.sees_all:
+            return Sight(everything=True, broken=self.sees_unlabelled, labels=frozenset())
+        reached = [grant.labels.wanted for grant in self.grants]
+        labels = frozenset(frozenset(one.items()) for one in reached if one is not None)
+        return Sight(everything=False, broken=False, labels=labels)
 
     def sees(self, labels: Mapping[str, str]) -> bool:
         """Whether the caller may know that there is something with these labels."""

@@ -20,7 +20,8 @@ What others decide
     sweeps.py                   what is of no use any more goes
 
 What lies in etcd
-    access_keys.py              where users, bindings, tokens and sessions lie
+    access_keys.py cursor_key.py
+                                where users, bindings, tokens and sessions lie; the secret of cursors
     keys.py values.py           where everything lies; what a value has to be before anything is done with it
     saved_job.py planned_job.py a job as it is saved, and as it was before; as its fires are planned
     run.py request.py           a run, and the wish for one

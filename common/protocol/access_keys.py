@@ -14,7 +14,7 @@ _BESIDE: Final = "-auth/"
 class AccessKeys:
     """Spells every key under one prefix, and takes them apart again."""
 
-    __slots__ = ("audit", "bindings", "links", "prefix", "services", "sessions", "tokens", "users")
+    __slots__ = ("audit", "bindings", "cursors", "links", "prefix", "services", "sessions", "tokens", "users")
 
     def __init__(self, prefix: str = "/etcron") -> None:
         """``prefix``: that of the jobs."""
@@ -26,6 +26,8 @@ class AccessKeys:
         self.sessions = self.prefix + "sessions/"
         self.links = self.prefix + "links/"
         self.audit = self.prefix + "audit/"
+        self.cursors = self.prefix + "cursors"
+        """The secret that managers seal cursors with."""
 
     def user(self, name: str) -> str:
         return self.users + name

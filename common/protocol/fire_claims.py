@@ -148,6 +148,7 @@ class Claims:
             plan_ms=plan_ms,
             dispatch_ms=proposal.job.dispatch_ms(plan_ms),
             claim_ms=claim_ms,
+            labels=dict(proposal.job.spec.labels),
         )
 
     def lost_after_ms(self, job: PlannedJob) -> int | None:

@@ -75,7 +75,12 @@ def request_record(
     by: str | None,
     now_ms: int,
 ) -> RunRecord:
-    """The record of a run that was asked for and never claimed; ``job``: as it is now, if it is."""
+    """The record of a run that was asked for and never claimed; ``job``: as it is now, if it is.
+
+    Of a job that was made anew under the same name it says nothing: the run was not asked of that one.
+    """
+    if job is not None and job.create_revision != request.job_create_revision:
+        job = None
     command = shown_command(job.spec.command_line, request.args)[:_COMMAND_SHOWN] if job is not None else ""
     return RunRecord(
         run_id=request.run_id,

@@ -207,6 +207,8 @@ class _Entry(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=Tr
     """Of this run: more arguments for the command."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Of this run: variables beside and over the job's."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """The job's, as it was claimed; a version that did not write them leaves them out, as a job without any does."""
 
 
 class _Stored(_Entry, frozen=True, kw_only=True):

@@ -119,6 +119,8 @@ def last_document(record: RunRecord) -> dict[str, Any]:
     for name in _KEPT_IN_LAST:
         if name in document:
             last[name] = document[name]
+    if record.labels:
+        last["labels"] = dict(record.labels)
     for name in _TEXTS_IN_LAST:
         if text := document.get(name):
             last[name] = text[:_TEXT_LIMIT]

@@ -1,8 +1,9 @@
 """Which records a page asks for, and which index serves it.
 
 A page is read newest plan time first, from where the cursor left off. One index drives it; what that index does not
-decide is filtered here, at most ``WALK`` records a page, so a page's cost has a bound whatever the store holds. A page
-may therefore hold fewer items than asked for and still have a next one.
+decide (a worker beside a job; labels that a caller may see) is filtered here, at most ``WALK`` records a page, so a
+page's cost has a bound whatever the store holds. A page may therefore hold fewer items than asked for and still have a
+next one.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from common.access.rights import Rights
 from common.errors import InvalidInputError, Problem
 from common.protocol.run import Verdict
 from common.runlog.documents import PAGE_KEY, plan_key
@@ -36,6 +38,12 @@ class RunFilter:
     """Plan time, inclusive."""
     to_ms: int | None = None
     """Plan time, exclusive."""
+    seen_by: Rights | None = None
+    """Only those whose own labels these rights let a caller see; None: whatever their labels."""
+
+    def sees(self, labels: object) -> bool:
+        """Whether a run with these labels may be among them; what cannot be read as labels counts as none."""
+        return self.seen_by is None or self.seen_by.sees(labels if isinstance(labels, Mapping) else {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +52,7 @@ class RunPage:
 
     items: tuple[dict[str, Any], ...]
     next_cursor: str | None
-    """Where the next page starts; None: there is none. Opaque."""
+    """Where the next page starts; None: there is none. Opaque; but it names a run, of those that were looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +61,7 @@ class PagePlan:
 
     streams: tuple[Mapping[str, str], ...]
     residual: Mapping[str, frozenset[str]]
+    wanted: RunFilter
     lowest: str
     """Page keys from here on."""
     below: str
@@ -66,10 +75,16 @@ class PagePlan:
 
     def step(self, limit: int) -> int:
         """How many records to fetch at once: one more than asked for tells whether there is a next page."""
-        return max(limit + 1, _WALK_STEP) if self.residual else limit + 1
+        return max(limit + 1, _WALK_STEP) if self._filters else limit + 1
+
+    @property
+    def _filters(self) -> bool:
+        return bool(self.residual) or self.wanted.seen_by is not None
 
     def matches(self, document: Mapping[str, Any]) -> bool:
-        return all(document.get(field) in values for field, values in self.residual.items())
+        return self.wanted.sees(document.get("labels")) and all(
+            document.get(field) in values for field, values in self.residual.items()
+        )
 
 
 def plan_page(wanted: RunFilter, cursor: str | None) -> PagePlan:
@@ -84,6 +99,7 @@ def plan_page(wanted: RunFilter, cursor: str | None) -> PagePlan:
     return PagePlan(
         streams=_streams(wanted, statuses),
         residual=residual,
+        wanted=wanted,
         lowest=_BEFORE_ALL if wanted.from_ms is None else plan_key(wanted.from_ms),
         below=below if cursor is None else min(below, decode_cursor(cursor)),
     )

@@ -19,6 +19,7 @@ from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
 from common.access.audit_chain import Entry
+from common.access.rights import Rights
 from common.jobs.job import MAX_OUTPUT_LIMIT_BYTES
 from common.protocol.keys import RunId
 from common.protocol.run import RunRecord, Verdict
@@ -50,6 +51,8 @@ _WRITE_SECONDS = 30.0
 _INDEX_SECONDS = 600.0
 """An index over a big log of the legacy system takes its time; a short deadline would make the server undo it."""
 
+LOG_WALK = 10_000
+"""How many runs of a job are looked at for a caller who may not see them all."""
 _JOBS_A_WRITE = 200
 _ENCODED_AT_ONCE = 50
 """Then others have their turn: a worker's fires are due meanwhile."""
@@ -253,14 +256,23 @@ class RunLog:
             return [tidy(document) for document in await cursor.to_list()]
 
     async def job_log_ids(
-        self, job: str, *, skip: int = 0, limit: int = 20, deadline_seconds: float = _READ_SECONDS
-    ) -> dict[object, int]:
-        """The ids of the same documents in the same order, and the bytes of each output: to read some at a time."""
+        self, job: str, *, seen_by: Rights | None = None, skip: int = 0, limit: int = 20,
+        deadline_seconds: float = _READ_SECONDS,
+    ) -> dict[object, int]:  # fmt: skip
+        """The ids of the same documents in the same order, and the bytes of each output: to read some at a time.
+
+        ``seen_by``: only those whose own labels these rights let a caller see, among the newest ``LOG_WALK``.
+        """
         selector = {"jobName": {"$eq": job}, "startTime": {"$gt": 0}}
         async with asking(self._client, deadline_seconds):
             wanted = {"_id": 1, "outputBytes": 1}
-            cursor = self._log.find(selector, wanted, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
-            return {document["_id"]: _bytes_of(document.get("outputBytes")) for document in await cursor.to_list()}
+            if seen_by is None:
+                cursor = self._log.find(selector, wanted, sort=_STARTED_LAST_FIRST, skip=skip, limit=limit)
+                return {document["_id"]: _bytes_of(document.get("outputBytes")) for document in await cursor.to_list()}
+            visible = RunFilter(seen_by=seen_by)
+            cursor = self._log.find(selector, {**wanted, "labels": 1}, sort=_STARTED_LAST_FIRST, limit=LOG_WALK)
+            seen = [document for document in await cursor.to_list() if visible.sees(document.get("labels"))]
+            return {one["_id"]: _bytes_of(one.get("outputBytes")) for one in seen[skip : skip + limit]}
 
     async def documents(self, ids: Sequence[object], *, deadline_seconds: float = _READ_SECONDS) -> list[Document]:
         """Those of these documents that are still there, in this order; with output."""

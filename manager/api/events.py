@@ -13,7 +13,7 @@ from manager.access.guard import CALLER
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
-from manager.parts import PARTS
+from manager.parts import PARTS, rights
 from manager.watch.events import Client
 
 _TAKEN_S: Final = 20.0
@@ -37,7 +37,7 @@ async def stream_events(request: web.Request) -> web.StreamResponse:
     if request.method == "HEAD":
         await response.prepare(request)
         return response
-    client = hub.join(abort=lambda: _cut(request))
+    client = hub.join(lambda: _cut(request), rights(request))
     identity = request[CALLER].identity
     try:
         with nullcontext() if identity is None else directory.watched(identity, client.revoke):

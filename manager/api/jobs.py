@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final
 from aiohttp import web
 from pydantic import Field, TypeAdapter
 
+from common.access.masks import shown_spec
 from common.access.rights import Role
 from common.errors import InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.jobs.job import TIMING, JobSpec
@@ -20,6 +21,7 @@ from common.jobs.kinds import AnyText, Number, Schema, members_of, object_schema
 from common.jobs.reader import check_name, parse_job, parse_timing
 from common.jobs.reading import check, unknown, wrong
 from common.protocol.edits import StaleRevisionError
+from common.protocol.saved_job import SavedJob
 from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.console.pages import language_of
@@ -27,7 +29,7 @@ from manager.http.bodies import REASON, REASON_AND_FORCE
 from manager.http.errors import Failure, failure_of, respond
 from manager.http.inputs import if_match, job_in, read_object, read_spec
 from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, word
-from manager.parts import PARTS, answer, caller
+from manager.parts import PARTS, answer, caller, rights
 from manager.use_cases.jobs import Changed, Saved
 from manager.views.fire_verdicts import Span
 from manager.views.fires import read_cursor
@@ -138,7 +140,7 @@ async def list_jobs(request: web.Request) -> web.Response:
     asked = ListQuery.read(request)
     query = JobQuery(text=(asked.q or "").casefold(), labels=asked.label, state=asked.state)
     page, rows, warnings = await request.app[PARTS].rows.page(
-        query, cursor=asked.cursor, limit=asked.limit, language=language_of(request)
+        query, rights(request), cursor=asked.cursor, limit=asked.limit, language=language_of(request)
     )
     return answer({"items": rows, "nextCursor": page.next_cursor, "total": page.total, "warnings": warnings})
 
@@ -148,12 +150,12 @@ async def show_job(request: web.Request) -> web.Response:
     """One job, with its ETag."""
     parts, name = request.app[PARTS], job_in(request)
     await parts.watching.ready()
-    job = parts.watching.catalog.get(name)
+    job = parts.watching.catalog.seen(name, rights(request))
     if job is None and (warnings := parts.watching.warnings):
         raise UnavailableError(f"it is not known whether there is a job {name[:130]!r}: {warnings[0]}")
     if job is None:
         raise NotFoundError(f"there is no job {name}")
-    row = await parts.rows.row(job, language=language_of(request))
+    row = await parts.rows.row(job, rights(request), language=language_of(request))
     row["problem"] = row["problem"] or await parts.fires.fault_of(job)
     return answer(row, headers={"ETag": f'"{job.revision}"'})
 
@@ -194,7 +196,7 @@ async def _saved(request: web.Request, name: str, saved: Saved) -> web.Response:
     return answer(
         {
             "job": await row_at(request, name, saved.revision),
-            "before": before.spec.to_document() if before else None,
+            "before": shown_before(request, before),
             "changed": saved.changed,
             "warnings": list(saved.warnings),
         },
@@ -215,7 +217,7 @@ async def delete_job(request: web.Request) -> web.Response:
     before = done.before.saved
     return answer(
         {
-            "before": before.spec.to_document() if before else None,
+            "before": shown_before(request, before),
             "deleted": done.changed,
             "warnings": list(done.warnings),
         }
@@ -295,12 +297,14 @@ async def list_fires(request: web.Request) -> web.Response:
             clashes.append(Problem(field=alone, message="stands without from and to", remedy=remedy))
     asked = FiresQuery.read(request, clashes=clashes)
     await parts.watching.ready()
-    job = parts.watching.catalog.get(name)
+    job = parts.watching.catalog.seen(name, rights(request))
     if not between:
-        return answer(await parts.fires.recent(job, name, before_ms=asked.before, after_ms=asked.after))
+        return answer(
+            await parts.fires.recent(job, name, rights(request), before_ms=asked.before, after_ms=asked.after)
+        )
     to_ms = read_cursor(asked.cursor, asked.to if asked.to is not None else parts.clock.wall_ms())
     span = Span(from_ms=asked.from_ms or 0, to_ms=to_ms)
-    return answer(await parts.fires.between(job, name, span, limit=asked.limit))
+    return answer(await parts.fires.between(job, name, span, rights(request), limit=asked.limit))
 
 
 def kill_message(name: str, killed: list[str]) -> str:
@@ -311,17 +315,26 @@ def kill_message(name: str, killed: list[str]) -> str:
 
 
 async def row_at(request: web.Request, name: str, revision: int) -> dict[str, Any] | None:
-    """The job's row once the watch has seen this revision of it."""
+    """The job's row once the watch has seen this revision of it; None also where the caller may not know of it."""
     parts = request.app[PARTS]
     job = await parts.watching.job(name, revision=revision)
-    return None if job is None else await parts.rows.row(job, language=language_of(request))
+    if job is None or not job.is_seen_by(rights(request)):
+        return None
+    return await parts.rows.row(job, rights(request), language=language_of(request))
+
+
+def shown_before(request: web.Request, before: SavedJob | None) -> Mapping[str, Any] | None:
+    """What a change has replaced, as the caller may see it."""
+    if before is None or not rights(request).sees(before.spec.labels):
+        return None
+    return shown_spec(before.spec.to_document(), rights(request), before.spec.labels)
 
 
 async def stale(request: web.Request, error: StaleRevisionError) -> web.Response:
     """412 with what the job is now, so that the difference can be shown."""
     there = error.there
     current = None
-    if there.job is not None:
-        current = await request.app[PARTS].rows.row(KnownJob.read(there.name, there.job), language=language_of(request))
+    if there.job is not None and (job := KnownJob.read(there.name, there.job)).is_seen_by(rights(request)):
+        current = await request.app[PARTS].rows.row(job, rights(request), language=language_of(request))
     failure = Failure(status=412, code="stale-revision", detail=str(error), members={"current": current})
     return respond(request, failure)

@@ -7,7 +7,7 @@ Members beside these three are ours. Source: ``docs/api.md``, *The legacy HTTP A
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Annotated, Any, Final, TypeVar
 
@@ -18,12 +18,14 @@ from common.jobs.reader import parse_job
 from common.jobs.reading import wrong
 from common.jobs.values import JobName
 from common.json_text import dumps
+from common.protocol.edits import Stored
 from manager.access.needs import needs
 from manager.http.errors import STREAMING
 from manager.http.guards import DEADLINE
 from manager.http.inputs import form_job, form_name, if_match, read_form
 from manager.http.queries import Parameter, Query, single, whole
-from manager.parts import PARTS, answer, caller
+from manager.parts import PARTS, answer, caller, rights
+from manager.views.inventory import is_seen
 from manager.views.shapes import legacy_job, legacy_log, legacy_workers
 
 T = TypeVar("T")
@@ -64,7 +66,7 @@ async def save(request: web.Request) -> web.Response:
     saved = await parts.service.save(spec, by=caller(request), if_match=if_match(request))
     await parts.watching.has_seen(spec.name, saved.revision)
     return _success(
-        legacy_job(saved.before) if saved.before.job else None,
+        _before(request, saved.before),
         msg="success" if saved.changed else "success: the same job was there already; nothing was written",
         warnings=list(saved.warnings),
         revision=saved.revision,
@@ -80,7 +82,7 @@ async def delete(request: web.Request) -> web.Response:
     if not deleted.changed:
         return _success(None, msg=f"success: there was no job {name}")
     await parts.watching.has_seen(name, deleted.revision)
-    return _success(legacy_job(deleted.before))
+    return _success(_before(request, deleted.before))
 
 
 @needs(Role.OPERATOR)
@@ -94,16 +96,16 @@ async def kill(request: web.Request) -> web.Response:
 
 @needs(Role.VIEWER)
 async def list_jobs(request: web.Request) -> web.StreamResponse:
-    """Every job, sent as it is read: neither side holds all of them in memory."""
-    async with aclosing(request.app[PARTS].inventory.jobs()) as pages:
-        return await _sent_as_read(request, pages, legacy_job)
+    """Every job that the caller may know of, sent as it is read: neither side holds all of them in memory."""
+    async with aclosing(request.app[PARTS].inventory.jobs(rights(request))) as pages:
+        return await _sent_as_read(request, pages, lambda stored: legacy_job(stored, rights(request)))
 
 
 @needs(Role.VIEWER)
 async def log(request: web.Request) -> web.StreamResponse:
     """The job's runs that started, newest start first, sent as they are read."""
     asked = _LogQuery.read(request, takes_others=True)
-    found = request.app[PARTS].history.job_log(asked.name, skip=asked.skip, limit=asked.limit)
+    found = request.app[PARTS].history.job_log(asked.name, rights(request), skip=asked.skip, limit=asked.limit)
     async with aclosing(found) as pages:
         return await _sent_as_read(request, pages, legacy_log)
 
@@ -115,7 +117,7 @@ async def list_workers(request: web.Request) -> web.Response:
 
 
 async def _sent_as_read(
-    request: web.Request, pages: AsyncIterator[list[T]], view: Callable[[T], dict[str, Any]]
+    request: web.Request, pages: AsyncIterator[list[T]], view: Callable[[T], Mapping[str, Any]]
 ) -> web.StreamResponse:
     response, text, comma = None, '{"errno":0,"msg":"success","data":[', ""
     async for page in pages:  # a server that is away is found before the answer begins
@@ -146,6 +148,11 @@ async def _write(request: web.Request, response: web.StreamResponse, text: str) 
     for start in range(0, len(data), _PIECE):
         await response.write(data[start : start + _PIECE])
         request[DEADLINE].reschedule(loop.time() + request.app[PARTS].write_timeout_s)
+
+
+def _before(request: web.Request, before: Stored) -> Mapping[str, Any] | None:
+    """What a change has replaced, as the caller may see it."""
+    return legacy_job(before, rights(request)) if before.job and is_seen(before, rights(request)) else None
 
 
 def _success(data: Any, *, msg: str = "success", **more: Any) -> web.Response:

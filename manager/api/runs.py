@@ -18,7 +18,7 @@ from manager.access.needs import needs
 from manager.api.schemas import array, text
 from manager.http.bodies import NEEDED_REASON, REASON
 from manager.http.queries import Cursor, Instant, Limit, Parameter, Query, single, whole
-from manager.parts import PARTS, Parts, answer, caller
+from manager.parts import PARTS, Parts, answer, caller, rights
 from manager.use_cases.kills import KillOutcome
 from manager.views.history import read_run_id
 
@@ -83,24 +83,26 @@ async def list_runs(request: web.Request) -> web.Response:
         job=asked.job, statuses=frozenset(map(Verdict, asked.status - {RUNNING})), worker=asked.worker,
         from_ms=asked.from_ms, to_ms=asked.to,
     )  # fmt: skip
-    page = await parts.run_lists.page(wanted, going=going, ended=ended, cursor=asked.cursor, limit=asked.limit)
+    page = await parts.run_lists.page(
+        wanted, rights(request), going=going, ended=ended, cursor=asked.cursor, limit=asked.limit
+    )
     body: dict[str, Any] = {"items": page.items, "nextCursor": page.next_cursor, "warnings": page.warnings}
     if wanted.job is not None and wanted == RunFilter(job=wanted.job) and going and ended and asked.cursor is None:
-        body["waiting"] = await parts.pending.of_job(wanted.job)
+        body["waiting"] = await parts.pending.of_job(wanted.job, rights(request))
     return answer(body)
 
 
 @needs(Role.VIEWER)
 async def show_run(request: web.Request) -> web.Response:
     """One run with all its times and its output; one that waits or is still open as etcd knows it."""
-    return answer(await request.app[PARTS].history.run(request.match_info["id"]))
+    return answer(await request.app[PARTS].history.run(request.match_info["id"], rights(request)))
 
 
 @needs(Role.VIEWER)
 async def send_output(request: web.Request) -> web.Response:
     """The whole stored output as plain text, in a sandbox; ``?download=1`` as a file."""
     asked, run = OutputQuery.read(request), request.match_info["id"]
-    output = await request.app[PARTS].history.output(run)
+    output = await request.app[PARTS].history.output(run, rights(request))
     headers = dict(_OUTPUT_HEADERS)
     if asked.download:
         # A name that every system takes: what is not plain in the id becomes `_`.

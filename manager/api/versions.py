@@ -9,7 +9,8 @@ from typing import Annotated, Any
 from aiohttp import web
 from pydantic import Field
 
-from common.access.rights import Role
+from common.access.masks import shown_spec
+from common.access.rights import OWNER, Rights, Role
 from common.errors import InvalidInputError, NotFoundError, Problem
 from common.jobs.reader import check_name, parse_job
 from common.protocol.edits import StaleRevisionError
@@ -18,10 +19,12 @@ from common.protocol.txn import KeyValue
 from manager.access.needs import needs
 from manager.api.jobs import row_at, stale
 from manager.api.schemas import whole
+from manager.background.versions import sees_version
 from manager.http.bodies import REASON
 from manager.http.inputs import if_match
 from manager.http.queries import Query, single
-from manager.parts import PARTS, Parts, answer, caller
+from manager.parts import PARTS, answer, caller, rights
+from manager.watch.catalog import KnownJob
 
 _VERSIONS = "/api/v1/jobs/{name}/versions"
 
@@ -54,9 +57,9 @@ def add_routes(app: web.Application) -> None:
 @needs(Role.VIEWER)
 async def list_versions(request: web.Request) -> web.Response:
     """Every version that is known, newest first: who, when, and what changed; a deleted job has them still."""
-    parts, name = request.app[PARTS], _name(request)
-    former = await parts.versions.of(name)
-    known = await _known(parts, name, former)
+    name = _name(request)
+    former = await _former(request, name)
+    known = await _known(request, name, former)
     deleted = None
     if former and not known[0].current:
         deleted = {"ms": former[0].ended_ms, "by": former[0].ended_by}
@@ -67,26 +70,24 @@ async def list_versions(request: web.Request) -> web.Response:
 @needs(Role.VIEWER)
 async def show_version(request: web.Request) -> web.Response:
     """One version with its whole spec."""
-    parts, name = request.app[PARTS], _name(request)
-    known = await _known(parts, name, await parts.versions.of(name))
+    name = _name(request)
+    known = await _known(request, name, await _former(request, name))
     index, version = _find(known, request.match_info["revision"])
     older = known[index + 1] if index + 1 < len(known) else None
-    return answer({**_item(version, older), "spec": _whole(version.spec)})
+    return answer({**_item(version, older), "spec": _whole(version.spec, rights(request))})
 
 
 @needs(Role.VIEWER)
 async def compare_versions(request: web.Request) -> web.Response:
     """The fields that differ between one version and another (``to``; the current one when left out)."""
-    parts, name = request.app[PARTS], _name(request)
+    name = _name(request)
     to = CompareQuery.read(request).to
-    known = await _known(parts, name, await parts.versions.of(name))
+    known = await _known(request, name, await _former(request, name))
     _, one = _find(known, request.match_info["revision"])
     _, other = _find(known, to) if to is not None else (0, known[0])
-    before, after = _whole(one.spec), _whole(other.spec)
-    changes = [
-        {"field": field, "before": before.get(field), "after": after.get(field)}
-        for field in changed_fields(before, after)
-    ]
+    fields = changed_fields(_whole(one.spec, OWNER), _whole(other.spec, OWNER))
+    before, after = _whole(one.spec, rights(request)), _whole(other.spec, rights(request))
+    changes = [{"field": field, "before": before.get(field), "after": after.get(field)} for field in fields]
     return answer({"from": one.revision, "to": other.revision, "changes": changes})
 
 
@@ -96,7 +97,7 @@ async def restore_version(request: web.Request) -> web.Response:
     parts, name = request.app[PARTS], _name(request)
     revision = if_match(request)
     await REASON.read(request, parts.read_timeout_s)
-    known = await _known(parts, name, await parts.versions.of(name))
+    known = await _known(request, name, await _former(request, name))
     _, version = _find(known, request.match_info["revision"])
     try:
         saved = await parts.service.save(
@@ -115,10 +116,20 @@ def _name(request: web.Request) -> str:
     return check_name(request.match_info["name"])
 
 
-async def _known(parts: Parts, name: str, former: Sequence[JobVersion]) -> list[_Spec]:
-    """The current version, where there is one, and the former ones; NotFoundError where there is none at all."""
+async def _former(request: web.Request, name: str) -> list[JobVersion]:
+    """Those that the caller may know of, as if there were no others."""
+    return [one for one in await request.app[PARTS].versions.of(name) if sees_version(one, rights(request))]
+
+
+async def _known(request: web.Request, name: str, former: Sequence[JobVersion]) -> list[_Spec]:
+    """The current version, where there is one, and the former ones; NotFoundError where there is none at all.
+
+    One that the caller may not know of is as one that there is not.
+    """
+    parts = request.app[PARTS]
     kv = await parts.etcd.get(parts.keys.job(name))
-    known = [] if kv is None else [_current(name, kv, former)]
+    is_there = kv is not None and KnownJob.read(name, kv).is_seen_by(rights(request))
+    known = [_current(name, kv, former)] if kv is not None and is_there else []
     for index, version in enumerate(former):
         older = former[index + 1] if index + 1 < len(former) else None
         made_with = older.ended_with if older is not None else None
@@ -166,9 +177,11 @@ def _find(known: Sequence[_Spec], text: str) -> tuple[int, _Spec]:
     raise NotFoundError(f"there is no version {text}: the newest 50 are kept")
 
 
-def _whole(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """With its defaults; as it stands where it cannot be read as a job any more."""
+def _whole(spec: Mapping[str, Any], rights: Rights) -> Mapping[str, Any]:
+    """With its defaults, as a caller may see it; as it stands where it cannot be read as a job any more."""
     try:
-        return parse_job(spec).to_document()
+        whole = parse_job(spec).to_document()
     except InvalidInputError:
-        return dict(spec)
+        whole = dict(spec)
+    labels = whole.get("labels")
+    return shown_spec(whole, rights, labels if isinstance(labels, Mapping) else {})

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from common.access.rights import Rights
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
 from common.protocol import sweeps
@@ -36,6 +37,12 @@ _AT_ONCE = 100
 class _Pending:
     kv: KeyValue
     version: JobVersion
+
+
+def sees_version(version: JobVersion, rights: Rights) -> bool:
+    """Whether a caller may know of a former spec, by the labels that it carries itself."""
+    labels = version.spec.get("labels")
+    return rights.sees(labels if isinstance(labels, Mapping) else {})
 
 
 class Versions:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, Problem, UnavailableError
 from common.etcd import EtcdClient
@@ -21,7 +22,7 @@ from common.protocol.keys import MAX_MARK_MS, Keys, RunId, decode_mark, sequence
 from common.protocol.run import Verdict
 from common.protocol.saved_job import SavedJob
 from common.runlog import RunFilter
-from manager.background.versions import Versions
+from manager.background.versions import Versions, sees_version
 from manager.views.advice import fire_view, mark_fault
 from manager.views.fire_verdicts import (
     NOT_TAKEN,
@@ -107,10 +108,11 @@ class Fires:
         self._clock = clock
 
     async def recent(
-        self, job: KnownJob | None, name: str, *, before_ms: int | None, after_ms: int | None
+        self, job: KnownJob | None, name: str, rights: Rights, *, before_ms: int | None, after_ms: int | None
     ) -> dict[str, Any]:
         """Recent fires (newest first) before one instant, and upcoming ones after another; now by default.
 
+        ``job``: None also where the caller may not know of it. Each run is judged by its own labels.
         Where the log store is away, of the recent ones what etcd knows; a warning says so.
         """
         now_ms, saved = self._clock.wall_ms(), job.saved if job is not None else None
@@ -118,20 +120,23 @@ class Fires:
         documents: Sequence[Mapping[str, Any]] | None = None
         if not self._history.is_away:  # else whoever looks at a page would wait until that is found once more
             with suppress(UnavailableError):
-                page = await self._history.runs(RunFilter(job=name, to_ms=before_ms), cursor=None, limit=RECENT)
+                page = await self._history.seen_runs(
+                    RunFilter(job=name, to_ms=before_ms), rights, cursor=None, limit=RECENT
+                )
                 documents = page.items
         warnings = self._watching.warnings
         if is_away := documents is None:
-            kept = await kept_records(self._etcd, self._keys, self._watching.open_runs.unrecorded(name))
+            unrecorded = self._watching.open_runs.unrecorded(name, rights)
+            kept = await kept_records(self._etcd, self._keys, unrecorded, rights)
             documents = [one for one in kept if before_ms is None or one["planTime"] < before_ms]
             warnings = [*warnings, NO_RECORDS]
         fires = [of_records([document]) for document in documents or ()]
         if before_ms is None:
             known = {fire["runId"] for fire in fires}
-            going = self._watching.open_runs.of(name)
+            going = self._watching.open_runs.of(name, rights)
             fires += [of_run(run, now_ms) for run in going if str(run.run_id) not in known]
             if saved is not None and spec is not None and not spec.broadcast:
-                fires += waiting_together(await self._unrecorded(name, saved, no_records=is_away))
+                fires += waiting_together(await self._unrecorded(name, saved, rights, no_records=is_away))
         fires.sort(key=lambda fire: fire["rangeEndTime"] or fire["planTime"], reverse=True)
         recent = [{name: fire[name] for name in _SHOWN_OF_RECENT} for fire in fires[:RECENT]]
         upcoming = []
@@ -140,31 +145,36 @@ class Fires:
             upcoming = [fire_view(fire, spec.schedule) for fire in spec.schedule.upcoming(after, UPCOMING)]
         return {"recent": recent, "upcoming": upcoming, "warnings": warnings}
 
-    async def between(self, job: KnownJob | None, name: str, span: Span, *, limit: int) -> dict[str, Any]:
+    async def between(
+        self, job: KnownJob | None, name: str, span: Span, rights: Rights, *, limit: int
+    ) -> dict[str, Any]:  # fmt: skip
         """Fires of the span, newest first: ``limit``, and of the last instant all (a broadcast job has several).
 
         ``nextCursor`` goes on with the older ones.
         Where the log store is away, of the past what etcd knows; a warning says so.
         """
         saved = job.saved if job is not None else None
-        plan = await self._plan(name, saved, span, limit)
+        plan = await self._plan(name, saved, span, limit, rights)
         # What is settled while the records are read may be in none of them: so it is looked at before and after.
-        settling = self._watching.open_runs.unrecorded(name)
-        past = await self._past(name, plan.span, settling, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
-        without = sorted(self._watching.open_runs.unrecorded(name).union(settling))
-        going = self._watching.open_runs.of(name)
+        settling = self._watching.open_runs.unrecorded(name, rights)
+        past = await self._past(name, plan.span, settling, rights, most=_RECORDS if plan.is_cut else _RECORDS_A_PAGE)
+        without = sorted(self._watching.open_runs.unrecorded(name, rights).union(settling))
+        going = self._watching.open_runs.of(name, rights)
+        is_told = saved is not None and not self._is_out_of_reach
         plan = plan.from_on(past.from_ms)
         recorded = {document.get("_id") for document in past.documents}
         read = Read(
             name=name,
             span=plan.span,
             documents=past.documents,
-            requests=await self._pending.of_job(name) if saved is not None and not self._is_out_of_reach else (),
+            requests=await self._pending.of_job(name, rights) if is_told else (),
             settling=[run_id for run_id in without if str(run_id) not in recorded],
             going=going,
             planned=plan.fires,
             paused=plan.paused,
-            unrecorded=await self._unrecorded(name, saved, no_records=past.is_away) if saved and plan.fires else None,
+            unrecorded=await self._unrecorded(name, saved, rights, no_records=past.is_away)
+            if saved and plan.fires
+            else None,
         )
         fires = verdicts(read, self._clock.wall_ms())
         warnings = [*self._watching.warnings, *([NO_RECORDS] if past.is_away else [])]
@@ -190,9 +200,9 @@ class Fires:
         """Whether etcd has been silent for a while: then it is not asked, as each question would wait in vain."""
         return self._watching.stale_since_ms is not None
 
-    async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> _Plan:
+    async def _plan(self, name: str, saved: SavedJob | None, span: Span, limit: int, rights: Rights) -> _Plan:
         """As many of the span's planned fires as the page has room for."""
-        paused = await self._paused_before(name, saved, span, limit)
+        paused = await self._paused_before(name, saved, span, limit, rights)
         # Before its save there is nothing of the job as it is: of then the records tell, and they alone.
         planned = [] if saved is None else _planned(saved.spec, span.since(saved.anchor_ms + 1), limit)
         fires = sorted(paused.union(planned), reverse=True)
@@ -200,7 +210,7 @@ class Fires:
         plan = _Plan(span=span, fires=fires, paused=paused, is_cut=is_cut)
         return plan.from_on(fires[limit - 1]) if is_cut else plan
 
-    async def _unrecorded(self, name: str, saved: SavedJob, *, no_records: bool) -> Unrecorded:
+    async def _unrecorded(self, name: str, saved: SavedJob, rights: Rights, *, no_records: bool) -> Unrecorded:
         now_ms, spec, mark_ms = self._clock.wall_ms(), saved.spec, None
         takers, due_ms = Eligibility(spec, self._watching.members), newest_due_ms(spec, now_ms)
         if not self._is_out_of_reach:
@@ -217,7 +227,7 @@ class Fires:
         if not spec.enabled or view.out_of_reach or view.waiting is None:
             return view
         # A fire waits that somebody could take.
-        why = waits_for_run(spec, self._watching.open_runs.of(name)) or self._slots.standstill()
+        why = waits_for_run(spec, self._watching.open_runs.of(name, rights)) or self._slots.standstill()
         if why is None:
             why = f"waits for {NO_FREE_SLOT}" if await self._slots.are_taken(spec) else NOT_TAKEN
         return replace(view, waits_for=why)
@@ -240,7 +250,9 @@ class Fires:
         except (EtcdError, UnavailableError, ValueError):
             return None
 
-    async def _paused_before(self, name: str, saved: SavedJob | None, span: Span, limit: int) -> set[int]:
+    async def _paused_before(
+        self, name: str, saved: SavedJob | None, span: Span, limit: int, rights: Rights
+    ) -> set[int]:  # fmt: skip
         """What former versions of the job, that were paused, had planned: of that there are no records.
 
         Where etcd does not answer, none is known.
@@ -248,7 +260,7 @@ class Fires:
         if self._is_out_of_reach or (saved is not None and span.from_ms > saved.anchor_ms):
             return set()  # in the latter case the version that there is tells of all of the span
         try:
-            former = await self._versions.of(name)
+            former = [one for one in await self._versions.of(name) if sees_version(one, rights)]
         except (EtcdError, UnavailableError):
             return set()
         found: set[int] = set()
@@ -264,38 +276,43 @@ class Fires:
                 found.update(_planned(spec, Span(from_ms=low_ms, to_ms=high_ms), limit))
         return found
 
-    async def _past(self, name: str, span: Span, settling: Iterable[RunId], *, most: int) -> _Past:
+    async def _past(
+        self, name: str, span: Span, settling: Iterable[RunId], rights: Rights, *, most: int
+    ) -> _Past:  # fmt: skip
         """The records of the span, and the range that reaches into it; without the log store those that etcd keeps."""
         if not self._history.is_away:
             try:
-                documents, from_ms = await self._documents(name, span, most)
-                before = await self._history.runs(
-                    RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), cursor=None, limit=RANGES
+                documents, from_ms = await self._documents(name, span, most, rights)
+                before = await self._history.seen_runs(
+                    RunFilter(job=name, statuses=_OF_RANGES, to_ms=from_ms), rights, cursor=None, limit=RANGES
                 )
                 ranges = [one for one in before.items if one.get("rangeEndTime", 0) >= from_ms]
                 goes_on_ms = None
                 if ranges:
                     # Others may lie among them: those of a broadcast job's other workers, what an unblock has run anew.
                     since_ms = min(one["planTime"] for one in ranges)
-                    there = await self._history.runs(
-                        RunFilter(job=name, from_ms=since_ms, to_ms=from_ms), cursor=None, limit=len(ranges) + 1
+                    there = await self._history.seen_runs(
+                        RunFilter(job=name, from_ms=since_ms, to_ms=from_ms), rights, cursor=None, limit=len(ranges) + 1
                     )
                     goes_on_ms = there.items[0]["planTime"] if len(there.items) > len(ranges) else None
                 return _Past(documents=[*documents, *ranges], from_ms=from_ms, goes_on_ms=goes_on_ms)
             except UnavailableError:
                 pass
-        kept = await kept_records(self._etcd, self._keys, settling)
+        kept = await kept_records(self._etcd, self._keys, settling, rights)
         inside = [one for one in kept if one["planTime"] <= span.to_ms and end_ms(one) >= span.from_ms]
         return _Past(documents=inside, from_ms=span.from_ms, is_away=True)
 
-    async def _documents(self, name: str, span: Span, most: int) -> tuple[list[Mapping[str, Any]], int]:
+    async def _documents(
+        self, name: str, span: Span, most: int, rights: Rights
+    ) -> tuple[list[Mapping[str, Any]], int]:  # fmt: skip
         """The newest records in the span, newest first, and from which instant on they are all there are."""
         documents: list[Mapping[str, Any]] = []
         cursor = None
         while len(documents) < most:
-            page = await self._history.runs(
-                RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), cursor=cursor, limit=_RECORDS_A_PAGE
-            )
+            page = await self._history.seen_runs(
+                RunFilter(job=name, from_ms=span.from_ms, to_ms=span.to_ms + 1), rights, cursor=cursor,
+                limit=_RECORDS_A_PAGE,
+            )  # fmt: skip
             documents += page.items
             cursor = page.next_cursor
             if cursor is None:

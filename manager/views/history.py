@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import EtcdError, InvalidInputError, NotFoundError, Problem, UnavailableError
 from common.etcd import EtcdClient
@@ -14,6 +16,8 @@ from common.protocol.kill import Kill
 from common.protocol.run import RunEntry
 from common.protocol.txn import KeyValue
 from common.runlog import DayCounts, JobResults, RunFilter, RunLog, RunPage
+from common.runlog.pages import decode_cursor
+from manager.views.cursors import SealedCursors
 from manager.views.ending import EndingRuns, LeftProcesses, shown
 from manager.views.pending import Pending, Seen
 from manager.views.shapes import open_run_view, run_view
@@ -25,7 +29,20 @@ NO_RECORDS: Final = (
 )
 
 
-async def kept_records(etcd: EtcdClient, keys: Keys, runs: Iterable[RunId]) -> list[dict[str, Any]]:
+def seen_by(wanted: RunFilter, rights: Rights) -> RunFilter:
+    """The same filter for what a caller may know of; as it is where that is everything."""
+    return wanted if rights.sees_all else replace(wanted, seen_by=rights)
+
+
+def is_seen(document: Mapping[str, Any], rights: Rights) -> bool:
+    """Whether a caller may know of the run of a log document, by the labels that it carries itself."""
+    labels = document.get("labels")
+    return rights.sees(labels if isinstance(labels, Mapping) else {})
+
+
+async def kept_records(
+    etcd: EtcdClient, keys: Keys, runs: Iterable[RunId], rights: Rights
+) -> list[dict[str, Any]]:  # fmt: skip
     """The log documents that are in the keys of these runs, of the newest 500 at most; where etcd is away, none.
 
     Skipped and missed fires have one there, and runs that were settled by others than their worker.
@@ -41,7 +58,7 @@ async def kept_records(etcd: EtcdClient, keys: Keys, runs: Iterable[RunId]) -> l
             record = RunEntry.from_json(kv.value).record
         except ValueError:
             continue
-        if record is not None:
+        if record is not None and rights.sees(record.labels):
             documents.append(record.to_document())
     return documents
 
@@ -64,9 +81,16 @@ class History:
         *,
         clock: Clock,
         deadline_s: float,
+        cursors: SealedCursors,
+        labels_at: Callable[[str, int], Mapping[str, str]],
         is_away: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``is_away``: whether the log store is known to be away."""
+        """``is_away``: whether the log store is known to be away.
+
+        ``labels_at``: the labels of a job at a revision, as far as they are known: older workers do not write a run's.
+        """
+        self._cursors = cursors
+        self._labels_at = labels_at
         self._runlog = runlog
         self._pending = pending
         self._ending = ending
@@ -81,17 +105,37 @@ class History:
         """Whether the log store is known to be away."""
         return self._is_away()
 
-    async def job_log(self, job: str, *, skip: int, limit: int) -> AsyncGenerator[list[dict[str, Any]]]:
+    async def job_log(
+        self, job: str, rights: Rights, *, skip: int, limit: int
+    ) -> AsyncGenerator[list[dict[str, Any]]]:  # fmt: skip
         """The log documents of the job's runs that started, newest start first; nobody holds many outputs at once."""
-        sizes = await self._runlog.job_log_ids(job, skip=skip, limit=limit, deadline_seconds=self._deadline_s)
+        sizes = await self._runlog.job_log_ids(
+            job, seen_by=None if rights.sees_all else rights, skip=skip, limit=limit, deadline_seconds=self._deadline_s
+        )
         for part in _parts(sizes):
             async with self._telling:
                 if there := await self._runlog.documents(part, deadline_seconds=self._deadline_s):
                     yield there  # retention may have removed all of them meanwhile
 
     async def runs(self, wanted: RunFilter, *, cursor: str | None, limit: int) -> RunPage:
-        """A page of records, newest plan time first."""
+        """A page of records, newest plan time first, for what this manager does itself."""
         return await self._runlog.runs(wanted, cursor=cursor, limit=limit, deadline_seconds=self._deadline_s)
+
+    async def seen_runs(self, wanted: RunFilter, rights: Rights, *, cursor: str | None, limit: int) -> RunPage:
+        """A page of the records that a caller may know of, newest plan time first.
+
+        It may hold fewer than asked for, even none, and have a next one all the same: a page looks at about 1,000.
+        """
+        if cursor is not None:
+            cursor = await self._cursors.opened(cursor)
+        page = await self.runs(seen_by(wanted, rights), cursor=cursor, limit=limit)
+        if page.next_cursor is None or rights.sees_all:
+            return page
+        return replace(page, next_cursor=await self._cursors.sealed(page.next_cursor))
+
+    async def check_cursor(self, cursor: str) -> None:
+        """Return where it is one of the log store's pages; InvalidInputError."""
+        decode_cursor(await self._cursors.opened(cursor))
 
     async def results(self, jobs: Sequence[str], *, including: Iterable[RunId] = ()) -> Mapping[str, JobResults] | None:
         """What each of these jobs came to, those runs included that the log has only just got; None: it is away."""
@@ -131,15 +175,18 @@ class History:
         async with self._reading:
             return await self._runlog.run(str(run), deadline_seconds=self._deadline_s)
 
-    async def output(self, text: str) -> str:
-        """The output of the run of this id. NotFoundError where it has none yet."""
+    async def output(self, text: str, rights: Rights) -> str:
+        """The output of the run of this id. NotFoundError where it has none yet, or the caller may not know of it."""
         document = await self.record(read_run_id(text))
-        if document is None:
+        if document is None or not is_seen(document, rights):
             raise NotFoundError(f"there is no output of {text}: it is there once the run has ended and is in the log")
         return str(document.get("output", ""))
 
-    async def run(self, text: str) -> dict[str, Any]:
-        """The run of this id, from the moment at which it was asked for. NotFoundError where nobody knows it."""
+    async def run(self, text: str, rights: Rights) -> dict[str, Any]:
+        """The run of this id, from the moment at which it was asked for.
+
+        NotFoundError where nobody knows it, and in the same words where the caller may not know of it.
+        """
         run = read_run_id(text)
         # etcd first: a key that is gone by now was deleted after the log store had the record, so that is found below.
         seen, away = None, None
@@ -147,21 +194,34 @@ class History:
             seen = await self._pending.look(run)
         except (EtcdError, UnavailableError) as error:
             away = error
-        if seen is not None and seen.request is not None:
+        if seen is not None and seen.request is not None and self._pending.is_seen(seen, rights):
             return await self._pending.view(seen)
+        entry_kv = None if seen is None or seen.run is None or not self._is_seen(run, seen.run, rights) else seen.run
         document = None
         try:
             document = await self.record(run)
         except UnavailableError:
-            if seen is None or seen.run is None:
+            if entry_kv is None:
                 raise
-        if document is not None:
+        if document is not None and is_seen(document, rights):
             return shown(run_view(document), await self._what_is_left(run, seen))
-        if seen is None or seen.run is None:
-            if away is not None:
+        if seen is None or entry_kv is None or document is not None:
+            if away is not None and document is None:
                 raise away
             raise NotFoundError(f"no run {run}: it never was, it is not due yet, or its record has been removed")
-        return shown(self._open(run, seen.run, seen.lock, seen.kill), await self._what_is_left(run, seen))
+        return shown(self._open(run, entry_kv, seen.lock, seen.kill), await self._what_is_left(run, seen))
+
+    def _is_seen(self, run: RunId, kv: KeyValue, rights: Rights) -> bool:
+        """Whether a caller may know of the run in this key, by the labels that it carries itself."""
+        if rights.sees_all:
+            return True
+        try:
+            entry = RunEntry.from_json(kv.value)
+        except ValueError:
+            return False
+        if entry.record is not None:
+            return rights.sees(entry.record.labels)
+        return rights.sees(entry.labels or self._labels_at(run.job_name, entry.revision))
 
     async def _what_is_left(self, run: RunId, seen: Seen | None) -> LeftProcesses | None:
         return await self._ending.of(run) if seen is not None and seen.run is not None else None

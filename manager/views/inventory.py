@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from common.access.rights import Rights
 from common.etcd import EtcdClient
 from common.protocol.clocks import Clocks
 from common.protocol.drain import Drain
@@ -39,6 +40,11 @@ class SeenWorker:
     """What is remembered of one that is not live."""
 
 
+def is_seen(stored: Stored, rights: Rights) -> bool:
+    """Whether a caller may know of this job; of what is no job only who administers everything may."""
+    return rights.sees_unlabelled if stored.saved is None else rights.sees(stored.saved.spec.labels)
+
+
 class Inventory:
     """Reads jobs and workers."""
 
@@ -46,10 +52,11 @@ class Inventory:
         self._etcd = etcd
         self._keys = keys
 
-    async def jobs(self) -> AsyncGenerator[list[Stored]]:
-        """Every job as at one revision, a page at a time, without its mark."""
+    async def jobs(self, rights: Rights) -> AsyncGenerator[list[Stored]]:
+        """Every job that a caller may know of as at one revision, a page at a time, without its mark."""
         async for page in self._etcd.read_prefix(self._keys.jobs, page=_LISTED_AT_ONCE):
-            yield [Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None) for kv in page.kvs]
+            read = [Stored.read(kv.key.removeprefix(self._keys.jobs), kv, None) for kv in page.kvs]
+            yield read if rights.sees_unlabelled else [one for one in read if is_seen(one, rights)]
 
     async def workers(self) -> list[SeenWorker]:
         """Every session key, with the worker's newest beat, and every worker that is drained or was here, by name."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import EtcdError, UnavailableError
 from common.etcd import EtcdClient
@@ -128,7 +129,11 @@ class Pending:
         slots_taken = await self._slots_taken([request], spec, seen.lock)
         return request_view(request, self._wait(request, spec, seen.lock, slots_taken=slots_taken))
 
-    async def of_job(self, job: str) -> list[dict[str, Any]]:
+    def is_seen(self, seen: Seen, rights: Rights) -> bool:
+        """Whether a caller may know of a run that waits: it will be one of the job that it was asked of."""
+        return seen.request is not None and _sees(seen.request, seen.job, rights)
+
+    async def of_job(self, job: str, rights: Rights) -> list[dict[str, Any]]:
         """The job's runs that wait, in their order, not more than a hundred; where etcd is away, none is known."""
         keys = self._keys
         prefixes = (keys.requests_of(job), keys.own_requests_of(job))
@@ -139,6 +144,7 @@ class Pending:
         except (EtcdError, UnavailableError):
             return []
         requests = [one for index in (0, 1) for kv in found.kvs(index) if (one := _read(keys, kv)) is not None]
+        requests = [one for one in requests if _sees(one, found.one(3), rights)]
         requests.sort(key=lambda one: (one.plan_ms, one.run_id))
         spec, lock = _spec(job, found.one(3)), found.one(2)
         slots_taken = await self._slots_taken(requests, spec, lock)
@@ -178,6 +184,15 @@ def request_view(request: Request, wait: Wait) -> dict[str, Any]:
         "waitsForKind": str(wait.kind), "origin": str(request.origin), "trigger": str(request.trigger),
         "by": request.by, "note": request.note, "args": list(request.args),
     }  # fmt: skip
+
+
+def _sees(request: Request, job: KeyValue | None, rights: Rights) -> bool:
+    """By the labels of the job that was asked; of one that is gone, or was made anew, none are known."""
+    if rights.sees_all:
+        return True
+    spec = _spec(request.run_id.job_name, job)
+    is_its_job = job is not None and job.create_revision == request.job_create_revision
+    return rights.sees(spec.labels if spec is not None and is_its_job else {})
 
 
 def _spec(name: str, kv: KeyValue | None) -> JobSpec | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from common.access.masks import shown_spec
+from common.access.rights import Rights, Role
 from common.clock import Clock
+from common.runlog import JobResults
 from common.words.phrases import DEFAULT
 from manager.views.ending import EndingRuns, shown
 from manager.views.fire_verdicts import NOT_TAKEN, first_due_ms
@@ -41,38 +44,40 @@ class Rows:
         self._clock = clock
 
     async def page(
-        self, query: JobQuery, *, cursor: str | None, limit: int, language: str = DEFAULT
+        self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int, language: str = DEFAULT
     ) -> tuple[CatalogPage, list[dict[str, Any]], list[str]]:
         """A page of the catalog, its rows, and warnings. UnavailableError: nothing has been read yet."""
         await self._watching.ready()
         match query.state:
             case ListState.RUNNING:
-                query = replace(query, state=None, among=self._watching.open_runs.jobs)
+                query = replace(query, state=None, among=self._watching.open_runs.jobs(rights))
             case ListState.FAILING:
                 query = replace(query, state=None, among=await self._history.failing(MAX_FAILING))
             case _:
                 pass
-        page = self._watching.catalog.page(query, cursor=cursor, limit=limit)
-        rows, warnings = await self.rows(page.jobs, language=language)
+        page = self._watching.catalog.page(query, rights, cursor=cursor, limit=limit)
+        rows, warnings = await self.rows(page.jobs, rights, language=language)
         return page, rows, [*self._watching.warnings, *warnings]
 
     async def rows(
-        self, jobs: Sequence[KnownJob], *, language: str = DEFAULT
+        self, jobs: Sequence[KnownJob], rights: Rights, *, language: str = DEFAULT
     ) -> tuple[list[dict[str, Any]], list[str]]:
-        """The rows of these jobs; and warnings where the log store is away."""
+        """The rows of these jobs, which the caller may know of; and warnings where the log store is away."""
         # What is not a job may have any bytes for a name, and never ran.
         results = await self._history.results([job.name for job in jobs if job.saved is not None])
-        now_ms = self._clock.wall_ms()
+        now_ms, reads_all = self._clock.wall_ms(), rights.has_everywhere(Role.OPERATOR)
         of = self._watching.open_runs.of
         rows = [
             job_row(
-                job, of(job.name), (results or {}).get(job.name), now_ms=now_ms, language=language,
-                blocked_ms=self._watching.blocked.of(job.name),
+                job, of(job.name, rights), seen_results((results or {}).get(job.name), job, rights), now_ms=now_ms,
+                language=language, blocked_ms=self._watching.blocked.of(job.name),
             )
             for job in jobs
         ]  # fmt: skip
         ending = await self._ending.all()
         for job, row in zip(jobs, rows, strict=True):
+            if job.saved is not None and not reads_all:
+                row["spec"] = shown_spec(row["spec"], rights, job.saved.spec.labels)
             row["running"] = [shown(run, ending.get(run["id"])) for run in row["running"]]
             row["waiting"] = None if results is None else self._first_fire(job, row, now_ms)
         return rows, [] if results is not None else [NO_RESULTS]
@@ -89,7 +94,31 @@ class Rows:
         reason = Eligibility(job.saved.spec, self._watching.members).takers(str(plan_ms)).reason
         return {"planTime": plan_ms, "reason": reason or self._standstill() or NOT_TAKEN}
 
-    async def row(self, job: KnownJob, *, language: str = DEFAULT) -> dict[str, Any]:
-        """The row of one job, with its warnings in it."""
-        (row,), warnings = await self.rows([job], language=language)
+    async def row(self, job: KnownJob, rights: Rights, *, language: str = DEFAULT) -> dict[str, Any]:
+        """The row of one job, which the caller may know of, with its warnings in it."""
+        (row,), warnings = await self.rows([job], rights, language=language)
         return {**row, "warnings": [*self._watching.warnings, *warnings]}
+
+
+def seen_results(came_to: JobResults | None, job: KnownJob | None, rights: Rights) -> JobResults | None:
+    """What a job came to, as far as a caller may know: it may have had other labels before, or been another's.
+
+    A result carries the labels of its run. The strip of verdicts does not, nor does what an older version has written:
+    of these a caller who does not see everything is shown what was planned since the job was saved as it is.
+    """
+    if came_to is None or rights.sees_all:
+        return came_to
+    saved = job.saved if job is not None and job.is_seen_by(rights) else None
+
+    def is_seen(document: Mapping[str, Any] | None) -> bool:
+        if document is None:
+            return False
+        if isinstance(labels := document.get("labels"), Mapping):
+            return rights.sees(labels)
+        return saved is not None and document.get("planTime", 0) > saved.saved_ms
+
+    return JobResults(
+        last=came_to.last if is_seen(came_to.last) else None,
+        last_run=came_to.last_run if is_seen(came_to.last_run) else None,
+        recent=tuple(one for one in came_to.recent if is_seen(one)),
+    )

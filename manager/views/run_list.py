@@ -7,12 +7,12 @@ import binascii
 from dataclasses import dataclass
 from typing import Any
 
+from common.access.rights import Rights
 from common.clock import Clock
 from common.errors import UnavailableError
 from common.runlog import RunFilter
-from common.runlog.pages import decode_cursor
 from manager.views.ending import EndingRuns, shown
-from manager.views.history import History
+from manager.views.history import History, seen_by
 from manager.views.shapes import going_view, run_view
 from manager.watch.open_runs import OpenRun, Place
 from manager.watch.watching import Watching
@@ -42,15 +42,19 @@ class RunLists:
         self._ending = ending
         self._clock = clock
 
-    async def page(self, wanted: RunFilter, *, going: bool, ended: bool, cursor: str | None, limit: int) -> RunList:
+    async def page(
+        self, wanted: RunFilter, rights: Rights, *, going: bool, ended: bool, cursor: str | None, limit: int
+    ) -> RunList:
         """Of those wanted, the ones that are going or have ended, or both; each newest plan time first, no output.
+
+        Only of those that a caller may know of: a page then may hold fewer than asked for, and have a next one.
 
         UnavailableError: the log store is away, or, where only those that go are wanted, etcd was never reached.
         """
         after = _place(cursor) if cursor is not None and going else None
         is_in_records = cursor is not None and after is None
         if cursor is not None and is_in_records:
-            decode_cursor(cursor)  # one of the log store's, or an error
+            await self._history.check_cursor(cursor)
         found: list[OpenRun] = []
         warnings: list[str] = []
         if going and not is_in_records:
@@ -62,7 +66,7 @@ class RunLists:
                     raise
                 warnings = [NOT_KNOWN]
             # Before the log store is asked: what ends meanwhile has its record by then, so it is in one of the two.
-            found = self._watching.open_runs.newest(wanted, after=after, limit=limit + 1)
+            found = self._watching.open_runs.newest(seen_by(wanted, rights), after=after, limit=limit + 1)
         now_ms = self._clock.wall_ms()
         ending = await self._ending.all() if going else {}
         items = [shown(going_view(run, now_ms=now_ms), ending.get(str(run.run_id))) for run in found[:limit]]
@@ -72,7 +76,7 @@ class RunLists:
             late = [NOT_RECORDED] if items and self._history.is_away else []
             return RunList(items=items, next_cursor=None, warnings=warnings + late)
         of_records = cursor if is_in_records else None
-        page = await self._history.runs(wanted, cursor=of_records, limit=limit - len(items))
+        page = await self._history.seen_runs(wanted, rights, cursor=of_records, limit=limit - len(items))
         views = map(run_view, page.items)
         records = [shown(view, ending.get(view["id"])) for view in views]
         recorded = {record["id"] for record in records}

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from common.access.masks import shown_spec
+from common.access.rights import Rights
 from common.protocol.drain import Drain
 from common.protocol.edits import Stored
 from common.protocol.keys import RunId
@@ -25,13 +27,14 @@ _LEGACY_LOG_FIELDS: Final[Mapping[str, Any]] = {
 }  # fmt: skip
 
 
-def legacy_job(stored: Stored) -> dict[str, Any]:
-    """A job as the calls of the legacy API show it: the spec with its defaults, which a client may send back as it is.
+def legacy_job(stored: Stored, rights: Rights) -> Mapping[str, Any]:
+    """A job as the calls of the legacy API show it: the spec with its defaults, which a client may send back as it is,
+    unless it is shown values of ``env`` masked.
 
     A value that is not a job is shown by its key's name, with the ``problem``.
     """
     if stored.saved is not None:
-        return stored.saved.spec.to_document()
+        return shown_spec(stored.saved.spec.to_document(), rights, stored.saved.spec.labels)
     return {"name": stored.name, "command": "", "cronExpr": "", "problem": stored.problem}
 
 

@@ -11,11 +11,12 @@ import base64
 import binascii
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self, TypeAlias
 
+from common.access.rights import Rights
 from common.errors import InvalidInputError, Problem
 from common.etcd import Change
 from common.protocol.keys import Keys
@@ -66,6 +67,15 @@ class KnownJob:
             name=name, revision=kv.mod_revision, create_revision=kv.create_revision, saved=saved, problem=problem,
             text=text.casefold(),
         )  # fmt: skip
+
+    @property
+    def labels(self) -> Mapping[str, str] | None:
+        """None: nobody can read them."""
+        return None if self.saved is None else self.saved.spec.labels
+
+    def is_seen_by(self, rights: Rights) -> bool:
+        """Whether a caller may know that it is there; of what is no job only who administers everything may."""
+        return rights.sees_unlabelled if self.saved is None else rights.sees(self.saved.spec.labels)
 
     @property
     def state(self) -> ListState:
@@ -136,7 +146,8 @@ class Changes:
 class Catalog:
     """Name to job, kept in step by a mirror of ``jobs/``; tells its listener of every change."""
 
-    def __init__(self, keys: Keys, *, on_changed: Callable[[str], None]) -> None:
+    def __init__(self, keys: Keys, *, on_changed: Callable[[str, Sequence[Mapping[str, str] | None]], None]) -> None:
+        """``on_changed`` hears of a job, and which labels it had and has (None: nobody can read them)."""
         self._keys = keys
         self._on_changed = on_changed
         self._jobs: dict[str, KnownJob] = {}
@@ -158,15 +169,37 @@ class Catalog:
         """The job as it was last seen."""
         return self._jobs.get(name)
 
+    def seen(self, name: str, rights: Rights) -> KnownJob | None:
+        """The same for a caller: None also where they may not know of it."""
+        job = self._jobs.get(name)
+        return job if job is not None and job.is_seen_by(rights) else None
+
+    def sees_all(self, rights: Rights) -> bool:
+        """Whether a caller may know of every job that there is, so that nothing need be filtered."""
+        return rights.sees_all and (not self.broken or rights.sees_unlabelled)
+
+    def all_seen(self, rights: Rights) -> list[KnownJob]:
+        """Every job that a caller may know of, in the order of their names."""
+        return [job for name in self._names if (job := self._jobs[name]).is_seen_by(rights)]
+
+    def states_of(self, rights: Rights) -> Mapping[ListState, int]:
+        """How many of those are enabled, paused and broken."""
+        return self.states if self.sees_all(rights) else Counter(job.state for job in self.all_seen(rights))
+
     def problem_of(self, name: str) -> str | None:
         """Why a job is broken."""
         return None if (job := self._jobs.get(name)) is None else job.problem
 
-    def page(self, query: JobQuery, *, cursor: str | None, limit: int) -> CatalogPage:
-        """The next `limit` jobs after the cursor. InvalidInputError where the cursor is not one of ours."""
+    def page(self, query: JobQuery, rights: Rights, *, cursor: str | None, limit: int) -> CatalogPage:
+        """The next `limit` jobs after the cursor, of those that a caller may know of; the total is of these alone.
+
+        InvalidInputError where the cursor is not one of ours.
+        """
         after = None if cursor is None else decode_cursor(cursor)
         names = self._names
-        if not query.takes_all:
+        if not self.sees_all(rights):
+            names = [job.name for job in self.all_seen(rights) if query.takes(job)]
+        elif not query.takes_all:
             names = [name for name in names if query.takes(self._jobs[name])]
         start = 0 if after is None else bisect_right(names, after)
         jobs = [self._jobs[name] for name in names[start : start + limit]]
@@ -179,12 +212,14 @@ class Catalog:
         """The mirror's changes, taken in."""
         for change in changes:
             name = change.key.removeprefix(self._keys.jobs)
+            there = [self._jobs.get(name)]
             if change.new is not None:
                 self._take(KnownJob.read(name, change.new))
+                there.append(self._jobs[name])
             elif (known := self._jobs.pop(name, None)) is not None:
                 del self._names[bisect_left(self._names, name)]
                 self._uncount(known)
-            self._on_changed(name)
+            self._on_changed(name, [job.labels for job in there if job is not None])
         self.changes.notify()
 
     def _take(self, job: KnownJob) -> None:

@@ -1,6 +1,7 @@
 """Live events: one hub that hears of every change, and tells all browsers in batches, however slow one of them is.
 
-    mirrors --(names)--> what has changed --(twice a second at most)--> one text --> a bounded queue for each browser
+    mirrors --(names)--> what has changed --(twice a second at most)--> one text for those
+                                                          who may know the same --> a bounded queue for each browser
 
 An event says what to look at again, not what happened: so events may be joined, and who has missed some fetches again
 what it shows. With nobody listening nothing is gathered and nothing is asked.
@@ -12,10 +13,11 @@ import asyncio
 import itertools
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+from common.access.rights import Rights, Sight
 from common.clock import Clock
 from common.errors import EtcronError, UnavailableError
 from common.json_text import dumps
@@ -30,6 +32,9 @@ MAX_CLIENTS: Final = 256
 MOST_NAMES: Final = 200
 """More jobs than this in one batch are told as "all": nobody shows so many."""
 _QUEUED: Final = 64
+
+
+Labels: TypeAlias = Mapping[str, str]
 
 
 class TooManyClientsError(UnavailableError):
@@ -52,7 +57,9 @@ class Pace:
 class Client:
     """One browser's bounded queue. Who does not keep up is told to fetch everything again, and then no more."""
 
-    def __init__(self, abort: Callable[[], None]) -> None:
+    def __init__(self, abort: Callable[[], None], rights: Rights) -> None:
+        self.rights = rights
+        self.sight = rights.sight
         self._abort = abort
         self._waiting: deque[bytes] = deque()
         self._wake = asyncio.Event()
@@ -97,11 +104,38 @@ class Client:
 class _Changes:
     """What has happened since the last batch."""
 
-    jobs: set[str] = field(default_factory=set)
-    runs: set[str] = field(default_factory=set)
-    """Jobs whose runs have changed."""
-    settled: dict[RunId, None] = field(default_factory=dict)
+    jobs: dict[str, list[Labels | None]] = field(default_factory=dict)
+    """With the labels that they had and have."""
+    runs: dict[str, list[Labels]] = field(default_factory=dict)
+    """Jobs whose runs have changed, with the labels of these runs."""
+    settled: dict[RunId, Labels] = field(default_factory=dict)
     workers: bool = False
+
+    def seen_by(self, rights: Rights) -> _Seen:
+        """What a caller may know of it."""
+
+        def sees(labels: Labels | None) -> bool:
+            return rights.sees_unlabelled if labels is None else rights.sees(labels)
+
+        jobs = {name for name, labels in self.jobs.items() if any(map(sees, labels))}
+        settled = {run for run, labels in self.settled.items() if sees(labels)}
+        runs = {job for job, labels in self.runs.items() if any(map(sees, labels))}
+        return _Seen(jobs=jobs, touched=runs | {run.job_name for run in settled}, settled=settled)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Seen:
+    """The names that one batch tells some clients."""
+
+    jobs: set[str]
+    touched: set[str]
+    """Jobs whose runs have changed."""
+    settled: set[RunId]
+
+    @property
+    def are_many(self) -> bool:
+        """More than anybody shows: it is told as "all"."""
+        return len(self.jobs | self.touched) > MOST_NAMES
 
 
 class EventHub:
@@ -112,21 +146,25 @@ class EventHub:
         *,
         manager: str,
         clock: Clock,
-        running: Callable[[str], list[dict[str, Any]]],
+        running: Callable[[str, Rights], list[dict[str, Any]]],
         results: Callable[[Iterable[RunId]], Awaitable[Mapping[str, JobResults]]],
+        seen_results: Callable[[str, JobResults, Rights], JobResults],
         health: Callable[[], Mapping[str, Any]],
-        ending: Callable[[], Awaitable[Iterable[str]]],
+        ending: Callable[[], Awaitable[Iterable[tuple[str, Labels]]]],
         pace: Pace,
         max_clients: int = MAX_CLIENTS,
     ) -> None:
-        """``running``: a job's open runs as shown; ``results``: what the jobs of these runs came to.
+        """``running``: a job's open runs as shown; ``results``: what the jobs of these runs came to;
+        ``seen_results``: what of it a caller may know.
 
-        ``ending``: the jobs of which other runs are ending than when it was last asked; no key in etcd tells that.
+        ``ending``: the jobs of which other runs are ending than when it was last asked, with the labels of runs; no key
+        in etcd tells that.
         """
         self._manager = manager
         self._clock = clock
         self._running = running
         self._results = results
+        self._seen_results = seen_results
         self._health = health
         self._ending = ending
         self._pace = pace
@@ -134,26 +172,29 @@ class EventHub:
         self._clients: set[Client] = set()
         self._changes = _Changes()
         self._dirty = asyncio.Event()
-        self._numbers = itertools.count(1)
+        self._numbers: dict[Sight, Iterator[int]] = {}
 
     def __len__(self) -> int:
         return len(self._clients)
 
     # What the mirrors say
 
-    def job_changed(self, name: str) -> None:
+    def job_changed(self, name: str, labels: Sequence[Labels | None]) -> None:
         if self._clients:
-            self._changes.jobs.add(name)
+            known = self._changes.jobs.setdefault(name, [])
+            known += [one for one in labels if one not in known]
             self._dirty.set()
 
-    def runs_changed(self, job: str) -> None:
+    def runs_changed(self, job: str, labels: Labels) -> None:
         if self._clients:
-            self._changes.runs.add(job)
+            known = self._changes.runs.setdefault(job, [])
+            if labels not in known:
+                known.append(labels)
             self._dirty.set()
 
-    def run_settled(self, run: RunId) -> None:
+    def run_settled(self, run: RunId, labels: Labels) -> None:
         if self._clients:
-            self._changes.settled[run] = None
+            self._changes.settled[run] = labels
             self._dirty.set()
 
     def workers_changed(self) -> None:
@@ -163,19 +204,21 @@ class EventHub:
 
     # Clients
 
-    def join(self, abort: Callable[[], None]) -> Client:
+    def join(self, abort: Callable[[], None], rights: Rights) -> Client:
         """A new client, greeted; ``abort`` cuts its connection. TooManyClientsError beyond the limit."""
         if len(self._clients) >= self._max_clients:
             raise TooManyClientsError
-        client = Client(abort)
+        client = Client(abort, rights)
         hello = {"nowMs": self._clock.wall_ms(), "version": VERSION, "manager": self._manager}
-        client.offer(b"retry: 2000\n" + self._numbered("hello", hello))
-        client.offer(self._numbered("health", self._health()))
+        client.offer(b"retry: 2000\n" + self._numbered("hello", hello, client.sight))
+        client.offer(self._numbered("health", self._health(), client.sight))
         self._clients.add(client)
         return client
 
     def leave(self, client: Client) -> None:
         self._clients.discard(client)
+        if all(client.sight != other.sight for other in self._clients):
+            self._numbers.pop(client.sight, None)
 
     def close(self) -> None:
         """Every client's stream ends now."""
@@ -208,26 +251,44 @@ class EventHub:
     async def _tell_batch(self, changes: _Changes) -> None:
         if changes.workers:
             self._tell("workers", {})
-        touched = changes.runs | {run.job_name for run in changes.settled}
-        if len(changes.jobs | touched) > MOST_NAMES:
-            self._tell("jobs", {"all": True})
+        groups = [(clients, changes.seen_by(clients[0].rights)) for clients in self._groups()]
+        settled = {run for _, seen in groups if not seen.are_many for run in seen.settled}
+        results = await self._settled_results(settled)
+        for clients, seen in groups:
+            self._tell_group(clients, seen, results)
+
+    async def _settled_results(self, settled: Iterable[RunId]) -> Mapping[str, JobResults]:
+        """What the jobs of these runs came to; nothing where the log store is away."""
+        try:
+            return await self._results(settled)
+        except EtcronError as error:
+            # The event of its state says the rest, and who sees the log store come back fetches again.
+            extra = {"action": "events.without_results", "error": str(error)}
+            _log.debug("results are not told", extra=extra)
+            return {}
+
+    def _groups(self) -> list[list[Client]]:
+        """The clients, those together that may know of the same: what they are told is spelled once for all of them."""
+        groups: dict[Sight, list[Client]] = {}
+        for client in self._clients:
+            groups.setdefault(client.sight, []).append(client)
+        return list(groups.values())
+
+    def _tell_group(self, clients: Sequence[Client], seen: _Seen, results: Mapping[str, JobResults]) -> None:
+        rights = clients[0].rights
+        if seen.are_many:
+            self._offer(clients, "jobs", {"all": True})
             return
-        if changes.jobs:
-            self._tell("jobs", {"names": sorted(changes.jobs)})
-        if touched:
-            results: Mapping[str, JobResults] = {}
-            try:
-                results = await self._results(changes.settled)
-            except EtcronError as error:
-                # The event of its state says the rest, and who sees the log store come back fetches again.
-                extra = {"action": "events.without_results", "error": str(error)}
-                _log.debug("results are not told", extra=extra)
+        if seen.jobs:
+            self._offer(clients, "jobs", {"names": sorted(seen.jobs)})
+        if seen.touched:
             jobs: dict[str, dict[str, Any]] = {}
-            for job in sorted(touched):
-                jobs[job] = {"running": self._running(job), "last": None}
-                if (came := results.get(job)) is not None:
+            for job in sorted(seen.touched):
+                jobs[job] = {"running": self._running(job, rights), "last": None}
+                if job in results and any(run.job_name == job for run in seen.settled):
+                    came = self._seen_results(job, results[job], rights)
                     jobs[job] |= {"last": came.last, "lastRun": came.last_run, "recent": list(came.recent)}
-            self._tell("runs", {"jobs": jobs})
+            self._offer(clients, "runs", {"jobs": jobs})
 
     async def _tell_health(self) -> None:
         told = _state_in(self._health())
@@ -242,8 +303,8 @@ class EventHub:
         while True:
             await asyncio.sleep(self._pace.look_s)
             if self._clients:
-                for job in await self._ending():
-                    self.runs_changed(job)
+                for job, labels in await self._ending():
+                    self.runs_changed(job, labels)
 
     async def _beat(self) -> None:
         while True:
@@ -251,12 +312,19 @@ class EventHub:
             self._tell("ping", {"nowMs": self._clock.wall_ms()})
 
     def _tell(self, kind: str, data: Mapping[str, Any]) -> None:
-        event = self._numbered(kind, data)
-        for client in self._clients:
+        """What everybody may know."""
+        for clients in self._groups():
+            self._offer(clients, kind, data)
+
+    def _offer(self, clients: Sequence[Client], kind: str, data: Mapping[str, Any]) -> None:
+        event = self._numbered(kind, data, clients[0].sight)
+        for client in clients:
             client.offer(event)
 
-    def _numbered(self, kind: str, data: Mapping[str, Any]) -> bytes:
-        return b"id: %s-%d\n" % (self._manager.encode(), next(self._numbers)) + spell(kind, data)
+    def _numbered(self, kind: str, data: Mapping[str, Any], sight: Sight) -> bytes:
+        """With a number among those that these clients are told: it counts nothing that they may not know of."""
+        number = next(self._numbers.setdefault(sight, itertools.count(1)))
+        return b"id: %s-%d\n" % (self._manager.encode(), number) + spell(kind, data)
 
 
 def _state_in(health: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from common.clock import Clock
@@ -37,9 +37,9 @@ _JOBS_A_PAGE = 250
 class Listener(Protocol):
     """Who wants to know at once; must not block."""
 
-    def job_changed(self, name: str) -> None: ...
-    def runs_changed(self, job: str) -> None: ...
-    def run_settled(self, run: RunId) -> None: ...
+    def job_changed(self, name: str, labels: Sequence[Mapping[str, str] | None]) -> None: ...
+    def runs_changed(self, job: str, labels: Mapping[str, str]) -> None: ...
+    def run_settled(self, run: RunId, labels: Mapping[str, str]) -> None: ...
     def workers_changed(self) -> None: ...
 
 
@@ -51,7 +51,9 @@ class Watching:
         self._keys = keys
         self._clock = clock
         self.catalog = Catalog(keys, on_changed=listener.job_changed)
-        self.open_runs = OpenRuns(keys, on_changed=listener.runs_changed, on_settled=listener.run_settled)
+        self.open_runs = OpenRuns(
+            keys, on_changed=listener.runs_changed, on_settled=listener.run_settled, labels_at=self.labels_at
+        )
         self.blocked = BlockedJobs(etcd, keys, self.catalog, clock=clock)
         self.workers: dict[str, KeyValue] = {}
         """The session keys as they were last seen."""
@@ -67,6 +69,11 @@ class Watching:
             for mirror in (self._jobs, self._runs, self._sessions):
                 tasks.create_task(mirror.run(), name=f"mirror {mirror.prefix}")
             tasks.create_task(self._read_sentinels(), name="sentinels")
+
+    def labels_at(self, name: str, revision: int) -> Mapping[str, str]:
+        """The labels of a job at this revision; none where it is at another one by now."""
+        job = self.catalog.get(name)
+        return (job.labels if job is not None and job.revision == revision else None) or {}
 
     @property
     def jobs_read(self) -> asyncio.Event:

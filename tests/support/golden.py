@@ -219,7 +219,9 @@ class Recorder:
                 return {"getPrefix": self._key(operation.prefix), "limit": operation.limit}
 
     def _key(self, key: str) -> str:
-        text = self._text(key.removeprefix(self.prefix))
+        beside = self.prefix.rstrip("/") + "-auth/"  # what managers alone may read
+        named = f"(auth)/{key.removeprefix(beside)}" if key.startswith(beside) else key.removeprefix(self.prefix)
+        text = self._text(named)
         folder, _, revision = text.rpartition("/")
         return f"{folder}/{self._revision(int(revision))}" if text.startswith("versions/") and revision else text
 

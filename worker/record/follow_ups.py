@@ -76,7 +76,8 @@ async def end_run(
 async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: RunEntry) -> tuple[str, Mapping[str, str]]:
     """The command and labels that the run was claimed with, as far as etcd still knows them.
 
-    etcd forgets within minutes what was. A job that has not changed since the claim is read as it is now.
+    etcd forgets within minutes what was. A job that has not changed since the claim is read as it is now. The labels
+    stand in the entry, unless an older version has written it.
     """
     key = keys.job(run_id.job_name)
     try:
@@ -89,4 +90,4 @@ async def read_command(client: EtcdClient, keys: Keys, run_id: RunId, entry: Run
         spec = SavedJob.from_json(kv.value, name=run_id.job_name).spec if kv is not None else None
     except EtcronError:  # no answer, or unreadable: the record does without
         spec = None
-    return (spec.command_line, spec.labels) if spec is not None else ("", {})
+    return ("", entry.labels) if spec is None else (spec.command_line, entry.labels or spec.labels)

@@ -6,11 +6,13 @@ import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from common.protocol.access_keys import AccessKeys
 from common.protocol.drain import Drain
 from common.protocol.keys import RunId, encode_mark, sequence_name
 from common.protocol.request import Origin, Request
 from common.protocol.roster import RosterEntry
 from manager.background.versions import KEPT
+from manager.views.cursors import SealedCursors
 from tests.golden.stage import NOON, Stage, situation
 from tests.support.joining import join
 from tests.support.managing import Managed
@@ -185,6 +187,14 @@ changes("call_with_an_idempotency_key_is_remembered",
 changes("call_with_an_idempotency_key_in_doubt",
         call(f"{API}/pause", {}, **{"Idempotency-Key": "k"}), {}, losing=1)  # fmt: skip
 changes("call_with_an_idempotency_key_that_fails_is_forgotten", refused)
+
+
+async def cursor_is_sealed(manager: Managed) -> None:
+    await SealedCursors(manager.etcd, AccessKeys(manager.keys.prefix).cursors).sealed("j")
+
+
+changes("secret_of_cursors_is_made", cursor_is_sealed)
+changes("secret_of_cursors_is_there_already", cursor_is_sealed, None, cursor_is_sealed)
 
 
 # Workers

@@ -34,6 +34,14 @@ async def claim_of_a_fire_without_a_lock(stage: Stage) -> None:
 
 
 @situation
+async def claim_of_a_fire_of_a_job_with_labels(stage: Stage) -> None:
+    async with stage.client() as client, planning(client, stage.prefix) as world:
+        await world.save(labels={"team": "a"})
+        async with stage.recorded():
+            await decided(world, NOON + 800, mark_ms=NOON + SECOND)
+
+
+@situation
 async def claim_of_a_batch_of_which_one_is_refused(stage: Stage) -> None:
     async with stage.client() as client, planning(client, stage.prefix) as world:
         for name in ("locked", "other"):

@@ -60,7 +60,7 @@ async def test_many_changes_are_told_as_all(live: Managed) -> None:
     async with listening(live) as stream:
         await greeted(stream)
         for number in range(300):
-            live.parts.events.job_changed(f"j{number}")
+            live.parts.events.job_changed(f"j{number}", [{}])
         assert (await stream.until("jobs")).data == {"all": True}
 
 
@@ -172,7 +172,7 @@ async def test_a_browser_that_takes_nothing_is_cut_off_and_disturbs_nobody(live:
 
             async def flooded() -> bool:
                 for number in range(150):
-                    live.parts.events.job_changed(f"{number:03d}" + "x" * 2_000)
+                    live.parts.events.job_changed(f"{number:03d}" + "x" * 2_000, [{}])
                 await stream.until("jobs")
                 clients = live.parts.events._clients
                 return any(one._is_last for one in clients) or len(clients) == 1  # the kernel may be sooner

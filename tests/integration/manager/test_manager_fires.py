@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from common.access.rights import OWNER
 from common.instants import iso, to_ms
 from common.jobs.reader import parse_job
 from common.protocol.keys import RunId, encode_mark, sequence_name
@@ -131,7 +132,7 @@ async def test_missed_fires_are_told_also_where_the_first_of_them_has_a_later_at
     if not is_over:
         again = RunId.planned("j", minute - 8 * MINUTE_MS, 2)
         await manager.etcd.put(manager.keys.run(again), open_entry(minute - 8 * MINUTE_MS).to_json())
-        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="it is going")
+        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j", OWNER)), description="it is going")
     items = (await fires(manager, minute - 8 * MINUTE_MS, minute - 5 * MINUTE_MS))["items"]
     assert [(one["verdict"], one["attempt"], one["count"]) for one in items] == [
         ("missed", 1, 4), ("success" if is_over else "running", 2, None)
@@ -401,7 +402,7 @@ async def test_what_a_worker_has_decided_shows_before_its_record_is_there(manage
     for run_id in (there, on_its_way):  # the record of one has come, and its key has not gone yet
         await manager.etcd.put(manager.keys.run(run_id), entry.to_json())
     open_runs = manager.parts.watching.open_runs
-    await wait_until(lambda: len(open_runs.unrecorded("j")) == 2, description="the manager knows of both")
+    await wait_until(lambda: len(open_runs.unrecorded("j", OWNER)) == 2, description="the manager knows of both")
     found = {
         fire["runId"]: (fire["verdict"], fire["reason"]) for fire in (await fires(manager, plan_ms, plan_ms))["items"]
     }
@@ -495,7 +496,7 @@ async def test_without_the_log_store_what_is_known_from_elsewhere_is_shown(place
         await manager.etcd.put(manager.keys.run(missed), final_entry(record).to_json())
         await claim(manager, "j", minute - 2 * MINUTE_MS)
         await wait_until(lambda: manager.parts.watching.open_runs.awaits_record("j"), description="the record is seen")
-        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j")), description="so is the run")
+        await wait_until(lambda: bool(manager.parts.watching.open_runs.of("j", OWNER)), description="so is the run")
         document = await fires(manager, minute - 4 * MINUTE_MS, minute + 3 * MINUTE_MS)
         told = {(minute - fire["planTime"]) // MINUTE_MS: fire for fire in document["items"]}
         assert [told[number]["verdict"] for number in (-3, 1, 2, 3, 5)] == [
@@ -575,7 +576,9 @@ async def test_the_answers_are_these_to_the_letter(manager: Managed) -> None:
     await claim(manager, "j", minute - 3 * MINUTE_MS, dispatch_ms=minute + MINUTE_MS)
     await claim(manager, "j", minute - 8 * MINUTE_MS + 2, fire="r-2")
     open_runs = manager.parts.watching.open_runs
-    await wait_until(lambda: len(open_runs.of("j")) == 3 and open_runs.awaits_record("j"), description="all is seen")
+    await wait_until(
+        lambda: len(open_runs.of("j", OWNER)) == 3 and open_runs.awaits_record("j"), description="all is seen"
+    )
     answers: dict[str, Any] = {}
     for who in ("without a worker", "with one"):
         answers[f"recent, {who}"] = {**await manager.get("/api/v1/jobs/j/fires"), "upcoming": "as previewed"}

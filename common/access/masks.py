@@ -1,0 +1,45 @@
+"""Values of environment variables, masked for callers who may read a job and no more: names stay, values are ``***``.
+
+A document that was read masked must not be saved: it would put ``***`` in the place of each value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.access.rights import Rights, Role
+from common.errors import InvalidInputError, Problem
+
+MASK: Final = "***"
+_ENV: Final = "env"
+
+
+def shown_spec(document: Mapping[str, Any], rights: Rights, labels: Mapping[str, str]) -> Mapping[str, Any]:
+    """A job's document as a caller may see it; ``labels``: those that the document itself carries."""
+    return document if rights.may(Role.OPERATOR, labels) else masked(document)
+
+
+def masked(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A job's document with the values of its environment masked; the given one stays as it is."""
+    env = document.get(_ENV)
+    if env is None:
+        return dict(document)
+    return {**document, _ENV: dict.fromkeys(env, MASK) if isinstance(env, Mapping) else MASK}
+
+
+def masked_field(name: str, value: Any) -> Any:
+    """One field of a job's document, masked where it has to be."""
+    return masked({name: value})[name]
+
+
+def refuse_masks(document: Mapping[str, Any]) -> None:
+    """Return where a document that is to be saved holds no masked value; else InvalidInputError names each."""
+    env = document.get(_ENV)
+    names = [name for name, value in env.items() if value == MASK] if isinstance(env, Mapping) else []
+    remedy = "give the value itself, or leave the field env out of a PATCH; only operators and above are shown values"
+    if env == MASK or names:
+        raise InvalidInputError([
+            Problem(field=f"{_ENV}.{name}" if name else _ENV, message=f"is {MASK}, which hides a value", remedy=remedy)
+            for name in names or [""]
+        ])  # fmt: skip
